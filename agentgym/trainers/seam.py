@@ -1,8 +1,9 @@
-"""What every replaceable stage of a training step shares: a table of names, MODULE:NAME, options checked by value, state.
+"""Common parts of all replaceable stages: table of names, MODULE:NAME, checked options, state.
 
 A stage is a function with a decorator of its kind (`@agentgym.reward("brevity")`) or a class (a task sampler, a logger).
-Its options are its keyword-only parameters. Three names are not options but are handed in: `step` (updates so far, from
-0), `state` (a dict of plain data that is kept in the checkpoint) and `run` (what a stage may use of the run).
+Its options are its keyword-only parameters. Three names are not options but arguments from the caller: `step` (updates so
+far, from 0), `state` (a dict of plain data that is kept in the checkpoint) and `run` (the parts of the run that a stage
+may use).
 """
 
 import inspect
@@ -19,7 +20,7 @@ from agentgym.registry import load
 SECOND_CTRL_C = 128 + signal.SIGINT
 """Exit code of a program that a second Ctrl-C ends."""
 HANDED_IN = ("step", "state", "run")
-"""Parameters of a stage that are no options: who calls it fills them in."""
+"""Parameters of a stage that are not options: its caller sets them."""
 REQUIRED = {
     "expert": "demonstrations of the environment's expert, in the agent's tokens",
     "repeats": "tasks that come again",
@@ -27,14 +28,14 @@ REQUIRED = {
     "proposals": "tasks that are made in the step that plays them",
     "replays": "episodes that can be gone through again: environments with one role that answer alike twice",
 }
-"""What a sampler or a selection may require of a run."""
+"""Requirements that a sampler or a selection may declare."""
 MARK = "__stage__"
 T = TypeVar("T")
 Target = TypeVar("Target", bound=Callable[..., object])
 
 
 class Processes(Protocol):
-    """What a stage may ask of the processes of a run."""
+    """The processes of a run, as stages see them."""
 
     @property
     def rank(self) -> int:
@@ -47,16 +48,16 @@ class Processes(Protocol):
 
 
 class HasSeed(Protocol):
-    """A configuration, as far as chance goes."""
+    """A configuration with a seed."""
 
     @property
     def seed(self) -> int:
-        """All chance of the run comes from it."""
+        """Root seed of the run."""
         ...
 
 
 class Seeded(Processes, Protocol):
-    """What a stage that draws by chance may ask of a run."""
+    """The run, as stages that draw random numbers see it."""
 
     @property
     def config(self) -> HasSeed:
@@ -65,21 +66,18 @@ class Seeded(Processes, Protocol):
 
 
 class Stateful:
-    """What is kept in the checkpoint of a run; nothing unless a class says otherwise."""
+    """An object with state in the checkpoint; none by default."""
 
     def state_dict(self) -> dict[str, object]:
         """Return plain data, or tensors, from which `load_state_dict` resumes exactly."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Go on from what `state_dict` returned."""
+        """Restore the state that `state_dict` returned."""
 
 
 def unwritten(target: object, base: type) -> str:
-    """Return the methods of a base class that a class of one's own lacks or has not written; empty where there are none.
-
-    A function that makes one is not looked into.
-    """
+    """Return the methods of a base class that the user's class lacks or leaves abstract, comma-separated."""
     if not inspect.isclass(target):
         return ""
     public = {name for kind in base.__mro__ for name, value in vars(kind).items() if name[0] != "_" and callable(value)}
@@ -90,7 +88,7 @@ def unwritten(target: object, base: type) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Bounds of a number, both allowed: `gamma: Annotated[float, Within(0, 1)] = 0.95`."""
+    """Inclusive bounds of a number: `gamma: Annotated[float, Within(0, 1)] = 0.95`."""
 
     least: float
     most: float = math.inf
@@ -98,22 +96,22 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """Where the text of an option may come from: `query: Annotated[str, SHAPES] = "search"`."""
+    """Permitted source of a text option: `query: Annotated[str, SHAPES] = "search"`."""
 
     stored: bool
-    """Whether a stored run may set it."""
+    """True if a stored run may set it."""
 
 
 SHAPES = From(stored=True)
-"""The option says what is computed; a stored run may set it, unless its text has a colon, as MODULE:NAME and URLs do."""
+"""The option determines the computation; a stored run may set it, unless its text has a colon, like MODULE:NAME and URLs."""
 CALLER = From(stored=False)
-"""The option says where or how something runs (an engine, a file, an address): the caller alone sets it, as every text
-of an option that is not declared."""
+"""The option determines where or how something runs (an engine, a file, an address), so only the caller sets it. This is the
+default for text options."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a decorator says of a function or class."""
+    """A decorator's declaration of a function or class."""
 
     kind: str
     name: str
@@ -130,48 +128,50 @@ class Stage:
     options: dict[str, object]
     attributes: Mapping[str, Any]
     state: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What a function with a parameter `state` keeps from step to step: plain data, saved in the checkpoint."""
+    """State of a function with a parameter `state`: plain data, kept between steps and in the checkpoint."""
 
-    def __call__(self, *arguments: object, **handed: object) -> Any:
-        """Call the target with its options and with what it asks to be handed, of `step`, `state` and `run`."""
+    def __call__(self, *arguments: object, **arguments_by_name: object) -> Any:
+        """Call the target with its options and with those of `step`, `state` and `run` that it takes."""
         names = parameters(self.target)
-        values = {name: value for name, value in {**handed, "state": self.state}.items() if name in names}
+        values = {name: value for name, value in {**arguments_by_name, "state": self.state}.items() if name in names}
         with contained(f"{self.kind} {self.name!r}"):
             return self.target(*arguments, **self.options, **values)
 
     def option(self, name: str, default: object) -> Any:
-        """Return the value of an option, as it was given or as the target has it; `default` where it has none."""
+        """Return the value of an option, as set or as the target's default; `default` if the target has no such option."""
         known = options_of(self.target)
         return self.options.get(name, known[name].default) if name in known else default
 
     def state_dict(self) -> dict[str, object]:
-        """Return what goes into the checkpoint."""
+        """Return the state for the checkpoint."""
         return self.state
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Take what a checkpoint holds."""
+        """Restore the state from a checkpoint."""
         self.state.clear()
         self.state.update(state)
 
 
 @contextmanager
 def contained(name: str) -> Generator[None]:
-    """Raise RuntimeError in place of a SystemExit or GeneratorExit of a stage, which would end a run without a word.
+    """Replace a SystemExit or GeneratorExit of a stage, which would silently end the run.
 
-    The SystemExit of a second Ctrl-C (`trainers.run.interrupt`) is the user's.
+    Raises:
+        RuntimeError: the stage raised one of the two.
+        SystemExit: Ctrl-C was pressed twice (`trainers.run.interrupt`).
     """
     try:
         yield
     except (SystemExit, GeneratorExit) as error:
         if isinstance(error, SystemExit) and error.code == SECOND_CTRL_C:
-            raise
+            raise SystemExit(SECOND_CTRL_C) from error
         raise RuntimeError(f"{name} raised {error!r}; expected a result, or an error that says what is wrong") from error
 
 
 class Seam:
-    """One kind of stage: which names there are, how one is declared, and how one is chosen.
+    """One kind of stage: its names, their declaration and their resolution.
 
-    `table`: the package's own, by name. `kind` is the word in messages and of the flags `--KIND NAME --KIND.OPTION VALUE`.
+    `table`: built-in stages by name. `kind` is the word in messages and in the flags `--KIND NAME --KIND.OPTION VALUE`.
     """
 
     def __init__(
@@ -180,11 +180,15 @@ class Seam:
         self.kind, self.noun = kind, noun or kind
         self.table = dict(table)
         self.attributes = dict(attributes or {})
-        """What a decorator of this kind may say of a function, with the defaults."""
+        """Attributes that a decorator of this kind may set, with their defaults."""
         self._declared: dict[str, Callable[..., object]] = {}
 
     def declare(self, name: str, **attributes: object) -> Callable[[Target], Target]:
-        """Return the decorator that gives a function or class a short name; what it decorates is returned unchanged."""
+        """Return the decorator that gives a function or class a short name; the decorated object is returned unchanged.
+
+        Raises:
+            BadConfig: an attribute is unknown, or the name belongs to a built-in stage.
+        """
         for key in attributes:
             if key not in self.attributes:
                 raise BadConfig(no_such(f"attribute of {self.kind} {name!r}:", key, self.attributes))
@@ -201,25 +205,22 @@ class Seam:
         return mark
 
     def names(self) -> list[str]:
-        """Return every name there is: the package's and those declared so far."""
+        """Return all names: built-in ones and those declared so far."""
         return sorted({*self.table, *self._declared})
 
     def is_registered(self, reference: str) -> bool:
-        """Whether a name resolves without an import: it is in the table, or was declared in this process."""
+        """Return True if a name resolves without an import: it is in the table, or was declared in this process."""
         if reference in self.table or reference in self._declared:
             return True
         return any(f"{known.__module__}:{known.__qualname__}" == reference for known in self._declared.values())
 
     def check_name(self, reference: str) -> None:
-        """Raise UnknownName, with the closest name, for what is neither a name nor MODULE:NAME; nothing is imported."""
+        """Check that a reference is a known name or MODULE:NAME, without importing anything; else raise UnknownName."""
         if ":" not in reference and not self.is_registered(reference):
             self.looked_up(reference)
 
     def may_be_stored(self, references: Sequence[str], key: str, value: object) -> bool:
-        """Whether a stored run may set an option of one of the stages: a number, a word of its `Literal`, or `SHAPES`.
-
-        Nothing is imported for a name that is not registered.
-        """
+        """Return True if a stored run may set this option, without importing a stage that is not registered."""
         for reference in references:
             hint = _hints(self.looked_up(reference).target).get(key) if self.is_registered(reference) else None
             marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
@@ -232,18 +233,25 @@ class Seam:
         return _numeric(value)
 
     def resolve(self, reference: str, options: Mapping[str, object] | None = None) -> Stage:
-        """Return the stage of a short name or MODULE:NAME with its options.
+        """Return the stage with this short name or MODULE:NAME and its options.
 
-        Strings are read as the type of the option's default, as they come from a command line. Raises UnknownName or
-        BadConfig with the closest name, and BadConfig for a value that the annotation (`Literal`,
-        `Annotated[float, Within(0, 1)]`) does not allow.
+        Strings are converted to the type of the option's default, as they come from a command line.
+
+        Raises:
+            UnknownName: there is no such stage.
+            BadConfig: an option is unknown, or its annotation (`Literal`, `Annotated[float, Within(0, 1)]`) does not
+                allow the value.
         """
         stage = self.looked_up(reference)
         stage.options = self._bound(stage.name, stage.target, dict(options or {}))
         return stage
 
     def looked_up(self, reference: str) -> Stage:
-        """Return the stage of a short name or MODULE:NAME, its options at their defaults."""
+        """Return the stage with this short name or MODULE:NAME, with default options.
+
+        Raises:
+            BadConfig: the object is not a stage of this kind.
+        """
         table = {
             **{name: f"{known.__module__}:{known.__qualname__}" for name, known in self._declared.items()},
             **self.table,
@@ -273,7 +281,11 @@ class Seam:
 
 
 def required(names: Sequence[str]) -> tuple[str, ...]:
-    """Return what a stage requires of a run; BadConfig for a word that is none of `REQUIRED`."""
+    """Return the requirements of a stage.
+
+    Raises:
+        BadConfig: one is not in `REQUIRED`.
+    """
     for name in names:
         if name not in REQUIRED:
             raise BadConfig(no_such("requirement of a stage:", name, REQUIRED))
@@ -287,12 +299,11 @@ def parameters(target: Callable[..., object]) -> dict[str, inspect.Parameter]:
 
 
 def options_of(target: Callable[..., object]) -> dict[str, inspect.Parameter]:
-    """Return the parameters that are options: those that nobody hands in."""
+    """Return the parameters that are options."""
     return {name: parameter for name, parameter in parameters(target).items() if name not in HANDED_IN}
 
 
 def _hints(target: Callable[..., object]) -> dict[str, Any]:
-    """Return the annotations of a stage's parameters; none where they cannot be read."""
     try:
         return get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
     except (NameError, TypeError):
@@ -300,7 +311,6 @@ def _hints(target: Callable[..., object]) -> dict[str, Any]:
 
 
 def _numeric(value: object) -> bool:
-    """Whether a value has no text in it."""
     if isinstance(value, Mapping):
         return all(_numeric(item) for item in cast("Mapping[object, object]", value).values())
     if isinstance(value, list | tuple):
@@ -309,7 +319,6 @@ def _numeric(value: object) -> bool:
 
 
 def _without_colon(value: object) -> bool:
-    """Whether no text in a value has a colon."""
     if isinstance(value, Mapping):
         return all(_without_colon(item) for item in cast("Mapping[object, object]", value).values())
     if isinstance(value, list | tuple):
@@ -318,7 +327,6 @@ def _without_colon(value: object) -> bool:
 
 
 def _check_values(where: str, target: Callable[..., object], values: Mapping[str, object]) -> None:
-    """Raise BadConfig for a value that the annotation of its option does not allow."""
     hints = _hints(target)
     for name, value in values.items():
         expected = f"{name} {where} is {value!r}; expected"
@@ -356,9 +364,12 @@ def _converted(what: str, value: Any, default: object) -> object:
 
 
 def shared_out(kind: str, stages: Sequence[Stage], options: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """Return by stage the options that are its own: `weight`, or `NAME.weight` where several stages have it.
+    """Return each stage's own options: `weight`, or `NAME.weight` if several stages have it.
 
     In TOML, a table `NAME` may hold the options of that stage.
+
+    Raises:
+        BadConfig: no stage has the option, or several do.
     """
     by_stage: dict[str, dict[str, object]] = {stage.name: {} for stage in stages}
     for key, value in unfolded(options, by_stage).items():
@@ -374,7 +385,7 @@ def shared_out(kind: str, stages: Sequence[Stage], options: Mapping[str, object]
 
 
 def unfolded(options: Mapping[str, object], names: Container[str]) -> dict[str, object]:
-    """Return options with a table that is called like one of the names as `NAME.OPTION` each."""
+    """Return options with each table named like one of `names` flattened to `NAME.OPTION`."""
     flat: dict[str, object] = {}
     for key, value in options.items():
         if key in names and isinstance(value, Mapping):
@@ -385,5 +396,5 @@ def unfolded(options: Mapping[str, object], names: Container[str]) -> dict[str, 
 
 
 def given_to(options: Mapping[str, object], name: str) -> dict[str, object]:
-    """Return the options of one stage of several: those in its table, under its name, and without any name."""
+    """Return the options of one of several stages: those in its table, under its name, and without any name."""
     return {key.removeprefix(f"{name}."): value for key, value in unfolded(options, (name,)).items()}

@@ -1,4 +1,4 @@
-"""How rows share one forward pass of any causal model: unpadded, one after the other, each attending to itself alone."""
+"""Attention methods that let rows share one forward pass of any causal model: unpadded, concatenated, each row separate."""
 
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -26,30 +26,32 @@ from agentgym.trainers.model.varlen import varlen
 log = logging.getLogger(__name__)
 
 NAMES = {"flash": "agentgym-varlen", "flex": "agentgym-flex", "split": "agentgym-split", "sdpa": "sdpa"}
-"""What the library calls the attention of each method; of a name with `flash` in it, it looks for a kernel of its own."""
+"""The library's names of our attention methods; for names that contain `flash` it looks for its own kernel."""
 LAYERS = {"full_attention", "sliding_attention"}
-"""Kinds of layers that can tell rows apart; recurrent and convolving ones carry one row's state into the next."""
+"""Layer types that can separate rows; recurrent and convolutional layers carry state from one row to the next."""
 SHARING = ("small", "split", "flex", "sdpa")
-"""Methods by which rows can share the prefix that they have in common."""
+"""Methods that support shared prefixes."""
 BLOCK = 128
-"""Flex attention looks at the mask in blocks of so many tokens; sequences of whole blocks share a compiled kernel."""
+"""Block size of flex attention's mask; sequences of whole blocks share a compiled kernel."""
 
 _unpadded: ContextVar[bool] = ContextVar("_unpadded", default=False)
 
 
 def choose(
-    model: PreTrainedModel, asked: str = "auto", *, compiled: bool = False, shared: bool = False, sharded: bool = False
+    model: PreTrainedModel, requested: str = "auto", *, compiled: bool = False, shared: bool = False, sharded: bool = False
 ) -> str:
-    """Make a model attend by a method and return it; for `auto`, the best that runs here and does not change the result.
+    """Set the attention method of a model and return it; `auto` is the best that runs here and does not change the result.
 
-    A method is taken only after two short rows, run together, came out as each does by itself. Raises BadConfig, with
-    the reason, where the method that was asked for cannot run. `compiled`: whether the layers are compiled. `shared`:
-    whether rows share their prefixes. `sharded`: whether the layers gather their weights when they are called.
+    A method is accepted only if two short rows that run together give the same result as each alone. `compiled`: the
+    layers are compiled. `shared`: rows share prefixes. `sharded`: the layers gather their weights when they are called.
+
+    Raises:
+        BadConfig: the requested method cannot run; the message has the reason.
     """
     reasons: dict[str, str] = {}
     own = _own(model)
     candidates = [method for method in _candidates(model, compiled) if not (sharded and method == "small")]
-    for method in candidates if asked == "auto" else (asked,):
+    for method in candidates if requested == "auto" else (requested,):
         reason = _cannot_share(model, method) if shared else None
         reason = reason or _obstacle(model, method, own, shared)
         if reason is None:
@@ -58,24 +60,24 @@ def choose(
             return method
         reasons[method] = reason
     model.set_attn_implementation(own)
-    if asked == "auto":
+    if requested == "auto":
         why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise BadConfig(f"share_prefixes: rows of this model cannot share a prefix here ({why}). Leave share_prefixes off")
-    raise BadConfig(f"attention {asked!r} cannot run here: {reasons[asked]}. Leave attention at 'auto'")
+    raise BadConfig(f"attention {requested!r} cannot run here: {reasons[requested]}. Leave attention at 'auto'")
 
 
 def adopt(model: PreTrainedModel, method: str) -> None:
-    """Make a model attend by a method that `choose` took for one of the same kind."""
+    """Set a model's attention to the method that `choose` returned for a model of the same kind."""
     model.set_attn_implementation(NAMES.get(method) or _own(model))
 
 
 def inputs(
     ids: Tensor, places: Tensor, lengths: Sequence[int], method: str, tree: Tree | None = None
 ) -> tuple[dict[str, object], Tensor]:
-    """Return what a model is called with for right-padded rows `ids` [rows, tokens], and where `places` lie in it.
+    """Return the model's arguments for right-padded rows `ids` [rows, tokens], and `places` [places] as indices into them.
 
-    Unpadded, the rows are one sequence [1, tokens] in which positions begin again with every row. `places` are flat indices.
-    The spans of a `tree` are such a sequence already.
+    Unpadded rows are one sequence [1, tokens] whose positions restart with every row. `places` are flat indices. The
+    spans of a `tree` are already such a sequence.
     """
     if tree is not None:
         return _tree_inputs(ids, tree, method), places
@@ -83,7 +85,7 @@ def inputs(
         return {"input_ids": ids, "use_cache": False}, places
     device, width = ids.device, ids.shape[1]
     real = torch.cat([torch.arange(n) + row * width for row, n in enumerate(lengths)]).to(device)
-    spare = -len(real) % BLOCK if method == "flex" else 0  # a row of its own, behind all others
+    spare = -len(real) % BLOCK if method == "flex" else 0  # an extra row after all others
     arguments: dict[str, object] = {
         "input_ids": F.pad(ids.flatten()[real], (0, spare))[None],
         "position_ids": torch.cat([real % width, torch.arange(spare, device=device)])[None],
@@ -110,17 +112,17 @@ def _tree_inputs(ids: Tensor, tree: Tree, method: str) -> dict[str, object]:
     ends = F.pad(tree.ends, (0, spare), value=size).to(device)
     if method == "flex":
 
-        def seen(_row: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        def outputs(_row: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
             return (key <= query) & (query < ends[key])
 
-        compiled = device.type == "cuda"  # else all pairs of tokens would be there at once
-        return arguments | {"attention_mask": create_block_mask(seen, 1, None, size, size, device, _compile=compiled)}
+        compiled = device.type == "cuda"  # else the whole [tokens, tokens] mask is materialized
+        return arguments | {"attention_mask": create_block_mask(outputs, 1, None, size, size, device, _compile=compiled)}
     at = torch.arange(size, device=device)
     return arguments | {"attention_mask": ((at <= at[:, None]) & (at[:, None] < ends))[None, None]}
 
 
 def call(module: torch.nn.Module, arguments: Mapping[str, object], **options: object) -> Any:
-    """Call a model or its decoder with what `inputs` returned."""
+    """Call a model or its decoder with the arguments from `inputs`."""
     token = _unpadded.set("position_ids" in arguments)
     try:
         return module(**arguments, **options)
@@ -139,13 +141,13 @@ def hidden_states(
 def _candidates(model: PreTrainedModel, compiled: bool) -> tuple[str, ...]:
     if model.device.type == "cuda":
         return ("flash", "flex", "sdpa", "rows")
-    if compiled:  # a call a row would be compiled anew for every number of rows
+    if compiled:  # one call per row is recompiled for every number of rows
         return ("sdpa", "rows")
     return ("small", "split", "sdpa", "rows")
 
 
 def _cannot_share(model: PreTrainedModel, method: str) -> str | None:
-    """Return why rows cannot share a prefix by a method; None where they can."""
+    """Return the reason why a method does not support shared prefixes for this model, or None."""
     if method not in SHARING:
         return f"rows share no prefix by it, but by {', '.join(map(repr, SHARING))}"
     config = model.config.get_text_config()
@@ -159,7 +161,7 @@ def _cannot_share(model: PreTrainedModel, method: str) -> str | None:
 
 
 def _obstacle(model: PreTrainedModel, method: str, own: str, shared: bool) -> str | None:
-    """Return why a method cannot compute what the model does, None where it can; the model then attends by it."""
+    """Return the reason why a method cannot replace the model's attention, or None; the method is then set."""
     if method == "small":
         return None if forward.supported(model) else "it is for dense Llama and Qwen3 models in fp32 on a CPU"
     if method == "rows":
@@ -169,16 +171,16 @@ def _obstacle(model: PreTrainedModel, method: str, own: str, shared: bool) -> st
 
 
 def _unfit(model: PreTrainedModel) -> str | None:
-    """Return what in a model does not keep rows apart that follow one another."""
+    """Return the reason why the model's layers mix consecutive rows, or None."""
     config = model.config.get_text_config()
     kinds = set(cast("Sequence[str]", getattr(config, "layer_types", None) or ())) - LAYERS
     if getattr(config, "attention_chunk_size", None):
         kinds.add("chunked_attention")  # chunks are counted from the start of the sequence
-    return f"the model has layers that do not keep rows apart ({', '.join(sorted(kinds))})" if kinds else None
+    return f"the model has layers that do not keep rows gap ({', '.join(sorted(kinds))})" if kinds else None
 
 
 def _missing(model: PreTrainedModel, method: str) -> str | None:
-    """Return what a method needs that is not here."""
+    """Return the requirement of a method that is missing here, or None."""
     if method == "flex" and model.device.type != "cuda":
         return f"flex attention has no backward pass on {model.device.type}"
     if method == "flash":
@@ -196,27 +198,27 @@ def _capped(model: PreTrainedModel) -> bool:
 
 
 def _own(model: Any) -> str:
-    """Return the attention that the library computes the model with by itself."""
+    """Return the library's own attention for the model."""
     name = str(model.config._attn_implementation)
     if _capped(model):
-        return "eager"  # the library's SDPA leaves the cap out
+        return "eager"  # the library's SDPA ignores the cap
     return "sdpa" if name in NAMES.values() else name
 
 
 @torch.no_grad()
 def _difference(model: PreTrainedModel, method: str, own: str, shared: bool) -> str | None:
-    """Return how rows together differ from each alone, None where they do not; what cannot run says why.
+    """Return how rows together differ from each row alone, or why they cannot run; None if they agree.
 
-    `shared`: whether to look also at rows that share the prefix they have in common.
+    `shared`: also compare rows that share a prefix.
     """
     device, size = model.device, len(cast(Tensor, model.get_input_embeddings().weight))
     ids = F.pad(torch.arange(12).remainder(size), (0, 2)).view(2, 7).to(device)
-    fork = torch.cat([ids[0, :3], ids[1, :2]])  # begins as the first row does
+    fork = torch.cat([ids[0, :3], ids[1, :2]])  # shares a prefix with the first row
 
     def alone(row: Tensor) -> Tensor:
         return hidden_states(model, row[None], torch.arange(len(row), device=device), (len(row),), "rows")
 
-    def together(rows: Tensor, lengths: tuple[int, ...], tree: Tree | None = None) -> Tensor:  # of rows without a gap
+    def together(rows: Tensor, lengths: tuple[int, ...], tree: Tree | None = None) -> Tensor:  # rows without padding
         return hidden_states(model, rows, torch.arange(sum(lengths), device=device), lengths, method, tree)
 
     try:
@@ -227,12 +229,12 @@ def _difference(model: PreTrainedModel, method: str, own: str, shared: bool) -> 
         computed = [together(ids, (7, 5))]
         if shared:
             computed += [together(torch.cat([ids[0], fork[3:]])[None], (3, 4, 2), Tree((3, 4, 2), (-1, 0, 0)))]
-    except Exception as error:  # kernels and models refuse what they cannot do with errors of every type
+    except Exception as error:  # kernels and models raise many types for unsupported inputs
         return f"{type(error).__name__}: {(str(error).splitlines() or ['no message'])[0]}"
     right = torch.cat(expected).float()
-    apart = float((torch.cat(computed).float() - right).norm() / right.norm())
+    gap = float((torch.cat(computed).float() - right).norm() / right.norm())
     most = 1e-3 if model.dtype == torch.float32 else 0.05
-    return None if apart <= most else f"rows together differ by {apart:.2g} of their size from rows alone"
+    return None if gap <= most else f"rows together differ by {gap:.2g} of their size from rows alone"
 
 
 # The library calls these for every layer, with [rows, heads, tokens, head].
@@ -241,7 +243,7 @@ def _difference(model: PreTrainedModel, method: str, own: str, shared: bool) -> 
 def _split(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend by one call a row: no mask, and no work between rows."""
+    """Attend with one call per row, without a mask and without work between rows."""
     ends: Tensor | None = options.get("cu_seq_lens_q")
     tree: Tree | None = options.get("prefix_tree")
     if ends is None and tree is None:
@@ -252,12 +254,12 @@ def _split(
     if tree is not None:
         keys, values = tree.above(keys, 2), tree.above(values, 2)
     rows, how = zip(queries, keys, values, strict=True), (options.get("scaling"), options.get("sliding_window"))
-    seen = [part for q, k, v in rows for part in _span(q, k, v, *how)]
-    return torch.cat(seen, 2).transpose(1, 2), None
+    outputs = [part for q, k, v in rows for part in _span(q, k, v, *how)]
+    return torch.cat(outputs, 2).transpose(1, 2), None
 
 
 def _span(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> list[Tensor]:
-    """Return what the last tokens of a row gather; where not all of it asks, a few at a time: little hidden is computed."""
+    """Return the attention outputs of the last tokens of a row, a few queries at a time, to compute little hidden work."""
     before = key.shape[2] - query.shape[2]
     if not before:
         return [_row(query, key, value, scale, window)]
@@ -269,9 +271,9 @@ def _span(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window
 
 
 def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> Tensor:
-    """Return what the last tokens of a row gather, [1, heads, queries, head], from all of it.
+    """Return the attention outputs of the last tokens of a row, [1, heads, queries, head], over the whole row.
 
-    Each token sees itself and at most window - 1 before it.
+    Each token attends to itself and at most window - 1 tokens before it.
     """
     length, band = key.shape[2], None
     if query.shape[2] < length or (window is not None and length > window):
@@ -286,7 +288,7 @@ def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window:
 def _flash(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend by a kernel that is told where rows end."""
+    """Attend with a variable-length kernel."""
     ends: Tensor | None = options.get("cu_seq_lens_q")
     kernel = varlen()
     if ends is None or kernel is None:
@@ -317,7 +319,11 @@ def _flex_mask(*arguments: Any, **options: Any) -> object:
 
 
 def _plain(options: Mapping[str, object], *allowed: str) -> None:
-    """Refuse what would change the result and is not computed here; `choose` then takes another method."""
+    """Refuse options that change the result and are not implemented here; `choose` then tries another method.
+
+    Raises:
+        NotImplementedError: such an option is set.
+    """
     for name in {"softcap", "s_aux", "position_bias"} - set(allowed):
         if options.get(name) is not None:
             raise NotImplementedError(f"attention with {name}")

@@ -1,8 +1,8 @@
-"""A forward pass for small Llama-shaped models on a CPU, where the library's own spends its time between the matrices.
+"""A forward pass for small Llama-shaped models on a CPU, where the library spends most of its time outside the matrices.
 
-Four things make it faster, none of which changes what is computed: padding is left out; scales of norms are folded into
-the matrix that follows them; rotary embedding is one multiplication of complex numbers; and in the last layer only the
-tokens that predict something trained ask, and are carried on.
+It is faster for four reasons, none of which changes the result: padding is left out; the scales of norms are folded into
+the following matrix; rotary embedding is one multiplication of complex numbers; and the last layer computes only the
+tokens that predict a trained token.
 """
 
 # torch is typed in part only.
@@ -19,13 +19,13 @@ from torch import Tensor
 from agentgym.trainers.model.tree import Tree
 
 FAMILIES = ("LlamaForCausalLM", "Qwen3ForCausalLM")
-FEW = 0.4  # share of a micro-batch's tokens below which a mask over the queries costs less than causal attention of all
-QUERIES = 128  # of a span that goes on from others, asked together
+FEW = 0.4  # share of tokens below which masked queries cost less than causal attention of all tokens
+QUERIES = 128  # queries per call in a span that continues others
 MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 def supported(model: Any) -> bool:
-    """Return whether `hidden_states` computes what the model itself would: plain, dense, in float32, on the CPU."""
+    """Return True if `hidden_states` computes the same as the model: plain, dense, float32, on the CPU."""
     if type(model).__name__ not in FAMILIES or model.device.type != "cpu" or model.dtype != torch.float32:
         return False
     config, rotary = model.config, model.model.rotary_emb
@@ -46,7 +46,7 @@ def hidden_states(
 ) -> Tensor:
     """Return the final hidden states [places, width] at ascending flat indices of right-padded rows `ids` [rows, tokens].
 
-    `lengths`: tokens of each row. `counts`: places in each row. Of a `tree` the rows are its spans, one after the other.
+    `lengths`: tokens of each row. `counts`: places in each row. With a `tree` the rows are its spans, concatenated.
     """
     decoder, eps = model.model, float(model.config.rms_norm_eps)
     if tree is None:
@@ -57,13 +57,13 @@ def hidden_states(
     angles = positions[:, None] * decoder.rotary_emb.inv_freq  # [real tokens, head / 2]
     turns = torch.polar(torch.ones_like(angles), angles)[:, None]
     places = torch.searchsorted(real, places)
-    table = decoder.embed_tokens  # the row of its `padding_idx` starts at 0 and takes no gradient, also where sampled
+    table = decoder.embed_tokens  # its `padding_idx` row starts at 0 and gets no gradient, even if sampled
     states = F.embedding(ids.flatten()[real], table.weight, table.padding_idx)  # [real tokens, width]
     for layer in decoder.layers:
         asking = places if layer is decoder.layers[-1] else None
-        seen = _attend(layer, lengths, counts, states, turns, eps, asking, tree)
+        outputs = _attend(layer, lengths, counts, states, turns, eps, asking, tree)
         states = states if asking is None else states[asking]
-        states = torch.addmm(states, seen, layer.self_attn.o_proj.weight.T)
+        states = torch.addmm(states, outputs, layer.self_attn.o_proj.weight.T)
         inner, scale = _normalised(states, eps), layer.post_attention_layernorm.weight
         gate = F.linear(inner, layer.mlp.gate_proj.weight * scale)
         up = F.linear(inner, layer.mlp.up_proj.weight * scale)
@@ -81,9 +81,9 @@ def _attend(
     places: Tensor | None,
     tree: Tree | None,
 ) -> Tensor:
-    """Return what the heads of a layer gather, [tokens, heads * head], from rows that lie one after the other.
+    """Return the head outputs of a layer, [tokens, heads * head], for concatenated rows.
 
-    `places`: the tokens that ask, [places]; None means all.
+    `places`: the query tokens, [places]; None means all.
     """
     attention, scale, size = layer.self_attn, layer.input_layernorm.weight, layer.self_attn.head_dim
     inner = _normalised(states, eps)
@@ -98,55 +98,55 @@ def _attend(
     query, key = torch.view_as_real(complexes).flatten(-2).split([queries, keys], 1)
     value = F.linear(inner, attention.v_proj.weight * scale).view(len(states), keys, size)
     few = places is not None and len(places) < FEW * len(states)
-    asked: list[Tensor | None] = [None] * len(lengths)
+    queries_at: list[Tensor | None] = [None] * len(lengths)
     if places is not None and few:
         starts = [end - length for end, length in zip(accumulate(lengths), lengths, strict=True)]
-        asked = [at - start for at, start in zip(places.split(list(counts)), starts, strict=True)]
+        queries_at = [at - start for at, start in zip(places.split(list(counts)), starts, strict=True)]
         query = query[places].split(list(counts))
     else:
         query = query.split(list(lengths))
     key, value = key.split(list(lengths)), value.split(list(lengths))
     if tree is not None:
         key, value = tree.above(key), tree.above(value)
-        asked = [_below(depth, length, at) for depth, length, at in zip(tree.depths, lengths, asked, strict=True)]
-    rows = zip(query, key, value, asked, strict=True)
-    seen = torch.cat([(_row if tree is None else _span)(*row) for row in rows])
-    return seen if places is None or few else seen[places]
+        queries_at = [_below(depth, length, at) for depth, length, at in zip(tree.depths, lengths, queries_at, strict=True)]
+    rows = zip(query, key, value, queries_at, strict=True)
+    outputs = torch.cat([(_row if tree is None else _span)(*row) for row in rows])
+    return outputs if places is None or few else outputs[places]
 
 
-def _below(depth: int, length: int, asked: Tensor | None) -> Tensor | None:
-    """Return where in its rows the queries of a span of a tree stand, from where they stand in the span."""
-    if asked is not None:
-        return asked + depth
+def _below(depth: int, length: int, queries_at: Tensor | None) -> Tensor | None:
+    """Convert positions of queries in a span to positions in its rows."""
+    if queries_at is not None:
+        return queries_at + depth
     return torch.arange(depth, depth + length) if depth else None
 
 
-def _span(query: Tensor, key: Tensor, value: Tensor, asked: Tensor | None) -> Tensor:
-    """Return what `_row` returns, a few queries at a time, so that little of what the mask hides is computed."""
-    if asked is None or len(asked) <= QUERIES:
-        return _row(query, key, value, asked)
-    parts = zip(query.split(QUERIES), asked.split(QUERIES), strict=True)
-    return torch.cat([_row(some, key[: int(at[-1]) + 1], value[: int(at[-1]) + 1], at) for some, at in parts])
+def _span(query: Tensor, key: Tensor, value: Tensor, queries_at: Tensor | None) -> Tensor:
+    """Return the same as `_row`, a few queries at a time, so that little of the masked part is computed."""
+    if queries_at is None or len(queries_at) <= QUERIES:
+        return _row(query, key, value, queries_at)
+    parts = zip(query.split(QUERIES), queries_at.split(QUERIES), strict=True)
+    return torch.cat([_row(part, key[: int(at[-1]) + 1], value[: int(at[-1]) + 1], at) for part, at in parts])
 
 
-def _row(query: Tensor, key: Tensor, value: Tensor, asked: Tensor | None) -> Tensor:
-    """Return what the heads of one row gather, [queries, heads * head], from [tokens, heads, head].
+def _row(query: Tensor, key: Tensor, value: Tensor, queries_at: Tensor | None) -> Tensor:
+    """Return the head outputs of one row, [queries, heads * head], from [tokens, heads, head].
 
-    `asked`: where in the row the queries stand, [queries]; None where every token asks.
+    `queries_at`: positions of the queries in the row, [queries]; None if every token is one.
     """
-    mask = None if asked is None else asked[:, None] >= torch.arange(len(key))
+    mask = None if queries_at is None else queries_at[:, None] >= torch.arange(len(key))
     query, key, value = (tensor.transpose(0, 1)[None] for tensor in (query, key, value))
-    seen = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=mask is None, enable_gqa=True)
-    return seen[0].transpose(0, 1).flatten(1)
+    outputs = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=mask is None, enable_gqa=True)
+    return outputs[0].transpose(0, 1).flatten(1)
 
 
 def _paired(weight: Tensor, size: int) -> Tensor:
-    """Reorder the rows of each head so that the two numbers that rotary embedding turns together are neighbours."""
+    """Reorder the rows of each head so that the two numbers that rotary embedding rotates together are adjacent."""
     return weight.view(-1, 2, size // 2, weight.shape[-1]).transpose(1, 2).reshape(weight.shape)
 
 
 class _Normalise(torch.autograd.Function):
-    """x / sqrt(mean(x^2) + eps) over the last dimension, with the fewest passes over memory."""
+    """Compute x / sqrt(mean(x^2) + eps) over the last dimension, with the fewest passes over memory."""
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, eps: float) -> Tensor:

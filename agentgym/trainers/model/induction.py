@@ -1,9 +1,9 @@
-"""The first weights of a policy made from nothing that can copy: quiet layers and a pair of induction heads.
+"""Initial weights of a policy that can copy from its context: small layers and a pair of induction heads.
 
-Much of what an agent writes stands in its prompt: a name, an id, a word of the goal. Copying takes heads in two layers, one
-that reads the previous token and one that finds where the present token stood before and repeats what followed it (Olsson et
-al., "In-context learning and induction heads", arXiv 2209.11895). From random weights they form late; here they are written
-down before training, as mimetic initialization does with other structure (Trockman and Kolter, arXiv 2305.09828).
+Much of an agent's output appears in its prompt: a name, an id, a word of the goal. Copying takes heads in two layers, one
+that attends to the previous token and one that finds an earlier occurrence of the current token and repeats its successor
+(Olsson et al., "In-context learning and induction heads", arXiv 2209.11895). From random weights they form late; here
+they are set before training, as mimetic initialization does with other structure (Trockman and Kolter, arXiv 2305.09828).
 """
 
 # transformers' models are typed in parts only
@@ -17,13 +17,15 @@ from transformers import PreTrainedModel
 from agentgym.errors import BadConfig
 
 QUIET = 0.02
-"""Factor of what the layers write at first: at 1 they drown the tokens that the heads compare."""
+"""Initial factor of the layers' outputs: at 1 they would mask the tokens that the heads compare."""
 CONSTANT = 4.0
-"""Size of the coordinate that all embeddings share, relative to the others: a head that looks at positions attends by it."""
+"""Size of the coordinate that all embeddings share, relative to the others; the positional head attends by it."""
 ENERGY = (0.4, 0.3, 0.2, 0.1)
-"""Of the fastest rotations in the previous-token head: the fastest alone would also look 6, 13, … tokens back."""
+"""Weights of the fastest rotations in the previous-token head: the fastest alone would also attend 6, 13, … tokens back."""
 SLOW = 0.05
-"""Radians a token up to which a rotation changes little of what two tokens have in common."""
+"""Maximum radians per token of rotations that hardly affect the similarity of two tokens. # POSITION_SCALE, CONTENT_SCALE
+Norm scales of queries and keys in the dimensions that the heads of the first and second layer use. # PREVIOUS_SIZE,
+COPIED_SIZE Sizes of the heads' outputs, relative to the embeddings."""
 POSITION_SCALE, CONTENT_SCALE = 2.0, 1.6
 """Of the norms of queries and keys, in the dimensions that the first and the second layer's heads use."""
 PREVIOUS_SIZE, COPIED_SIZE = 2.0, 1.5
@@ -32,11 +34,14 @@ PREVIOUS_SIZE, COPIED_SIZE = 2.0, 1.5
 
 @torch.no_grad()
 def write_induction_heads(model: PreTrainedModel) -> None:
-    """Give a random model of Qwen3's shape quiet layers and induction heads, in the first key-value head of two layers.
+    """Give a random model of Qwen3's shape small layers and induction heads, in the first key-value head of two layers.
 
-    The first layer's reads the previous token and writes a projection of it where the embeddings leave room. The second
-    layer's compares it with the present token and writes the token that it finds. Until it is trained, such a model repeats
-    what it reads: it is meant to be warmed up by demonstrations. BadConfig for a model without room.
+    The first layer's head attends to the previous token and writes a projection of it into the free dimensions. The
+    second layer's head compares it with the current token and writes the token that it finds. Until it is trained, such a
+    model repeats its input: it needs an SFT warm start.
+
+    Raises:
+        BadConfig: the model has fewer than two layers or is too narrow.
     """
     weights = dict(model.named_parameters())
     embeddings, head = weights["model.embed_tokens.weight"], len(weights["model.layers.0.self_attn.q_norm.weight"])
@@ -50,17 +55,17 @@ def write_induction_heads(model: PreTrainedModel) -> None:
         if "down_proj" in name or "o_proj" in name:
             weight.mul_(QUIET)
     unit = float(model.config.initializer_range)
-    token, room = slice(1, width - head), slice(width - head, width)  # dimensions that tell tokens apart; the others
+    token, room = slice(1, width - head), slice(width - head, width)  # dimensions that distinguish tokens; free dimensions
     embeddings[:, 0] = CONSTANT * unit
     embeddings[:, room] *= 0.1
     rotations = float(model.config.rope_parameters["rope_theta"]) ** (-torch.arange(half) / half)  # [half], radians a token
     code, copied = (torch.linalg.qr(torch.randn(width - head - 1, head))[0].T for _ in range(2))  # [head, token]
 
-    q, k, v, o = (torch.zeros(head, width) for _ in range(4))  # of the head in the first layer; o is transposed
+    q, k, v, o = (torch.zeros(head, width) for _ in range(4))  # head of the first layer; o is transposed
     fast = torch.zeros(half)
     fast[: len(ENERGY)] = torch.tensor(ENERGY)[:half].sqrt()
     q[:, 0] = CONSTANT * torch.cat([fast, torch.zeros(half)])
-    k[:, 0] = CONSTANT * torch.cat([fast * rotations.cos(), fast * rotations.sin()])  # they match one token back
+    k[:, 0] = CONSTANT * torch.cat([fast * rotations.cos(), fast * rotations.sin()])  # matches the previous token
     v[:, token] = code
     o[:, room] = PREVIOUS_SIZE * unit * torch.eye(head)
     _write(weights, 0, (q, k, v, o), fast > 0, POSITION_SCALE)
@@ -76,8 +81,11 @@ def write_induction_heads(model: PreTrainedModel) -> None:
 
 
 def _write(weights: dict[str, Parameter], layer: int, written: tuple[Tensor, ...], rotations: Tensor, scale: float) -> None:
-    """Write [head, width] of queries, keys, values and (transposed) output into a layer's first key-value head and the query
-    heads that share it, and the scale of the norms of queries and keys in some rotations [half of a head]."""
+    """Write queries, keys, values and (transposed) output, [head, width] each, into a layer's first key-value head.
+
+    The query heads that share it get the same queries. `scale` is set in the norms of queries and keys for the given
+    `rotations` [half of a head].
+    """
     q, k, v, o = written
     asks, keys, values, writes = (weights[f"model.layers.{layer}.self_attn.{name}_proj.weight"] for name in "qkvo")
     head, sharing = len(q), len(asks) // len(keys)

@@ -1,4 +1,4 @@
-"""What is done to the layers of a model for the training step: computed again in the backward pass, or compiled."""
+"""Preparation of a model's layers for training: gradient checkpointing and compilation."""
 
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -15,9 +15,12 @@ from agentgym.errors import BadConfig
 
 
 def prepare(model: PreTrainedModel, *, gradient_checkpointing: bool, compiled: bool) -> tuple[torch.nn.Module, ...]:
-    """Prepare a model's layers and return those that `recomputed` has compute again in the backward pass.
+    """Prepare a model's layers and return those that `recomputed` recomputes in the backward pass.
 
-    Layers are compiled one by one, which takes the compiler far less time than the whole model, as they are alike.
+    Layers are compiled one by one, which takes the compiler much less time than the whole model, because they are alike.
+
+    Raises:
+        BadConfig: the model does not support gradient checkpointing.
     """
     if compiled:
         for layer in cast("Iterable[torch.nn.Module]", model.get_decoder().layers):
@@ -37,8 +40,8 @@ def prepare(model: PreTrainedModel, *, gradient_checkpointing: bool, compiled: b
 def recomputed(layers: Sequence[torch.nn.Module]) -> Generator[None]:
     """Run a forward pass that keeps only the inputs of these layers.
 
-    The library checkpoints a layer in training mode alone. The mode is set on the layers themselves and not on what is in
-    them, so that dropout stays off, and taken back, so that an engine that shares the model keeps its cache.
+    The library checkpoints a layer only in training mode. The mode is set on the layers themselves and not on their
+    children, so that dropout stays off, and reset afterwards, so that an engine that shares the model keeps its cache.
     """
     for layer in layers:
         layer.training = True

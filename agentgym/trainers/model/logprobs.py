@@ -1,4 +1,4 @@
-"""Log-probabilities of trained tokens under a model, the vocabulary projection only where something is trained."""
+"""Log-probabilities of trained tokens under a model; the vocabulary projection is computed only for those tokens."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -15,16 +15,19 @@ from agentgym.trainers.data.packing import Batch
 from agentgym.trainers.model import attention, forward
 from agentgym.trainers.model.scores import Scores
 
-CHUNK = 2**25  # logits held at once: 128 MB of float32
+CHUNK = 2**25  # logits in memory at once: 128 MB of float32
 
 
 def token_logprobs(
     logits: Tensor, ids: Tensor, temperature: float | Tensor = 1.0, top: int = 0, *, entropy_gradient: bool = False
 ) -> Scores:
-    """Return `log_softmax(logits / temperature)[id]` and the entropy, in float32.
+    """Return the scores `log_softmax(logits / temperature)[id]` and entropy, [tokens], in float32.
 
-    logits: [tokens, vocabulary], ids: [tokens], temperature: one for all, or [tokens]. The entropy carries a
-    gradient where `entropy_gradient`. `top`: the log-probabilities of so many of the likeliest tokens are returned too.
+    logits: [tokens, vocabulary], ids: [tokens], temperature: one for all, or [tokens]. With `entropy_gradient` the
+    entropy has a gradient. `top`: also return the log-probabilities of this many likeliest tokens, [tokens, top].
+
+    Raises:
+        ValueError: the temperature is not positive.
     """
     if not isinstance(temperature, Tensor) and temperature <= 0:
         raise ValueError(f"temperature is {temperature}; training needs the positive one that sampled the tokens")
@@ -52,10 +55,10 @@ def policy_logprobs(
 ) -> Scores:
     """Return the scores of a micro-batch's trained tokens under any Hugging Face causal model.
 
-    `method` is what `attention.choose` returned for the model. Hidden states are gathered at the trained places before the
-    vocabulary projection, which runs in chunks that are recomputed in the backward pass; models that do something to their
-    logits afterwards (capping, scaling) compute those logits themselves. `temperature` is of tokens that have none of
-    their own. `states`: the hidden states are returned too (of models that change their logits by a pass of its own).
+    `method` is what `attention.choose` returned for the model. Hidden states are gathered at the trained places before
+    the vocabulary projection, which runs in chunks that are recomputed in the backward pass; models that transform their
+    logits afterwards (capping, scaling) compute them themselves. `temperature` applies to tokens without their own.
+    `states`: also return the hidden states (in an extra pass for models that transform their logits).
     """
     heat = temperature if batch.temperatures is None else batch.temperatures.nan_to_num(nan=temperature)
     if changes_logits(model):
@@ -92,8 +95,8 @@ def project(
 ) -> Scores:
     """Return the scores of tokens from the hidden states that predict them. hidden: [trained, width], ids: [trained].
 
-    A head that is more than a matrix (an adapter's) computes its logits itself, all at once. With `top` the parts are
-    computed again in the backward pass.
+    A head that is more than a matrix (an adapter's) computes all its logits at once. With `top` the parts are recomputed
+    in the backward pass.
     """
     if type(head) is not torch.nn.Linear or len(ids) * len(head.weight) <= CHUNK:
         return token_logprobs(head(hidden), ids, temperature, top, entropy_gradient=entropy_gradient)
@@ -111,11 +114,11 @@ def project(
 
 
 class _Chunked(torch.autograd.Function):
-    """`token_logprobs` of a projection whose logits are there for a few tokens at a time, forwards and backwards.
+    """`token_logprobs` of a projection whose logits exist for a few tokens at a time, forward and backward.
 
-    Of log p = z[id] - logsumexp(z) with z = logits / temperature, the gradient by the logits is (onehot - softmax(z)) /
-    temperature, and that of the entropy H -softmax(z) * (log softmax(z) + H) / temperature: what is kept are the logsumexps
-    and entropies alone, and the logits are computed again.
+    For log p = z[id] - logsumexp(z) with z = logits / temperature, the gradient by the logits is (onehot - softmax(z)) /
+    temperature, and that of the entropy H is -softmax(z) * (log softmax(z) + H) / temperature. Only logsumexps and
+    entropies are saved; the logits are recomputed.
     """
 
     @staticmethod
@@ -185,7 +188,7 @@ def _parts(tokens: int, vocabulary: int) -> list[slice]:
 
 
 def changes_logits(model: PreTrainedModel) -> bool:
-    """Return whether a model caps or scales its logits."""
+    """Return True if a model caps or scales its logits."""
     config = model.config.get_text_config()
     names = ("final_logit_softcapping", "logit_scale", "logits_scaling")
     return any(getattr(config, name, None) not in (None, 1, 1.0) for name in names)

@@ -1,4 +1,4 @@
-"""LoRA: which adapters a run may ask for, and putting them into a model."""
+"""LoRA: checks of a run's adapter settings, and insertion of adapters into a model."""
 
 # transformers and peft are typed in part only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -20,11 +20,15 @@ ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 TARGETS = (*ATTENTION, "gate_proj", "up_proj", "down_proj")
 ALPHA = 32
 _NOT_LINEAR = re.compile(r"embed|lm_head|norm|wte|wpe|bias|^router$|^gate$")
-"""What an engine cannot serve an adapter of: it is tied to other weights, is no matrix, or picks experts."""
+"""Modules whose adapters engines cannot serve: tied to other weights, not a matrix, or an expert router."""
 
 
 def check(config: "TrainConfig") -> None:
-    """Raise BadConfig where a run's adapters cannot be trained or served, or their settings do nothing."""
+    """Check that a run's adapters can be trained and served and that their settings have an effect.
+
+    Raises:
+        BadConfig: they cannot, or have none.
+    """
     if not config.lora_rank:
         for name, default in (("lora_alpha", ALPHA), ("lora_targets", TARGETS)):
             if getattr(config, name) != default:
@@ -89,7 +93,11 @@ def _check_targets(targets: Sequence[str]) -> None:
 
 
 def _check_folder(folder: Path, targets: Sequence[str]) -> None:
-    """Hold the names to the matrices in a model's folder; a hub name, or a folder of another form, is held when loaded."""
+    """Check the names against the matrices in a model's folder; for hub names and other formats this happens at loading.
+
+    Raises:
+        BadConfig: a layer does not exist or belongs to a mixture of experts.
+    """
     names = _matrices(folder)
     layers = {name.split(".")[-2] for name in names if not _NOT_LINEAR.search(name.split(".")[-2])}
     for target in targets if names else ():
@@ -107,10 +115,10 @@ def _check_folder(folder: Path, targets: Sequence[str]) -> None:
 
 
 def _matrices(folder: Path) -> list[str]:
-    """Return the names of the two-dimensional weights in a folder of safetensors; none where it has none or is damaged."""
+    """Return the names of two-dimensional weights in a folder of safetensors; [] if there are none or a file is damaged."""
     try:
         from safetensors import SafetensorError, safe_open
-    except ImportError:  # whoever trains is told by the command what to install
+    except ImportError:  # the command reports what to install
         return []
     names: list[str] = []
     for file in sorted(folder.glob("*.safetensors")) if (folder / "config.json").is_file() else ():
@@ -118,15 +126,17 @@ def _matrices(folder: Path) -> list[str]:
             with safe_open(file, framework="np") as tensors:
                 keys: list[str] = list(tensors.keys())
                 names += [key for key in keys if len(tensors.get_slice(key).get_shape()) == 2 and key.endswith(".weight")]
-        except (OSError, SafetensorError):  # what is wrong with the file is said when it is loaded
+        except (OSError, SafetensorError):  # loading reports the file's problem
             return []
-    return [name for name in names if re.fullmatch(r"\w+(\.\w+){2,}", name)]  # no other name is that of a layer
+    return [name for name in names if re.fullmatch(r"\w+(\.\w+){2,}", name)]  # names of layers only
 
 
 def add_adapters(model: "PreTrainedModel", config: "TrainConfig") -> None:
-    """Put fresh adapters into a model, which changes nothing of what it computes, and freeze all else.
+    """Insert fresh adapters into a model, which do not change its output yet, and freeze everything else.
 
-    BadConfig where a name is that of no linear layer: peft itself passes over names that match nothing.
+    Raises:
+        BadConfig: a name is not that of a linear layer; peft itself ignores names without a match.
+        MissingExtra: peft is not installed.
     """
     try:
         import torch
@@ -134,12 +144,12 @@ def add_adapters(model: "PreTrainedModel", config: "TrainConfig") -> None:
     except ImportError as error:
         raise MissingExtra(f"lora_rank needs peft: {how_to_install('train')}") from error
     targets, rank = config.lora_targets, config.lora_rank
-    wanted = [(name, module) for name, module in model.named_modules() if name.rpartition(".")[2] in targets]
-    missing = sorted(set(targets) - {name.rpartition(".")[2] for name, _ in wanted})
+    modules = [(name, module) for name, module in model.named_modules() if name.rpartition(".")[2] in targets]
+    missing = sorted(set(targets) - {name.rpartition(".")[2] for name, _ in modules})
     if missing:
         raise BadConfig(f"lora_targets holds {missing[0]!r}, but {config.model} has no such module")
     options = LoraConfig(r=rank, lora_alpha=config.lora_alpha, target_modules=list(targets), task_type="CAUSAL_LM")
-    for name, module in wanted:
+    for name, module in modules:
         if type(module) is not torch.nn.Linear:
             raise BadConfig(f"lora_targets: {name} of {config.model} is {type(module).__name__}; expected a linear layer")
     model.add_adapter(options)

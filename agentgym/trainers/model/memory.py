@@ -1,4 +1,4 @@
-"""What memory there is: of this machine, of the group of processes this one is confined to, of its GPU."""
+"""Available memory: of this machine, of the control group that limits this process, of its GPU."""
 
 # psutil and torch are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingModuleSource=false
@@ -10,10 +10,10 @@ from pathlib import Path
 from agentgym.errors import BadConfig
 
 FIRST_USE = 40 * 2**20
-"""What libraries take for themselves once they are at work, beyond what they hold when imported (results/benchmarks.md)."""
+"""Bytes that libraries allocate at their first use, beyond those at import (results/benchmarks.md)."""
 
 _GPUS = re.compile(r"(?:(\d{1,4}) ?x ?)?(\d{1,5}(?:\.\d)?) ?(?:GB|GiB|G)", re.IGNORECASE)
-_GROUPS = (  # limit, use and what of the use can be given back, by version of Linux control groups
+_GROUPS = (  # files of limit, usage and reclaimable usage, by version of Linux control groups
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat"),
     (
         "/sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -25,27 +25,27 @@ _GROUPS = (  # limit, use and what of the use can be given back, by version of L
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory that a run's tensors live in."""
+    """The memory for a run's tensors."""
 
     device: str
     """`cpu` or `cuda`."""
     name: str
     free: int
-    """Bytes that a run can have now (on a CPU, with what this process holds already)."""
+    """Bytes that a run can use now (on a CPU, including this process's own)."""
     total: int
     devices: int = 1
-    """GPUs; processes are dealt over them."""
+    """Number of GPUs; processes are distributed over them."""
     elsewhere: bool = False
-    """Whether the GPU is named, and not in this machine."""
+    """True if the GPU was named on the command line and is not in this machine."""
 
     @property
     def limit(self) -> int:
-        """Bytes beyond which a run is refused: on a CPU all there are, since others may give theirs back."""
+        """Bytes above which a run is refused: on a CPU the total, since other programs may release theirs."""
         return self.total if self.device == "cpu" else self.free
 
 
 def available() -> Memory:
-    """Return the memory of the GPU that training would take, else of this machine."""
+    """Return the memory of the GPU that training would use, else of this machine."""
     import psutil
     import torch
 
@@ -63,9 +63,12 @@ def available() -> Memory:
 
 
 def named(words: str) -> Memory:
-    """Return the memory of GPUs that are not here: `80GB`, `24GB`, `2x80GB`; BadConfig for anything else.
+    """Return the memory of GPUs that are not in this machine: `80GB`, `24GB`, `2x80GB`.
 
-    A card is sold by GiB; the driver keeps a 64th of them, and its context takes half a GiB of each process.
+    A card's size is in GiB; the driver keeps a 64th of it, and its context takes half a GiB per process.
+
+    Raises:
+        BadConfig: the text has another form.
     """
     match = _GPUS.fullmatch(words.strip())
     number, size = (int(match[1] or 1), float(match[2])) if match else (0, 0.0)
@@ -77,7 +80,7 @@ def named(words: str) -> Memory:
 
 
 def process_bytes() -> int:
-    """Return what this process holds now: Python, torch and everything imported."""
+    """Return the bytes that this process uses now: Python, torch and all imports."""
     import psutil
 
     return int(psutil.Process().memory_info().rss)

@@ -1,4 +1,4 @@
-"""A policy made here: a small Qwen3-shaped model and a tokenizer trained on an environment's own text."""
+"""Policies made from scratch: a small Qwen3-shaped model and a tokenizer trained on an environment's own text."""
 
 # transformers is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 END, PAD = "<|end|>", "<|pad|>"
 CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-"""The same in ChatML: padding, what opens a message, what ends it."""
+"""ChatML's control tokens: padding, start of a message, end of a message."""
 ACTIVE = 2
-"""Experts that a token goes through."""
+"""Active experts per token."""
 HEAD = 32
-"""Dimensions of a head of a policy made for a run."""
+"""Dimensions per head of a policy made for a run."""
 SMALL = 50_000_000
-"""Parameters below which several threads lose more by waiting for one another than they gain."""
+"""Number of parameters below which several threads lose more to synchronization than they gain."""
 
-# Two control tokens a turn: what is not said by the assistant stands bare, and <|act|> opens the reply.
+# Two control tokens per turn: text that is not the assistant's has no markers, and <|act|> opens the reply.
 TEMPLATE = (
     "{%- for message in messages -%}"
     "{%- if message['role'] == 'assistant' -%}{{ '<|act|>' + message['content'] + '<|end|>' }}"
@@ -64,7 +64,7 @@ _NUMBERED = re.compile(r"([^\W\d_]+) \d")
 
 @dataclass(frozen=True)
 class PolicySize:
-    """The shape of a small policy and its tokens."""
+    """Shape of a small policy and its tokens."""
 
     width: int = 128
     """Hidden size."""
@@ -75,15 +75,15 @@ class PolicySize:
     feed_forward: int = 256
     """Width of the feed-forward layer."""
     vocabulary: int = 1000
-    """Size of the vocabulary, 256 bytes included."""
+    """Size of the vocabulary, including 256 bytes."""
     context: int = 2048
     """Longest sequence in tokens."""
     experts: int = 0
-    """Experts of each feed-forward layer, two of them active for a token, each half as wide; 0 makes a dense model."""
+    """Experts per feed-forward layer, two of them active per token, each half as wide; 0 makes a dense model."""
     pre_tokenizer: str = "phrases"
-    """What a token may grow to: `phrases` of an environment, `words`, or `names`."""
+    """Longest text of one token: `phrases` of an environment, `words`, or `names`."""
     induction_heads: bool = False
-    """Whether the first weights can copy what was read: see `model.induction`."""
+    """Initialize the weights so that the policy can copy from its context: see `model.induction`."""
 
 
 def size_of(config: "TrainConfig") -> PolicySize:
@@ -112,9 +112,9 @@ def init_policy(
     beside: Sequence[tuple[str, Mapping[str, object]]] = (),
     template: str = "own",
 ) -> Path:
-    """Write a randomly initialised policy and its tokenizer for an environment to the folder `out`; return the folder.
+    """Write a randomly initialized policy and its tokenizer for an environment to the folder `out`; return the folder.
 
-    `beside`: further environments, with their options, whose text the tokenizer is to know; all share the `episodes`.
+    `beside`: further environments, with their options, whose text the tokenizer also learns; all share the `episodes`.
     `template`: see `train_tokenizer`.
     """
     size = size or PolicySize()
@@ -127,7 +127,7 @@ def init_policy(
 
 
 def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """Return a random model of a size."""
+    """Return a random model of this size."""
     tokens: dict[str, Any] = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     kind: Any = Qwen3MoeForCausalLM if size.experts else Qwen3ForCausalLM
     model = kind(policy_shape(replace(size, vocabulary=len(tokenizer)), **tokens))
@@ -137,7 +137,7 @@ def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> PreTrainedMo
 
 
 def policy_shape(size: PolicySize, **tokens: int) -> object:
-    """Return the configuration of a model shaped like Qwen3, or like Qwen3-30B-A3B where the size has experts."""
+    """Return the configuration of a model shaped like Qwen3, or like Qwen3-30B-A3B if the size has experts."""
     shape: dict[str, Any] = {
         "vocab_size": size.vocabulary,
         "hidden_size": size.width,
@@ -148,7 +148,7 @@ def policy_shape(size: PolicySize, **tokens: int) -> object:
         "head_dim": size.width // size.heads,
         "max_position_embeddings": size.context,
         "tie_word_embeddings": True,
-        "initializer_range": 1.0 / size.width**0.5,  # 0.04 learned far more slowly at width 128
+        "initializer_range": 1.0 / size.width**0.5,  # 0.04 learned much more slowly at width 128
         "bos_token_id": None,
         **tokens,
     }
@@ -159,7 +159,11 @@ def policy_shape(size: PolicySize, **tokens: int) -> object:
 
 
 def save_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> Path:
-    """Write a model and its tokenizer to a folder and return it; BadData when it cannot be written."""
+    """Write a model and its tokenizer to a folder and return the folder.
+
+    Raises:
+        BadData: it cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         model.save_pretrained(folder)
@@ -170,9 +174,12 @@ def save_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
 
 
 def load_policy(path: str | Path, dtype: torch.dtype = torch.float32) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Return the model and tokenizer in a folder (or of a hub name); BadData when the folder is damaged.
+    """Load the model and tokenizer in a folder (or of a hub name).
 
-    Of an adapter's folder: its base model with the adapter in it, which alone is trainable.
+    From an adapter's folder it loads the base model with the adapter, which alone is trainable.
+
+    Raises:
+        BadData: the folder is damaged or holds no model.
     """
     check_files(path)
     try:
@@ -192,7 +199,7 @@ def load_policy(path: str | Path, dtype: torch.dtype = torch.float32) -> tuple[P
 
 
 def set_threads(model: PreTrainedModel, threads: int = 0) -> None:
-    """Set how many CPU threads torch has; 0 means one for a model below `SMALL` parameters, else torch's own choice."""
+    """Set torch's number of CPU threads; 0 means one for a model below `SMALL` parameters, else torch's default."""
     if not threads and model.device.type == "cpu" and sum(parameter.numel() for parameter in model.parameters()) < SMALL:
         threads = 1
     if threads:
@@ -200,7 +207,7 @@ def set_threads(model: PreTrainedModel, threads: int = 0) -> None:
 
 
 def env_text(env: str, options: dict[str, object], episodes: int, seed: int) -> Iterable[str]:
-    """Yield what an environment prints and what its expert says, with some random and invalid play mixed in."""
+    """Yield an environment's output and its expert's actions, with some random and invalid actions mixed in."""
     environment = registry.make(env, **options)
     rng = generator("world text", env, seed)
 
@@ -219,16 +226,16 @@ PRE_TOKENIZERS = ("phrases", "words", "names")
 
 
 def words() -> str:
-    """Return a pattern that cuts text into words: where what is said is put together anew each time, each is copied."""
+    """Return a pattern that splits text into words, for text that is recombined every time and copied word by word."""
     return rf"{WHOLE}| ?\d+|,?[ \n]?\p{{L}}+| ?[^\s\p{{L}}\d]+|\s+"
 
 
 def bare_names(texts: Iterable[str]) -> str:
-    """Return a pattern that cuts text into phrases, and out of them whatever may have to be copied.
+    """Return a pattern that splits text into phrases and separates every word that may have to be copied.
 
-    A word that stands after a blank in one place and after a bracket, at the start of a line or of a text in another has a
-    different token in each under the other patterns, and a new policy cannot copy what it has to translate. Here it is a
-    token of its own everywhere, and the blank before it belongs to what precedes it.
+    With the other patterns, a word that follows a blank in one place and a bracket or the start of a line or text in
+    another has a different token in each, and a new policy cannot copy what it has to translate. Here such a word is its
+    own token everywhere, and the blank before it belongs to the preceding token.
     """
     before: dict[str, set[str]] = {}
     for text in texts:
@@ -242,17 +249,17 @@ def bare_names(texts: Iterable[str]) -> str:
 
 
 def phrases(texts: Iterable[str]) -> str:
-    """Return a pattern that cuts an environment's text into what a token may grow to.
+    """Return a pattern that splits an environment's text into the longest texts of one token.
 
-    Whatever is followed by a number somewhere ("drawer 2") is the name of a thing and stands alone, number apart: the
-    thing in the goal, in a list and in a command is then the same token, and copying it is all there is to learn.
-    Other words stay together as phrases, so that what an environment says over and over becomes one token.
+    A word that is followed by a number anywhere ("drawer 2") is the name of a thing and stands alone, without its number:
+    the thing in the goal, in a list and in a command is then the same token, and the policy only has to learn to copy it.
+    Other words stay together as phrases, so that recurring text of the environment becomes one token.
     """
     return pattern(sorted({name for text in texts for name in _NUMBERED.findall(text)}))
 
 
 def trained_bpe(texts: Iterable[str], pattern: str, vocabulary: int, special: list[str]) -> Tokenizer:
-    """Train a byte-level BPE tokenizer on texts, which a regular expression cuts into pieces that no token exceeds."""
+    """Train a byte-level BPE tokenizer on texts; the pattern splits them into pieces that tokens cannot exceed."""
     tokenizer = Tokenizer(models.BPE())
     split = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -272,10 +279,13 @@ def trained_bpe(texts: Iterable[str], pattern: str, vocabulary: int, special: li
 def train_tokenizer(
     texts: Iterable[str], vocabulary: int, pre_tokenizer: str = "phrases", template: str = "own"
 ) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer on texts, its tokens at most what `pre_tokenizer` cuts.
+    """Train a byte-level BPE tokenizer on texts; its tokens are at most the pieces of `pre_tokenizer`.
 
-    `template`: `own`, with two control tokens a turn, or `chatml`, that of Qwen2.5 with its tools, which packages of others
+    `template`: `own`, with two control tokens per turn, or `chatml`, Qwen2.5's template with tools, which other packages
     know.
+
+    Raises:
+        UnknownName: `pre_tokenizer` or `template` is unknown.
     """
     texts = list(texts)
     if pre_tokenizer not in PRE_TOKENIZERS:
@@ -297,7 +307,11 @@ def train_tokenizer(
 
 
 def _chatml() -> str:
-    """Return Qwen2.5's chat template as trl brings it, to the letter: trl knows by its text how calls are read."""
+    """Return Qwen2.5's chat template exactly as in trl, which identifies the format of calls by its text.
+
+    Raises:
+        MissingExtra: trl is not installed.
+    """
     package = find_spec("trl")
     if package is None or not package.origin:
         raise MissingExtra(f"the template chatml comes from trl: {how_to_install('train')}")

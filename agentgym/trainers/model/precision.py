@@ -1,4 +1,4 @@
-"""Which numbers the training step computes in, where the weights it learns are kept, and what both weigh."""
+"""Number formats of the training step, fp32 masters of the weights, and their memory."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -18,30 +18,30 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class Bytes:
-    """Bytes of one parameter in the training step. A frozen parameter has `weights` alone."""
+    """Bytes per parameter in the training step. A frozen parameter has only `weights`."""
 
     weights: float
-    """What the model computes with; an engine's own copy is not in it."""
+    """Weights in the model's compute format, without an engine's own copy."""
     masters: float
-    """The fp32 weight that updates are made in, where it is not the one the model computes with."""
+    """fp32 master weights, if they differ from the model's."""
     gradients: float
-    """Added up over micro-batches, in fp32."""
+    """Gradients summed over micro-batches, in fp32."""
     state: float
     """The optimizer's averages."""
     update: float
-    """What an update takes for itself, after the activations are gone."""
+    """Temporary memory of an update, after the activations are freed."""
 
     @property
     def held(self) -> float:
-        """What is there during the forward and backward passes."""
+        """Bytes during the forward and backward passes."""
         return self.weights + self.masters + self.gradients + self.state
 
 
 def bytes_per_parameter(precision: str, optimizer: str = "adamw", *, muon: bool = False, fused: bool = True) -> Bytes:
-    """Return what one trainable parameter weighs under `fp32` or `bf16`.
+    """Return the bytes per trainable parameter under `fp32` or `bf16`.
 
     `muon`: for a matrix that Muon updates, whatever the optimizer of the rest. `fused`: AdamW on a GPU, which makes no
-    temporary tensors. Of `adamw8bit` each number comes with a 256th of an fp32 scale; tensors below 4,096 numbers, or not
+    temporary tensors. With `adamw8bit` each number has a 256th of an fp32 scale; tensors below 4,096 numbers, or not made
     of whole blocks of 256, stay in fp32.
     """
     low = precision == "bf16"
@@ -51,7 +51,11 @@ def bytes_per_parameter(precision: str, optimizer: str = "adamw", *, muon: bool 
 
 
 def resolve(precision: str, device: torch.device) -> str:
-    """Return `fp32` or `bf16`; `auto` is bf16 where a GPU computes in it. BadConfig where the GPU asked for cannot."""
+    """Return `fp32` or `bf16`; `auto` is bf16 on a GPU that supports it.
+
+    Raises:
+        BadConfig: bf16 is requested and the GPU does not support it.
+    """
     capable = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     if precision == "bf16" and device.type == "cuda" and not capable:
         raise BadConfig("precision 'bf16': this GPU does not compute in bfloat16; take 'fp32'")
@@ -61,14 +65,14 @@ def resolve(precision: str, device: torch.device) -> str:
 
 
 class Masters:
-    """The fp32 weights behind a bf16 model: gradients are added up in them and updates made in them.
+    """The fp32 weights of a bf16 model, which accumulate gradients and receive updates.
 
-    A bf16 weight has 8 bits: an update below a 256th of it would be lost, and so would a micro-batch's small part of a sum.
-    Weights that are fp32 in the model (adapters may be) stand for themselves.
+    A bf16 weight has 8 bits: an update below a 256th of it would be lost, and so would a micro-batch's small part of a
+    sum. Weights that are fp32 in the model (adapters may be) are their own masters.
     """
 
     def __init__(self, model: nn.Module, *, early: bool = True) -> None:
-        """`early`: free each gradient of the model as soon as it is there; not under a wrapper that still reduces it."""
+        """Make the masters; `early` frees each model gradient at once, unlike wrappers that still have to reduce it."""
         self.pairs: list[tuple[str, nn.Parameter, nn.Parameter]] = []
         for name, weight in model.named_parameters():
             if weight.requires_grad:
@@ -79,31 +83,31 @@ class Masters:
                     weight.register_post_accumulate_grad_hook(partial(_take, master))
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Yield what the optimizers update, under the model's names."""
+        """Yield the masters under the model's names."""
         return ((name, master) for name, _, master in self.pairs)
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """Yield what the optimizers update."""
+        """Yield the masters."""
         return (master for _, _, master in self.pairs)
 
     def collect(self) -> None:
-        """Add the gradients of a backward pass to those of the masters, and free them."""
+        """Add the gradients of a backward pass to the masters' and free them."""
         for _, own, master in self.pairs:
             if own is not master and own.grad is not None:
                 _take(master, own)
 
     @torch.no_grad()
     def reduce(self, processes: int) -> None:
-        """Take the mean of each gradient over all processes, where no wrapper has reduced them."""
+        """Average each gradient over all processes, if no wrapper has reduced them."""
         for master in self.parameters():
-            if master.grad is None:  # no token of this process came by, as of an expert that was not chosen
+            if master.grad is None:  # not used in this process, such as an expert that was not chosen
                 master.grad = torch.zeros_like(master)
             dist.all_reduce(master.grad)
             master.grad.div_(processes)
 
     @torch.no_grad()
     def publish(self) -> None:
-        """Round the masters to the weights that the model computes with."""
+        """Round the masters to the model's weights."""
         for _, own, master in self.pairs:
             if own is not master:
                 own.copy_(master)
@@ -114,7 +118,7 @@ class Masters:
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take masters from a checkpoint; the model's own weights are their rounding already."""
+        """Load the masters from a checkpoint; the model's weights are already their rounding."""
         for name, own, master in self.pairs:
             if own is not master:
                 master.copy_(state[name])
@@ -131,5 +135,5 @@ def _take(master: Tensor, own: Tensor) -> None:
 
 
 def masters(model: nn.Module, precision: str, processes: int) -> Masters | None:
-    """Return the masters of a model in `precision`; None where it learns in the weights it computes with."""
+    """Return the masters of a model in `precision`, or None if it updates its own weights."""
     return Masters(model, early=processes == 1) if precision == "bf16" else None

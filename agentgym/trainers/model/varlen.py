@@ -1,4 +1,4 @@
-"""Flash attention over rows of different lengths, from whichever package has it."""
+"""Flash attention over rows of different lengths, from any package that has it."""
 
 # flash-attn is installed on few machines, and typed on none.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingImports=false, reportAttributeAccessIssue=false
@@ -11,16 +11,16 @@ from functools import cache
 from torch import Tensor
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Tensor, int, float | None, int | None, float | None], Tensor]
-"""(query, key, value [tokens, heads, head], ends [rows + 1], longest row, scale, window, cap of scores) to [tokens, heads,
-head], causal within each row; a token sees itself and at most window - 1 before it."""
+"""(query, key, value [tokens, heads, head], ends [rows + 1], longest row, scale, window, cap of scores) -> [tokens, heads,
+head], causal within each row; a token attends to itself and at most window - 1 tokens before it."""
 
 PACKAGES = ("flash_attn_interface", "flash_attn")
-"""Versions 3 and 2."""
+"""Packages of versions 3 and 2."""
 
 
 @cache
 def varlen() -> Kernel | None:
-    """Return the best kernel that is installed: flash-attn 3, flash-attn 2, or the one that torch has brought since 2.10."""
+    """Return the best installed kernel: flash-attn 3, flash-attn 2, or torch's own (since 2.10); None if there is none."""
     for name in PACKAGES:
         try:
             return _packaged(importlib.import_module(name).flash_attn_varlen_func)
@@ -44,7 +44,7 @@ def _packaged(function: Callable[..., Tensor]) -> Kernel:
         window: int | None,
         cap: float | None,
     ) -> Tensor:
-        left = -1 if window is None else window - 1  # counted without the token itself
+        left = -1 if window is None else window - 1  # without the token itself
         return function(
             query,
             key,

@@ -1,1 +1,1 @@
-"""What credit and losses need to know of each turn, one need per file."""
+"""Needs: values per turn for credit and losses, one need per file."""

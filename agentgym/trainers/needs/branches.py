@@ -1,4 +1,4 @@
-"""The need `branches`: what is earned on average by playing on from the turns of an episode."""
+"""The need `branches`: the mean reward of continuations from the turns of an episode."""
 
 import math
 from collections import Counter
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 BranchQuery = tuple[Task, Episode, list[int]]
 At = Literal["all", "alone", "uncertain"]
 Number = Annotated[int, Within(1, 10_000)]
-"""How many continuations a turn has."""
+"""Continuations per turn."""
 Every = Annotated[int, Within(1, 1_000_000)]
-"""Of how many turns one is played on from."""
+"""One turn of this many is continued."""
 Discount = Annotated[float, Within(0, 1)]
 
 
 def uncontinuable(config: "TrainConfig", env: TextEnv, name: str) -> str:
-    """Return why a need cannot play on from the turns of episodes; empty where it can."""
+    """Return the reason why a need cannot continue episodes from their turns, or an empty string."""
     reason = unbranchable(config, env, name)
     if not reason and config.reward:
         reason = f"reward {', '.join(config.reward)} pays whole episodes, and continuations are parts of episodes"
@@ -63,14 +63,15 @@ async def branches(
     share: Annotated[float, Within(0, 1)] = 0.1,
     gamma: Discount = 1.0,
 ) -> dict[str, float]:
-    """The mean reward from a turn on, the turn itself played anew, over `k` continuations (VinePPO, arXiv 2410.01679).
+    """Measure the mean reward over `k` continuations from each turn, which is sampled again (VinePPO, arXiv 2410.01679).
 
-    A number in every `every`-th turn, from the first, of those that `at` takes: `all`; `alone`, where the state key was met
-    once in the group, so that no other turn says what the state is worth; `uncertain`, the `share` of the step's turns
-    whose sampled tokens were the least likely on average. nan in the others, and where a turn cannot be reached again or
-    all continuations were faults. Rewards count gamma^j, j turns later. The environment and the conversation are brought
-    to the turn by going through the episode once more; continuations are drawn as the run's episodes are, at the run's own
-    temperature. Returns `branch_episodes`, `branch_tokens` (sampled), `branch_faults` and `branch_turns_lost`.
+    Sets a number in every `every`-th turn, from the first, of those that `at` selects: `all`; `alone`, if the state key
+    occurs once in the group, so that no other turn estimates the state's value; `uncertain`, the `share` of the step's
+    turns whose sampled tokens were the least likely on average. The others are nan, and so are turns that cannot be
+    reached again or whose continuations were all faults. A reward j turns later is discounted by gamma^j. The environment
+    and the conversation are brought to the turn by replaying the episode; continuations are sampled like the run's
+    episodes, at the run's own temperature. Returns `branch_episodes`, `branch_tokens` (sampled), `branch_faults` and
+    `branch_turns_lost`.
     """
     turn_ids = {id(turn) for turn in _chosen(groups, at, share)}
     played = Continuations(run, step, k, every, gamma, "branches", run.config.temperature)
@@ -85,7 +86,7 @@ async def branches(
 
 @dataclass(slots=True)
 class Continuations:
-    """Continuations from turns of episodes that are not trained on themselves, and what they took."""
+    """Continuations from turns of episodes, which are not trained on, and their cost."""
 
     run: Any
     step: int
@@ -93,16 +94,16 @@ class Continuations:
     every: int
     gamma: float
     salt: str
-    """What their chance is drawn by, besides seed, step and turn."""
+    """Part of their random seed, with seed, step and turn."""
     temperature: float
     took: dict[str, float] = field(
         default_factory=lambda: dict.fromkeys(("episodes", "tokens", "faults", "turns_lost"), 0.0)
     )
 
     async def of(self, groups: Sequence[Group], turn_ids: Container[int]) -> dict[int, list[float]]:
-        """Return what continuations earned, by the id of the turn from which on they were played; faults are left out.
+        """Return the rewards of continuations by the id of the turn that they start from, without faults.
 
-        Of the turns in `picked` (ids) every `every`-th is played on from, each once, also where several episodes hold it.
+        Of the turns in `turn_ids` every `every`-th is continued, once each, even if several episodes share it.
         """
         run, paid = self.run, dict[int, list[float]]()
         by_env: dict[str, list[tuple[Episode, list[int]]]] = {}
@@ -110,10 +111,10 @@ class Continuations:
             first = {(places[0], key[1]) for key, places in holders(group.episodes).items()}
             for place, episode in enumerate(group):
                 numbers = [n for n in range(0, len(episode.turns), self.every) if (place, n) in first]
-                wanted = [n for n in numbers if id(episode.turns[n]) in turn_ids]
-                by_env.setdefault(run.env_name(episode), []).append((episode, wanted))
+                chosen = [n for n in numbers if id(episode.turns[n]) in turn_ids]
+                by_env.setdefault(run.env_name(episode), []).append((episode, chosen))
         for name, pairs in by_env.items():
-            paid |= await self._in(name, [(run.task(episode), episode, wanted) for episode, wanted in pairs])
+            paid |= await self._in(name, [(run.task(episode), episode, chosen) for episode, chosen in pairs])
         return paid
 
     async def _in(self, name: str, queries: Sequence[BranchQuery]) -> dict[int, list[float]]:
@@ -122,8 +123,8 @@ class Continuations:
         starts = await rollouts.pool.starts(agents[name], name, queries)
         jobs: list[Job] = []
         turns: list[Turn] = []
-        for (task, episode, wanted), points in zip(queries, starts, strict=True):
-            self.took["turns_lost"] += len(wanted) - len(points)
+        for (task, episode, chosen), points in zip(queries, starts, strict=True):
+            self.took["turns_lost"] += len(chosen) - len(points)
             for number, start in points.items():
                 seed = derive(self.salt, self.run.config.seed, self.step, episode.group_id, episode.attempt, number)
                 group = f"{episode.group_id}/{episode.attempt}/{number}"
@@ -140,7 +141,7 @@ class Continuations:
 
 
 def _chosen(groups: Sequence[Group], at: At, share: float) -> list[Turn]:
-    """Return the turns of the groups whose value is asked for."""
+    """Return the turns of the groups whose values are measured."""
     by_group = [[turn for episode in group for turn in episode.turns] for group in groups]
     if at == "alone":
         visits = [Counter(turn.state_key for turn in turns) for turns in by_group]

@@ -1,4 +1,4 @@
-"""The needs `entropy_mean` and `turn_entropy_mean`: the entropy that tokens had on average in the steps before."""
+"""The needs `entropy_mean` and `turn_entropy_mean`: mean entropy of tokens in previous steps."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -15,9 +15,9 @@ from agentgym.trainers.seam import Within
 def entropy_mean(
     groups: Sequence[Group], *, run: Scoring, state: dict[str, list[float]], window: Annotated[int, Within(1, 100_000)] = 50
 ) -> None:
-    """The mean entropy in nats over the trained tokens of the last `window` steps, this one's included (EPO).
+    """Measure the mean entropy in nats over the trained tokens of the last `window` steps, this one included (EPO).
 
-    One number, in every turn; of several processes it is over the tokens of all. The steps' means are kept in the `state`.
+    It is one number for every turn, over the tokens of all processes. The steps' means are kept in the `state`.
     """
     rows = build([episode for group in groups for episode in group])
     entropies = run.learner.score(rows)["entropy"]
@@ -42,10 +42,10 @@ def turn_entropy_mean(
     state: dict[str, list[float]],
     after: Annotated[float, Within(0, 1)] = 0.5,
 ) -> None:
-    """The mean entropy in nats of turns of the same number over all steps, this one's included (EPO's code).
+    """Measure the mean entropy in nats of turns of the same number over all steps, this one included (EPO's code).
 
-    The mean over steps of each step's mean over tokens; steps in which no episode came so far are left out. NaN in turns
-    before the share `after` of their episode's horizon, for which EPO has no band. Of several processes the means are over
+    It is the mean over steps of each step's mean over tokens, without steps whose episodes were shorter. NaN in turns
+    before the share `after` of their episode's horizon, for which EPO has no band. With several processes the means are over
     the tokens of all. Sums over the steps are kept in the `state`.
     """
     episodes = [episode for group in groups for episode in group]

@@ -1,4 +1,4 @@
-"""The need `fork`: which turns are continuations of the same turns."""
+"""The need `fork`: identify turns that continue from the same turn."""
 
 from collections.abc import Sequence
 from math import nan
@@ -10,9 +10,9 @@ from agentgym.trainers.needs.interface import needs
 
 @needs("fork")
 def fork(groups: Sequence[Group]) -> None:
-    """A number that a turn has in common with its siblings, the turns that follow the very same turns; nan without any.
+    """Number the forks: a turn gets the same number as its siblings, which follow the same turns; nan without siblings.
 
-    Of a turn that several episodes hold, the first of them has it.
+    If several episodes share a turn, only the first one gets the number.
     """
     number = 0
     for group in groups:

@@ -1,4 +1,4 @@
-"""What credit and loss functions need to know of each turn, computed into `turn.extra` before they are called."""
+"""The needs stage: values per turn for credit and losses, computed into `turn.extra` before they are called."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agentgym.trainers.run.stages import FreshRun
 
 Values = Mapping[str, Sequence[npt.NDArray[np.float32]]]
-"""By need: an array per row, [tokens]."""
+"""Per need, an array [tokens] per row."""
 
 SCORED = ("entropy", "logprobs", "values")
 """Needs that one forward pass of the trainer computes together."""
@@ -43,40 +43,44 @@ NEEDS = Seam(
 )
 Asks = Literal["", "critic", "distribution"]
 Check = Callable[["TrainConfig", TextEnv, str], None]
-"""Raises BadConfig where a need cannot be computed: of a run, an environment of it, and the environment's name."""
+"""Raises BadConfig if a need cannot be computed; called with a run's settings, one of its environments and its name."""
 
 
 class Scorer(Protocol):
     """Scores tokens under the current weights."""
 
     def score(self, rows: list[Segment]) -> Values:
-        """Return by name an array [tokens] per row."""
+        """Return arrays by name, [tokens] per row."""
         ...
 
 
 class Scoring(Processes, Protocol):
-    """What a need may use of a run: its processes, and its learner."""
+    """The parts of a run that a need may use: its processes and its learner."""
 
     @property
     def learner(self) -> Scorer:
-        """The policy that is trained."""
+        """The policy being trained."""
         ...
 
 
 def needs(name: str, check: Check | None = None, *, embeds: bool = False, asks: Asks = "") -> Callable[[Target], Target]:
-    """Declare a function `(groups, *, run, options)`, async or not, that puts `turn.extra[NAME]` into every turn; name it.
+    """Declare a function `(groups, *, run, options)`, async or not, that sets `turn.extra[NAME]` in every turn; name it.
 
-    Of several processes each calls it on its own groups, all of them in every step, also without any group. It may return
-    a mapping from names to numbers, which are added up over the processes and logged. `step`, `state` and `run` are handed
-    in. `check` is called with the run's settings, each of its environments and that one's name before anything is loaded.
-    `embeds`: it asks the learner for hidden states. `asks`: what a learner must have for it: a `critic`, which is made with
-    the options of the need, or the whole `distribution` of a token.
+    Every process calls it in every step on its own groups, even without any. It may return a mapping from names to
+    numbers, which are summed over the processes and logged. It may take `step`, `state` and `run`. `check` is called with
+    the run's settings, each of its environments and their names before anything is loaded. `embeds`: it asks the learner
+    for hidden states. `asks`: a requirement of the learner: a `critic`, which is made with the options of the need, or
+    the whole `distribution` of a token.
     """
     return NEEDS.declare(name, check=check, embeds=embeds, asks=asks)
 
 
 def resolve_needs(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
-    """Return what computes these needs, each once; an option belongs to the one that has it."""
+    """Return the needs by name, each once; an option belongs to the need that has it.
+
+    Raises:
+        BadConfig: there are options but no needs.
+    """
     names = list(dict.fromkeys(names))
     bare = [NEEDS.looked_up(name) for name in names]
     if options and not bare:
@@ -86,7 +90,11 @@ def resolve_needs(names: Sequence[str], options: Mapping[str, object]) -> list[S
 
 
 def check(run: "FreshRun") -> None:
-    """Raise BadConfig for a need that cannot be computed in one of the environments of a run."""
+    """Check that every need can be computed in all environments of a run.
+
+    Raises:
+        BadConfig: one cannot.
+    """
     for stage in run.stages.needs:
         if stage.attributes["check"]:
             for spec, env in run.envs:
@@ -96,7 +104,11 @@ def check(run: "FreshRun") -> None:
 
 
 def tried(run: "FreshRun", group: Group) -> Group:
-    """Return a made-up group with all that a run's credit and loss need; BeyondTrial where only a run computes it."""
+    """Return a made-up group with all needs of a run's credit and loss.
+
+    Raises:
+        BeyondTrial: only a run can compute one of them.
+    """
     for stage in run.stages.needs:
         if stage.name in SCORED:
             for turn in (turn for episode in group for turn in episode.turns):
@@ -106,13 +118,18 @@ def tried(run: "FreshRun", group: Group) -> Group:
             raise trial.BeyondTrial(stage.name)
         try:
             _fill(group, replace(stage, state={}), trial.TrialRun(run.config))
-        except Exception as error:  # which the need's own trial reports
+        except Exception as error:  # the need's own trial reports it
             raise trial.BeyondTrial(stage.name) from error
     return group
 
 
 def _fill(group: Group, stage: Stage, alone: trial.TrialRun) -> None:
-    """Let a need put its value into every turn; BadConfig where one lacks it then."""
+    """Let a need set its value in every turn.
+
+    Raises:
+        BadConfig: it leaves a turn without its value.
+        BeyondTrial: it is a coroutine.
+    """
     if trial.awaited(stage([], run=alone, step=0)) or trial.awaited(stage([group], run=alone, step=0)):
         raise trial.BeyondTrial(stage.name)
     if any(stage.name not in turn.extra for episode in group for turn in episode.turns):
@@ -131,40 +148,43 @@ def values(
     low: float = -1.0,
     high: float = 2.0,
 ) -> None:
-    """What the critic expects to be earned from before each output token on: a head on the policy's hidden states.
+    """Predict the return from before each output token, with a head on the policy's hidden states: the critic.
 
-    The learner trains it, in every update, on the `value_target` that the credit puts into `turn.extra`. `lr`: about how far
-    a value may move in one update. `policy_weight`: how much of the value loss's gradient goes into the policy too; with 0
-    the head is trained on detached states. `clip`: how far a value may move from what it was before the update, 0 for as
-    far as it likes (PPO's clipped value loss). `classes` above 0: the critic classifies the return into so many equal
-    ranges from `low` to `high`, which have to hold all returns, and its value is the mean (HL-Gauss; 51 is usual). The head
-    and its optimizer are in the checkpoint.
+    The learner trains it, in every update, on the `value_target` that the credit sets in `turn.extra`. `lr`:
+    approximately the largest change of a value in one update. `policy_weight`: weight of the value loss in the policy's
+    gradient; with 0 the head is trained on detached states. `clip`: largest change of a value from before the update, 0
+    for no limit (PPO's clipped value loss). `classes` above 0: the critic classifies the return into this many equal
+    ranges from `low` to `high`, which have to contain all returns, and its value is the mean (HL-Gauss; 51 is usual). The
+    head and its optimizer are in the checkpoint.
     """
     score([episode for group in groups for episode in group], ("values",), run.learner.score)
 
 
 def critic_options(stage: Stage) -> dict[str, object]:
-    """Return the options of the critic, those that were not given too."""
+    """Return the options of the critic, including the defaults."""
     return {name: stage.option(name, None) for name in options_of(stage.target)}
 
 
 @needs("entropy", asks="distribution")
 def entropy(groups: Sequence[Group], *, run: Scoring) -> None:
-    """The entropy in nats of the distribution that each output token was drawn from, under the trainer's weights."""
+    """Compute the entropy (nats) of the distribution that each output token was drawn from, under the trainer's weights."""
     score([episode for group in groups for episode in group], ("entropy",), run.learner.score)
 
 
 @needs("logprobs")
 def logprobs(groups: Sequence[Group], *, run: Scoring) -> None:
-    """The log-probability of each output token under the trainer's weights."""
+    """Compute the log-probability of each output token under the trainer's weights."""
     score([episode for group in groups for episode in group], ("logprobs",), run.learner.score)
 
 
 def score(episodes: Sequence[Episode], names: Sequence[str], scored: Callable[[list[Segment]], Values]) -> None:
-    """Put an array per name into `turn.extra`, one number per output token, of every call that is trained.
+    """Set an array [output tokens] per name in `turn.extra` of every trained call.
 
-    `scored` returns, by name, an array [tokens] per row. It is called even where there are no rows: of several processes,
-    all go through the model together.
+    `scored` returns arrays by name, [tokens] per row. It is called even without rows: all processes go through the model
+    together.
+
+    Raises:
+        BadConfig: the learner does not compute one of the names.
     """
     rows = build(episodes)
     scores = scored(rows)
@@ -174,7 +194,7 @@ def score(episodes: Sequence[Episode], names: Sequence[str], scored: Callable[[l
 
 
 def place(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[str], values: Values) -> None:
-    """Put what was computed for rows of these episodes into `turn.extra` of every call that is trained."""
+    """Set the values of rows, [tokens] each, in `turn.extra` of every trained call, [output tokens] each."""
     calls: list[list[Turn]] = [[call for turn in episode.turns for call in turn.calls] for episode in episodes]
     for i, row in enumerate(rows):
         for number in np.unique(row.turns[row.mask]):
@@ -183,7 +203,7 @@ def place(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[
 
 
 def attach(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[str]) -> None:
-    """Lay out what stands in `turn.extra` (a number, or one per output token) by the tokens of the rows."""
+    """Lay out values in `turn.extra` (a number, or one per output token) by the tokens of the rows."""
     calls: list[list[Turn]] = [[call for turn in episode.turns for call in turn.calls] for episode in episodes]
     for row in rows if names else ():
         row.extra = {name: np.full(len(row), np.nan, dtype=np.float32) for name in names}
@@ -195,9 +215,9 @@ def attach(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence
 
 
 async def compute(groups: Sequence[Group], stages: Sequence[Stage], run: Scoring, step: int = 0) -> dict[str, float]:
-    """Compute everything that is needed, and return what it took, over all processes.
+    """Compute all needs and return their logged numbers, summed over all processes.
 
-    What one pass over the tokens gives is asked for once.
+    Values that one forward pass gives together are computed once.
     """
     scored = [stage.name for stage in stages if stage.name in SCORED]
     if scored:
@@ -213,7 +233,7 @@ async def compute(groups: Sequence[Group], stages: Sequence[Stage], run: Scoring
 
 
 async def finished(result: Any) -> Any:
-    """Return what a stage returned, awaited where the stage is a coroutine."""
+    """Return a stage's result, awaited if the stage is a coroutine."""
     if not hasattr(result, "__await__"):
         return result
     with contained(f"the coroutine {getattr(result, '__qualname__', result)!s:.100}"):

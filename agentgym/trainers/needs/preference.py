@@ -1,4 +1,4 @@
-"""The need `preference`: advantages of turns by a critic that sees how the task is solved (SWEET-RL)."""
+"""The need `preference`: advantages of turns by a critic that sees the task's solution (SWEET-RL)."""
 
 import math
 from collections.abc import Sequence
@@ -49,15 +49,15 @@ async def preference(
     capacity: Annotated[int, Within(1, 1_000_000)] = 64,
     plan_tokens: Annotated[int, Within(0, 1_000_000)] = 256,
 ) -> dict[str, float]:
-    """A(s, a, c) of each turn, c what only the trainer knows: the oracle's plan (SWEET-RL, arXiv 2503.15478).
+    """Compute A(s, a, c) of each turn, where c is known only to the trainer: the oracle's plan (SWEET-RL, arXiv 2503.15478).
 
     The critic takes `updates` steps of Adam on -log sigmoid(beta (sum_t A(better) - sum_t A(worse))) over `batch` pairs of
-    episodes at one task with different rewards, drawn from the newest `capacity` groups; then it judges the step's turns.
-    The actions with which the oracle solves the task, `plan_tokens` at most, stand in front of the episode in a forward
-    pass of their own, without gradient; hidden states at the end of each turn's prompt and of its reply go into the critic
-    (`hidden` units). The plan is in no prompt that is sampled from or trained, and nothing of it is kept but these states.
-    nan in turns without tokens. Of several processes all hold the same critic and pairs, in the checkpoint. Logged:
-    `preference_loss`, and of the process `preference_pairs`.
+    episodes at one task with different rewards, drawn from the newest `capacity` groups; then it scores the step's turns.
+    The actions with which the oracle solves the task, at most `plan_tokens`, are prepended to the episode in a separate
+    forward pass without gradient; hidden states at the end of each turn's prompt and of its reply are the inputs of the
+    critic (`hidden` units). The plan is in no prompt for sampling or training, and only these states are kept of it. nan
+    in turns without tokens. All processes hold the same critic and pairs, also in the checkpoint. Logged:
+    `preference_loss`, and per process `preference_pairs`.
     Part: in the paper A is the mean log-ratio of a language model trained for it, and turns are then trained by DPO on pairs
     of replies to one history. Here A is a head on the policy's own states, which the paper found to generalise worse.
     """
@@ -85,7 +85,7 @@ async def preference(
     rng = generator("preference", run.config.seed, step)
     draws: list[list[int]] = [rng.integers(0, len(known), batch).tolist() for _ in range(updates if known else 0)]
     losses = [critic.update([known[place] for place in drawn]) for drawn in draws]
-    state["critic"] = run.gather([critic.saved()])[0]  # another kind of CPU may round otherwise
+    state["critic"] = run.gather([critic.saved()])[0]  # another kind of CPU may round differently
     critic.load(state["critic"])
     for episode, states in zip(episodes, by_episode, strict=True):
         turns = [turn for turn, of in zip(episode.turns, states, strict=True) if of is not None]
@@ -96,7 +96,7 @@ async def preference(
 
 
 async def _plans(episodes: Sequence[Episode], run: Any, most: int) -> list[list[int]]:
-    """Return by episode the tokens of what the oracle does, within what the model's context leaves; [] where it fails."""
+    """Return the tokens of the oracle's actions per episode, cut to the model's context; [] if the oracle fails."""
     tasks: dict[tuple[str, str], Task] = {}
     for episode in episodes if most else ():
         tasks.setdefault((run.env_name(episode), episode.task_id), run.task(episode))

@@ -1,4 +1,4 @@
-"""The need `probe`: how probable the gold answer is at each turn."""
+"""The need `probe`: the probability of the gold answer at each turn."""
 
 import math
 from collections.abc import Sequence
@@ -40,13 +40,13 @@ def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
 
 @needs("probe", check=_check)
 async def probe(groups: Sequence[Group], *, run: Any, mean: Mean = "geometric") -> dict[str, float]:
-    """The probability of the gold answer in each turn, on the very tokens that the turn acted on (IGPO, arXiv 2510.14967).
+    """Compute the probability of the gold answer at each turn, given the turn's prompt tokens (IGPO, arXiv 2510.14967).
 
-    What a turn brought is the number of the turn after it less its own. The answer is the action with which the oracle
+    A turn's gain is the next turn's number minus its own. The answer is the action with which the oracle
     ends the task, as the agent's demonstrator would write it, thought (empty), marks and stop token included; the trainer
-    scores all of it under the present weights. `mean` over its tokens: `geometric`, as in IGPO; `arithmetic`, as in RLPR;
-    `none` for the probability of the whole answer, which is tiny where it is long. nan
-    where the oracle found no way. Returns `probe_tokens`, which the trainer went through for it.
+    scores all of it under the current weights. `mean` over its tokens: `geometric`, as in IGPO; `arithmetic`, as in RLPR;
+    `none` for the probability of the whole answer, which is tiny for long answers. nan
+    if the oracle fails. Returns `probe_tokens`, the tokens that the trainer scored for it.
     """
     episodes = [episode for group in groups for episode in group]
     winning = await _answers(episodes, run)
@@ -73,7 +73,7 @@ def _averaged(logprobs: npt.NDArray[np.float64], mean: Mean) -> float:
 
 
 async def _answers(episodes: Sequence[Episode], run: Any) -> dict[tuple[str, str], list[int]]:
-    """Return by environment and task the tokens of the action that wins; none where the oracle did not."""
+    """Return the tokens of the winning action by environment and task; [] if the oracle failed."""
     tasks: dict[tuple[str, str], Task] = {}
     for episode in episodes:
         tasks.setdefault((run.env_name(episode), episode.task_id), run.task(episode))

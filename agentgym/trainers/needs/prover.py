@@ -1,4 +1,4 @@
-"""The need `prover`: what another policy, made from the one that is trained, would earn from a turn on."""
+"""The need `prover`: the return that another policy, derived from the trained one, would get from each turn."""
 
 from collections.abc import Sequence
 from math import comb, nan
@@ -39,14 +39,15 @@ async def prover(
     temperature: Annotated[float, Within(0, 100)] = 0.0,
     gamma: Discount = 1.0,
 ) -> dict[str, float]:
-    """What a prover would earn from a turn on, the turn itself played anew: the best of `best_of` tries of the policy.
+    """Estimate a prover's return from each turn, which is sampled again: the best of `best_of` attempts of the policy.
 
     Source: PAV, arXiv 2410.08146: values of a prover policy mu, for which it proposes best-of-K of the policy, from Monte
     Carlo rollouts. Of `k` continuations the expected maximum of `best_of` drawn without replacement, which is an unbiased
     estimate of that prover's value: sum over i of r_(i) C(i - 1, best_of - 1) / C(k, best_of), r_(i) the i-th smallest. With
-    `best_of` 1 it is the mean, the policy's own value. `temperature` above 0: the prover samples at that instead of the
-    run's own. Measured at every `every`-th turn, nan elsewhere and where a turn cannot be reached again; rewards count
-    gamma^j, j turns later. Returns `prover_episodes`, `prover_tokens` (sampled), `prover_faults` and `prover_turns_lost`.
+    `best_of` 1 it is the mean, the policy's own value. `temperature` above 0: the prover samples at this temperature
+    instead of the run's own. Measured at every `every`-th turn, nan elsewhere and for turns that cannot be reached again;
+    a reward j turns later is discounted by gamma^j. Returns `prover_episodes`, `prover_tokens` (sampled), `prover_faults`
+    and `prover_turns_lost`.
     """
     played = Continuations(run, step, k, every, gamma, "prover", temperature or run.config.temperature)
     turn_ids = {id(turn) for group in groups for episode in group for turn in episode.turns}
@@ -58,7 +59,7 @@ async def prover(
 
 
 def expected_best(rewards: Sequence[float], best_of: int) -> float:
-    """Return the expected maximum of so many of the rewards, drawn without replacement; nan where there are too few."""
+    """Return the expected maximum of `best_of` rewards drawn without replacement; nan if there are too few."""
     number = len(rewards)
     if number < best_of:
         return nan

@@ -1,4 +1,4 @@
-"""The need `teacher_logprobs`: what another model thinks of the tokens that the policy sampled."""
+"""The need `teacher_logprobs`: another model's log-probabilities of the sampled tokens."""
 
 import asyncio
 import re
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
 
 OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-"""MODULE:NAME of a token engine of one's own."""
+"""Pattern of MODULE:NAME, the user's own token engine."""
 Floats = npt.NDArray[np.float32]
 
 
 def different(ours: Mapping[str, int], theirs: Mapping[str, int]) -> str:
-    """Return how a teacher's vocabulary differs from the policy's; empty where every token of ours is the same one there."""
+    """Return how a teacher's vocabulary differs from the policy's; empty if all our tokens have the same ids there."""
     wrong = [token for token, id in ours.items() if theirs.get(token) != id]
     if not wrong:
         return ""
@@ -37,21 +37,25 @@ def different(ours: Mapping[str, int], theirs: Mapping[str, int]) -> str:
     return f"{len(wrong)} of {len(ours)} tokens differ; {token!r} is {ours[token]} here and {there}"
 
 
-def _refuse(teacher: str, why: str) -> BadConfig:
-    return BadConfig(
+def _other_vocabulary(teacher: str, why: str) -> str:
+    return (
         f"needs 'teacher_logprobs': teacher {teacher} has another vocabulary than the policy ({why}). It can only score "
         "tokens of its own: choose a teacher of the same family of models"
     )
 
 
 def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
-    """Raise for a teacher that is none, cannot score what the run samples, or is seen to have another vocabulary."""
+    """Check that the teacher exists, can score the run's samples, and has the same vocabulary as far as known.
+
+    Raises:
+        BadConfig: it does not.
+    """
     own = given_to(config.needs_options, "teacher_logprobs")
     teacher, options = own.get("teacher"), own.get("teacher_options")
     if options is not None and not isinstance(options, Mapping):
         raise BadConfig(f"teacher_options of needs 'teacher_logprobs' is {options!r}; expected a table, as {{timeout = 60}}")
     if not isinstance(teacher, str):
-        return  # whoever resolves the need says that it is missing
+        return  # resolving the need reports that it is missing
     kind = _kind(teacher)
     if kind is None:
         if not callable(load(teacher, "token engine", {})):
@@ -68,11 +72,15 @@ def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
         kind.check_target(folder)
         ours, theirs = _vocabulary(config.model), _vocabulary(folder)
         if ours and theirs and (why := different(ours, theirs)):
-            raise _refuse(teacher, why)
+            raise BadConfig(_other_vocabulary(teacher, why))
 
 
 def _kind(teacher: str) -> EngineKind | None:
-    """Return the kind of engine that a teacher is; None for MODULE:NAME, BadConfig for one that scores no tokens."""
+    """Return the kind of a teacher's engine; None for MODULE:NAME.
+
+    Raises:
+        BadConfig: the engine scores no tokens.
+    """
     name = teacher.partition(":")[0]
     if OWN.fullmatch(teacher) and name not in ENGINES:
         return None
@@ -91,7 +99,7 @@ def _folder(teacher: str) -> str:
 
 
 def _vocabulary(model: str) -> Mapping[str, int] | None:
-    """Return the vocabulary of a model's folder, by its file; None where there is none to read without loading."""
+    """Return the vocabulary in a model's folder; None if it cannot be read without loading the model."""
     file = Path(model) / "tokenizer.json"
     if not file.is_file():
         return None
@@ -109,13 +117,13 @@ async def teacher_logprobs(
     teacher_options: Annotated[Mapping[str, object] | None, CALLER] = None,
     concurrency: Annotated[int, Within(1, 4096)] = 16,
 ) -> dict[str, float]:
-    """The log-probability that `teacher` gives each output token, on the very tokens that the policy was given.
+    """Compute a `teacher`'s log-probability of each output token, given the policy's exact prompt tokens.
 
-    `teacher`: `hf:FOLDER` (also the folder of a run, whose newest checkpoint it then is), `vllm:URL,URL`, `openai:URL`, or
+    `teacher`: `hf:FOLDER` (for the folder of a run, its newest checkpoint), `vllm:URL,URL`, `openai:URL`, or
     MODULE:NAME of a class that makes a `TokenEngine`; `teacher_options` are the engine's. It scores at the temperature at
-    which each token was sampled, `concurrency` rows at a time, and must have every token of the policy's vocabulary under
-    the same number. A teacher that fails for good ends the run. Returns `teacher_tokens`, which it read, and `teacher_kl`,
-    the mean of log p - log T over the sampled tokens of all processes: the reverse KL that distillation brings down.
+    which each token was sampled, `concurrency` rows at a time, and must have every token of the policy's vocabulary with
+    the same id. A teacher that fails permanently ends the run. Returns `teacher_tokens`, which it scored, and `teacher_kl`,
+    the mean of log p - log T over the sampled tokens of all processes: the reverse KL that distillation reduces.
     """
     engine = run.resource(f"teacher {teacher}", lambda: _made(teacher, dict(teacher_options or {}), run))
     episodes = [episode for group in groups for episode in group]
@@ -136,7 +144,11 @@ async def teacher_logprobs(
 
 
 async def _scored(engine: Any, row: Segment, temperature: float, teacher: str) -> Floats:
-    """Return the teacher's log-probability of each token of a row that was sampled, [tokens]; nan elsewhere."""
+    """Return the teacher's log-probability of each sampled token of a row, [tokens]; nan elsewhere.
+
+    Raises:
+        EngineDead: the teacher cannot score.
+    """
     own = np.full(len(row), np.nan, dtype=np.float32) if row.temperatures is None else row.temperatures
     at = np.where(np.isnan(own), temperature, own)
     scores = np.full(len(row), np.nan, dtype=np.float32)
@@ -154,7 +166,11 @@ async def _scored(engine: Any, row: Segment, temperature: float, teacher: str) -
 
 
 def _made(teacher: str, options: dict[str, object], run: Any) -> Any:
-    """Return the teacher as an engine; BadConfig where its vocabulary is another."""
+    """Return the teacher as an engine.
+
+    Raises:
+        BadConfig: it has another vocabulary.
+    """
     kind = _kind(teacher)
     if kind is None:
         engine: Any = cast("Any", load(teacher, "token engine", {}))(**options)
@@ -165,5 +181,5 @@ def _made(teacher: str, options: dict[str, object], run: Any) -> Any:
     ours, theirs = run.rollouts.tokenizer, getattr(engine, "tokenizer", None)
     if theirs is not None and (why := different(ours.get_vocab(), theirs.get_vocab())):
         engine.close()
-        raise _refuse(teacher, why)
+        raise BadConfig(_other_vocabulary(teacher, why))
     return engine

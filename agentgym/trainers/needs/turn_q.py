@@ -1,4 +1,4 @@
-"""The need `turn_q`: what turns and states are worth, by an off-policy critic of whole turns (ArCHer)."""
+"""The need `turn_q`: values of turns and states, from an off-policy critic of whole turns (ArCHer)."""
 
 import math
 from collections.abc import Sequence
@@ -27,17 +27,17 @@ def turn_q(
     batch: Annotated[int, Within(1, 1_000_000)] = 128,
     capacity: Annotated[int, Within(1, 100_000_000)] = 4096,
 ) -> dict[str, float]:
-    """`turn_q`, min(Q1, Q2) of each turn, and `turn_v`, min(V1, V2) of the state it was taken in (ArCHer, arXiv 2402.19446).
+    """Compute `turn_q`, min(Q1, Q2) of each turn, and `turn_v`, min(V1, V2) of its state (ArCHer, arXiv 2402.19446).
 
-    In every step the critic takes `updates` steps of Adam, then judges the step's turns. Q_i learns r + gamma V'_i(s') on
-    `batch` turns drawn from the newest `capacity` (V' 0 after the last turn, also where the horizon cut the episode), V_i
+    In every step the critic takes `updates` steps of Adam, then scores the step's turns. Q_i learns r + gamma V'_i(s') on
+    `batch` turns drawn from the newest `capacity` (V' is 0 after the last turn, also if the horizon cut the episode), V_i
     learns Q'_i(s, a) on as many of this step's turns. The target copy Q', V' follows by `tau` per update. A state is the
     policy's last hidden state at the end of the turn's prompt, an action the one at the end of its reply, as they were when
-    it was played; `hidden` units between them and a value. nan in turns without tokens. Of several processes all hold the
+    it was played; the heads have `hidden` units. nan in turns without tokens. All processes hold the
     same critic and buffer, which learn from everybody's turns; both are in the checkpoint (12 bytes a turn for every unit of
-    the policy's width). Logged: `critic_loss` and, of the process, how many turns it learned from, `critic_turns`.
-    Part: the paper's critic encodes text by a model of its own, and V'_i's action is drawn afresh from the policy. Here V
-    learns from the step's own turns alone, whose actions are the policy's, and Q from all: no action is sampled for it.
+    the policy's width). Logged: `critic_loss` and, per process, the number of turns it learned from, `critic_turns`.
+    Part: the paper's critic encodes text with a separate model, and V'_i's action is sampled again from the policy. Here V
+    learns only from the step's own turns, whose actions are the policy's, and Q from all: no action is sampled for it.
     """
     from agentgym.trainers.needs.turn_critics.twin import Steps, TwinCritic
 
@@ -52,9 +52,12 @@ def turn_q(
         critic.load(state["critic"])
     rng, losses = generator("turn_q", run.config.seed, step), list[float]()
     for _ in range(updates):
-        drawn = everything.some(rng.integers(0, len(everything), batch)), present.some(rng.integers(0, len(present), batch))
+        drawn = (
+            everything.select(rng.integers(0, len(everything), batch)),
+            present.select(rng.integers(0, len(present), batch)),
+        )
         losses.append(critic.update(*drawn, gamma=gamma, tau=tau))
-    state["critic"] = run.gather([critic.saved()])[0]  # another kind of CPU may round otherwise
+    state["critic"] = run.gather([critic.saved()])[0]  # another kind of CPU may round differently
     critic.load(state["critic"])
     state["turns"] = replayed
     if turns:
@@ -64,7 +67,7 @@ def turn_q(
 
 
 def _steps(episodes: Sequence[Episode], run: Any) -> tuple[list[Turn], list[bytes]]:
-    """Return the turns that have tokens, each with its step as the critic's buffer stores it; all turns are nan at first."""
+    """Return the turns that have tokens, each with its step in the critic's buffer format; all turns are nan initially."""
     from agentgym.trainers.data.turn_rewards import turn_rewards
     from agentgym.trainers.learners.embedding import turn_states
     from agentgym.trainers.needs.turn_critics.twin import packed
@@ -77,7 +80,7 @@ def _steps(episodes: Sequence[Episode], run: Any) -> tuple[list[Turn], list[byte
         for turn in episode.turns:
             turn.extra |= {"turn_q": math.nan, "turn_v": math.nan}
         for k, later in zip(known, [*known[1:], None], strict=True):
-            earned = float(rewards[k:later].sum())  # what turns without tokens brought goes to the one before them
+            earned = float(rewards[k:later].sum())  # rewards of turns without tokens go to the turn before them
             steps.append(packed(np.asarray(states[k]), earned, None if later is None else states[later]))
             turns.append(episode.turns[k])
     return turns, steps

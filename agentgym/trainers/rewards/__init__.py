@@ -1,1 +1,1 @@
-"""The built-in rewards that a run can add to the environment's own, one file each."""
+"""Built-in rewards that a run can add to the environment's own, one per file."""

@@ -1,4 +1,4 @@
-"""The reward `calibration`: whoever says how sure he is should be right so often."""
+"""The reward `calibration`: reward well-calibrated confidence."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -11,11 +11,11 @@ from agentgym.trainers.seam import Within
 
 @reward("calibration")
 def calibration(episodes: Sequence[Episode], *, weight: Annotated[float, Within(0, 1)] = 0.5) -> list[dict[str, float]]:
-    """Pay -`weight` * (q - success)^2, q the number from 0 to 1 that the last reply gives as <confidence>q</confidence>.
+    """Pay -`weight` * (q - success)^2, where q from 0 to 1 is the last reply's <confidence>q</confidence>.
 
-    Source: RLCR, arXiv 2507.16806: correctness less the Brier score, a proper scoring rule, so that the truth pays best. A
-    last reply without exactly one such number is paid -`weight`, as the surest error. Prompt `rlcr` asks for it. With
-    `weight` below 1 no failure outscores a success.
+    Source: RLCR, arXiv 2507.16806: correctness minus the Brier score, a proper scoring rule, so that honesty pays best. A
+    last reply without exactly one such number is paid -`weight`, like the most confident error. Prompt `rlcr` asks for
+    it. With `weight` below 1 no failure outscores a success.
     """
     return [{"calibration": -weight * _brier(episode)} for episode in episodes]
 

@@ -1,4 +1,4 @@
-"""A chat engine that a reward asks: checked by its name, tried before a run, and kept from step to step."""
+"""Chat engine of a reward: checked by name, tried before a run, and reused between steps."""
 
 import functools
 import json
@@ -14,11 +14,15 @@ from agentgym.errors import BadConfig, Fault
 from agentgym.registry import load
 
 OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-"""MODULE:NAME of a chat engine of one's own; what comes after the colon of the package's is an address."""
+"""Pattern of MODULE:NAME, the user's own chat engine; after the colon of a built-in one comes an address."""
 
 
 def check(name: str, engine: str, options: object) -> None:
-    """Raise BadConfig for an engine of the reward `name` that is none, or one without chat."""
+    """Check the engine of the reward `name` by its name.
+
+    Raises:
+        BadConfig: it is unknown, has no chat, or its options are not a table.
+    """
     if options is not None and not isinstance(options, Mapping):
         raise BadConfig(f"engine_options of reward {name!r} is {options!r}; expected a table, as {{timeout = 60}}")
     kind = engine.partition(":")[0]
@@ -35,7 +39,11 @@ def check(name: str, engine: str, options: object) -> None:
 
 
 async def reach(who: str, engine: str, options: Mapping[str, object] | None) -> None:
-    """Raise BadConfig unless the engine answers a short question."""
+    """Check that the engine answers a short question.
+
+    Raises:
+        BadConfig: it does not.
+    """
     chat = _made(engine, options or {})
     try:
         await chat.chat([{"role": "user", "content": "Reply with OK."}], (), Sampling(0.0, max_tokens=16), "reach")
@@ -47,18 +55,22 @@ async def reach(who: str, engine: str, options: Mapping[str, object] | None) -> 
 
 @functools.lru_cache(maxsize=4)
 def shared(name: str, options: str) -> ChatEngine:
-    """Return the engine of the steps before, its options as JSON: connections stay open."""
+    """Return the engine that earlier steps used, given its options as JSON: connections stay open."""
     return _made(name, json.loads(options))
 
 
 def _made(name: str, options: Mapping[str, Any]) -> ChatEngine:
     if OWN.fullmatch(name):
         return cast("Callable[..., ChatEngine]", load(name, "chat engine", {}))(**options)
-    return cast("ChatEngine", engines.engine(name, **options))  # `check` lets no name of another kind through
+    return cast("ChatEngine", engines.engine(name, **options))  # `check` accepts only names of chat engines
 
 
 def grades_file(path: str, name: str) -> sqlite3.Connection:
-    """Open the grades that the reward `name` gave before, by content; several processes may have them open."""
+    """Open the database of earlier grades of the reward `name`, keyed by content; several processes may share it.
+
+    Raises:
+        BadConfig: the file cannot be used.
+    """
     try:
         file = sqlite3.connect(path, timeout=60.0, isolation_level=None)
         file.execute("CREATE TABLE IF NOT EXISTS grades (content TEXT PRIMARY KEY, grade REAL NOT NULL)")

@@ -1,4 +1,4 @@
-"""The reward `denoise`: the unbiased reward behind a verifier that is known to err."""
+"""The reward `denoise`: correct the rewards of a verifier with known error rates, without bias."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -12,7 +12,11 @@ Share = Annotated[float, Within(0, 1)]
 
 
 def check(*, false_positive: float, false_negative: float) -> None:
-    """Raise BadConfig for rates of error that leave nothing to learn, or nothing to correct."""
+    """Check that the error rates leave something to correct and to learn.
+
+    Raises:
+        BadConfig: they do not.
+    """
     if false_positive + false_negative >= 1:
         raise BadConfig(
             f"reward 'denoise' has false_positive {false_positive:g} and false_negative {false_negative:g}; expected a sum "
@@ -26,12 +30,12 @@ def check(*, false_positive: float, false_negative: float) -> None:
 def denoise(
     episodes: Sequence[Episode], *, false_positive: Share = 0.0, false_negative: Share = 0.0
 ) -> list[dict[str, float]]:
-    """Pay the difference to (r - false_positive) / (1 - false_positive - false_negative), r what was paid so far.
+    """Pay the difference to (r - false_positive) / (1 - false_positive - false_negative), where r is the reward so far.
 
-    Source: arXiv 2510.00915, backward correction: where a verifier that pays 1 or 0 errs at these rates, the mean of this
+    Source: arXiv 2510.00915, backward correction: if a verifier that pays 1 or 0 errs at these rates, the mean of this
     over its errors is the true reward. Groups' advantages keep their signs and their noise. The paper's forward
-    correction, a reweighting that needs the false-negative rate alone, could not be settled from the text found and is
-    not here. Name it behind `noise`, which makes such errors, or alone for a verifier that has them.
+    correction, a reweighting that needs only the false-negative rate, is not clear from the available text and is
+    not implemented. List it after `noise`, which makes such errors, or alone for a verifier that has them.
     """
     scale = 1 - false_positive - false_negative
     return [{"denoise": (e.reward - false_positive) / scale - e.reward} for e in episodes]

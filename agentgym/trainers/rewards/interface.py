@@ -32,7 +32,7 @@ SCHEDULE = "schedule"
 """An option of every reward that has a `weight`."""
 
 Parts = Mapping[str, float | Sequence[float]]
-"""By name, what an episode is paid: a number, paid in its last turn, or one a turn."""
+"""Rewards of an episode by name: a number, paid in its last turn, or one per turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +55,23 @@ def reward(
 ) -> Callable[[Target], Target]:
     """Declare a function `(episodes, *, options) -> named parts of each`, async or not, and give it a short name.
 
-    It sees the episodes that are no faults (in self-play, each role's view of them) and returns, for each, a mapping
-    from names to what is paid, or a `Fault` where it could not judge: the episode is then a fault, which is never trained
-    on. Keyword-only parameters are its options; `step`, `state` and `run` are handed in. An option `weight` may follow
-    the step: `schedule` gives its points.
-    Whether an episode succeeded stays the environment's word.
-
-    `check` is called with the options (all but `weight`) whenever the reward is chosen, and `reach`, async or not, before a
-    run is started; each raises BadConfig for what cannot work. `fits` is called with each environment of a run and its
+    It gets the episodes without faults (in self-play, each role's view of them) and returns, for each, a mapping from
+    names to rewards, or a `Fault` if it could not judge: the episode is then a fault, which is never trained on.
+    Keyword-only parameters are its options; it may take `step`, `state` and `run`. An option `weight` may follow the
+    step: `schedule` gives its points. Only the environment decides if an episode succeeded.
+    `check` is called with the options (all but `weight`) whenever the reward is chosen, and `reach`, async or not, before
+    a run starts; each raises BadConfig if something cannot work. `fits` is called with each environment of a run and its
     name, before anything is loaded, and raises BadConfig for one that the reward cannot judge.
     """
     return REWARDS.declare(name, check=check, reach=reach, fits=fits)
 
 
 def check(run: "FreshRun") -> None:
-    """Raise BadConfig where rewards would not be paid, or one of them is not for an environment of the run."""
+    """Check that rewards will be paid and suit the run's environments.
+
+    Raises:
+        BadConfig: there are no steps, or a reward does not suit an environment or fails on made-up episodes.
+    """
     if run.stages.rewards and not run.config.steps:
         raise BadConfig(
             f"reward {run.stages.rewards[0].name!r} has no effect with steps = 0: rewards are paid in steps of "
@@ -83,7 +85,11 @@ def check(run: "FreshRun") -> None:
 
 
 def _try(stage: Stage, episodes: Sequence[Episode], alone: trial.TrialRun) -> None:
-    """Pay made-up episodes; BadConfig for what cannot be paid. A Fault is the reward's right."""
+    """Pay made-up episodes; the reward may answer with a Fault.
+
+    Raises:
+        BadConfig: it returns something that cannot be paid.
+    """
     try:
         parts = _weighed(stage, 0)(episodes, step=0, run=alone)
     except Fault:
@@ -96,9 +102,11 @@ def _try(stage: Stage, episodes: Sequence[Episode], alone: trial.TrialRun) -> No
 
 
 def resolve_rewards(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
-    """Return the reward stages of a run; an option belongs to the one that has it.
+    """Return the reward stages of a run; an option belongs to the reward that has it.
 
-    Raises UnknownName or BadConfig, with the closest name, for what is unknown or would do nothing.
+    Raises:
+        UnknownName: there is no such reward.
+        BadConfig: an option is unknown, invalid or without effect, or a name occurs twice.
     """
     bare = [REWARDS.looked_up(name) for name in names]
     if len({stage.name for stage in bare}) < len(bare):
@@ -113,37 +121,47 @@ def resolve_rewards(names: Sequence[str], options: Mapping[str, object]) -> list
 
 
 async def reach(stages: Sequence[Stage]) -> None:
-    """Raise BadConfig where a reward leans on something that is not there, such as a server that does not answer."""
+    """Check that everything that the rewards depend on is available, such as a server.
+
+    Raises:
+        BadConfig: something is not.
+    """
     for stage in stages:
         if stage.attributes["reach"]:
             await finished(stage.attributes["reach"](**_values(stage)))
 
 
 async def pay(episodes: Sequence[Episode], stages: Sequence[Stage], *, step: int, run: object) -> None:
-    """Add to each episode what the stages pay, one stage after another; what is paid stands in its turns' `rewards`.
+    """Add each stage's rewards to the episodes, in order; the turns' `rewards` name them.
 
-    Of an episode in which several roles moved, each role is paid by its own view of it.
+    In an episode with several roles, each role is paid by its own view of it.
     """
     for stage in stages:
-        pairs = [(e, seen) for e in episodes if not e.fault and e.turns for seen in _as_seen(e)]
-        for (episode, seen), paid in zip(pairs, await _parts(stage, [seen for _, seen in pairs], step, run), strict=True):
+        pairs = [(e, seen_by_role) for e in episodes if not e.fault and e.turns for seen_by_role in _as_seen(e)]
+        for (episode, seen_by_role), paid in zip(
+            pairs, await _parts(stage, [seen_by_role for _, seen_by_role in pairs], step, run), strict=True
+        ):
             if isinstance(paid, Fault):
                 episode.reason = paid.reason if paid.reason in FAULTS else "crash"
                 episode.success, episode.error = None, f"reward {stage.name!r}: {paid}"
             else:
-                _add(seen, stage.name, paid)
-                episode.final_rewards |= seen.final_rewards
+                _add(seen_by_role, stage.name, paid)
+                episode.final_rewards |= seen_by_role.final_rewards
                 episode.reward = sum((turn.reward for turn in episode.turns), 0.0)
 
 
 def _as_seen(episode: Episode) -> list[Episode]:
-    """Return an episode, or the views of it that the roles have which moved in it."""
+    """Return an episode, or each role's view if several roles moved in it."""
     roles = dict.fromkeys(turn.role for turn in episode.turns)
     return [view(episode, role) for role in roles] if len(roles) > 1 else [episode]
 
 
 async def _parts(stage: Stage, episodes: Sequence[Episode], step: int, run: object) -> Sequence[object]:
-    """Return what a stage pays each episode; a Fault that it raises holds for all of them."""
+    """Return a stage's rewards per episode; a Fault that it raises applies to all of them.
+
+    Raises:
+        EngineDead: an engine is permanently unavailable.
+    """
     try:
         parts = await finished(_weighed(stage, step)(episodes, step=step, run=run))
     except EngineDead:
@@ -154,13 +172,17 @@ async def _parts(stage: Stage, episodes: Sequence[Episode], step: int, run: obje
 
 
 def _weighed(stage: Stage, step: int) -> Stage:
-    """Return a stage with the weight that its schedule says for a step."""
+    """Return a stage with the scheduled weight of a step."""
     weight = stage.options.get("weight")
     return replace(stage, options={**stage.options, "weight": weight.at(step)}) if isinstance(weight, Schedule) else stage
 
 
 def _counted(stage: Stage, parts: object, episodes: int) -> Sequence[object]:
-    """Return what a stage returned; BadConfig unless that is a result for each episode."""
+    """Return a stage's result.
+
+    Raises:
+        BadConfig: it is not one result per episode.
+    """
     if not isinstance(parts, Sequence) or isinstance(parts, str):
         raise BadConfig(f"reward {stage.name!r} returned {parts!r:.80}; expected a list with a mapping for each episode")
     results = cast("Sequence[object]", parts)
@@ -170,7 +192,11 @@ def _counted(stage: Stage, parts: object, episodes: int) -> Sequence[object]:
 
 
 def _add(episode: Episode, stage: str, parts: object) -> None:
-    """Pay an episode; a part of a whole episode is noted also where it is 0."""
+    """Pay an episode; a part of a whole episode is recorded even if it is 0.
+
+    Raises:
+        BadConfig: the parts are not a mapping to finite numbers.
+    """
     where = f"reward {stage!r}, task {episode.task_id!r}, attempt {episode.attempt}"
     if not isinstance(parts, Mapping):
         raise BadConfig(f"{where}: returned {parts!r:.80}; expected a mapping from names to numbers, or a Fault")
@@ -210,12 +236,16 @@ def _resolved(reference: str, options: Mapping[str, object], points: tuple[tuple
 
 
 def _values(stage: Stage) -> dict[str, Any]:
-    """Return the options of a stage, those that were not given too, but for its weight."""
+    """Return the options of a stage, including defaults, without its weight."""
     return {name: stage.option(name, None) for name in options_of(stage.target) if name != "weight"}
 
 
 def _scheduled(key: str, stages: Sequence[Stage]) -> Stage:
-    """Return the stage whose weight a schedule is for."""
+    """Return the stage whose weight a schedule controls.
+
+    Raises:
+        BadConfig: there is none, or several.
+    """
     name = key.rpartition(".")[0]
     owners = [stage for stage in stages if name in ("", stage.name) and "weight" in options_of(stage.target)]
     if not owners:
@@ -227,16 +257,20 @@ def _scheduled(key: str, stages: Sequence[Stage]) -> Stage:
 
 
 def _points(key: str, value: Any) -> tuple[tuple[int, float], ...]:
-    """Return the points of a schedule as they were given, checked."""
-    wrong = BadConfig(
+    """Return the points of a schedule after checking them.
+
+    Raises:
+        BadConfig: they are not pairs of increasing steps and weights.
+    """
+    message = (
         f"reward.{key} is {value!r:.80}; expected pairs of a step and a weight, the steps rising, for example "
         "[[0, 0], [100, 0.5]]"
     )
     try:
         points = tuple((step, float(weight)) for step, weight in value)
     except (TypeError, ValueError):
-        raise wrong from None
+        raise BadConfig(message) from None
     steps = [step for step, _ in points]
     if not all(type(step) is int and step >= 0 for step in steps) or not steps or steps != sorted(set(steps)):
-        raise wrong
+        raise BadConfig(message)
     return points

@@ -1,4 +1,4 @@
-"""A model behind a chat server that grades episodes by a rubric."""
+"""A model on a chat server that grades episodes by a rubric."""
 
 import asyncio
 import hashlib
@@ -40,7 +40,11 @@ AGAIN = "Your reply did not end with one line of exactly this form, NUMBER from 
 
 
 def check(*, engine: str, rubric: str, engine_options: object, cache: str, **_: object) -> None:
-    """Raise BadConfig for an engine that is none, or one without chat, and for a rubric that cannot be read."""
+    """Check the engine by its name, the rubric's file and the cache's folder.
+
+    Raises:
+        BadConfig: the engine is unknown or has no chat, the rubric cannot be read, or the folder does not exist.
+    """
     _read(rubric)
     chat_engine.check("judge", engine, engine_options)
     if cache and not Path(cache).absolute().parent.is_dir():
@@ -59,7 +63,11 @@ async def reach(
     fooled: float,
     **_: object,
 ) -> None:
-    """Raise BadConfig unless the judge answers a short question, and pays none of the master keys."""
+    """Check that the judge answers a short question and does not reward master keys.
+
+    Raises:
+        BadConfig: it fails one of them.
+    """
     await chat_engine.reach("the judge", engine, engine_options)
     chat, text = chat_engine.shared(engine, json.dumps(engine_options or {}, sort_keys=True)), _read(rubric)
 
@@ -90,11 +98,11 @@ async def judge(
 ) -> list[dict[str, float] | Fault]:
     """Pay `weight` times the grade from 0 to 1 that a model gives an episode by the text in the file `rubric`.
 
-    `engine`: `chat:URL#MODEL`, or MODULE:NAME of what makes a `ChatEngine`. It reads the task, observations and replies,
-    as JSON in which no text can end its own part, shortened to about so many `characters`. It gives its grade in a line that
-    holds a hash of all it was shown, which nothing in the episode can contain. A reply without that line is asked for
+    `engine`: `chat:URL#MODEL`, or MODULE:NAME of a factory of a `ChatEngine`. It reads the task, observations and replies,
+    as JSON in which no text can end its own part, shortened to about `characters`. It gives its grade in a line that
+    contains a hash of everything it reads, which nothing in the episode can contain. A reply without that line is requested
     again, `tries` times in all; then, or if the server fails, the episode is a fault. Before a run it grades ten replies
-    that say nothing (`master_keys`), and a grade above `fooled` refuses it; 1 leaves the test out. Grades are kept by
+    without content (`master_keys`), and a grade above `fooled` refuses it; 1 skips the test. Grades are stored by
     content, in `judge.sqlite` of the run's folder or in the file `cache`, and no content is graded twice.
     """
     if not weight:
@@ -127,7 +135,7 @@ async def judge(
 
 
 def verdict(reply: str, mark: str) -> float | None:
-    """Return the grade in the last line of a reply; None where it is not of the form, or another line is too."""
+    """Return the grade in the last line of a reply; None if it has another form, or if another line has this form too."""
     form = re.compile(rf"VERDICT {mark} (0?\.[0-9]+|1\.0+|[01])")
     lines = [line.strip() for line in reply.strip().split("\n")]
     matches = [form.fullmatch(line) for line in lines]
@@ -160,7 +168,7 @@ async def _ask(engine: ChatEngine, prompt: str, mark: str, sampling: Sampling, t
 
 
 def _prompt(rubric: str, attempt: str) -> tuple[str, str]:
-    """Return the prompt and its mark: a hash of all that is shown, so that nothing shown can hold it."""
+    """Return the prompt and its mark: a hash of the whole content, so that the content cannot contain it."""
     mark = hashlib.blake2b(json.dumps([rubric, attempt]).encode(), digest_size=8).hexdigest()
     return PROMPT.format(rubric=rubric, attempt=attempt, mark=mark), mark
 

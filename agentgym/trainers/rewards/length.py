@@ -18,11 +18,14 @@ def length(
     unit: Literal["tokens", "turns", "turn_tokens"] = "tokens",
     weight: Annotated[float, Within(0)] = 0.5,
 ) -> list[dict[str, float | list[float]]]:
-    """Pay `-weight * min(1, (length - budget) / buffer)` to what is longer than `budget`; all of it where `buffer` is 0.
+    """Pay `-weight * min(1, (length - budget) / buffer)` for lengths above `budget`; `-weight` if `buffer` is 0.
 
-    `unit`: what is counted of an episode, sampled `tokens` or `turns`; with `turn_tokens` the tokens of each turn, which
-    then pays for itself. With `budget = L_max - L_cache` and `buffer = L_cache` it is the soft overlong punishment of DAPO
-    (arXiv 2503.14476, eq. 13). Raises BadConfig where tokens are asked for and no episode holds any.
+    `unit`: the length of an episode in sampled `tokens` or `turns`; with `turn_tokens` each turn is
+    paid for its own tokens. With `budget = L_max - L_cache` and `buffer = L_cache` it is the soft overlong punishment of
+    DAPO (arXiv 2503.14476, eq. 13).
+
+    Raises:
+        BadConfig: the unit is tokens and no episode has any.
     """
     if unit == "turns":
         return [{"length": -weight * excess(len(episode.turns), budget, buffer)} for episode in episodes]
@@ -35,12 +38,12 @@ def length(
 
 
 def excess(number: int, budget: int, buffer: int) -> float:
-    """Return how far a length is beyond its budget, from 0 to 1, which it reaches at `budget + buffer`."""
+    """Return the excess over the budget, from 0 to 1, which it reaches at `budget + buffer`."""
     if number <= budget:
         return 0.0
     return min(1.0, (number - budget) / buffer) if buffer else 1.0
 
 
 def _tokens(turn: Turn) -> int:
-    """Return how many tokens were sampled; of an engine without tokens, as many as its server counted."""
+    """Return the number of sampled tokens; for an engine without tokens, its server's count."""
     return turn.sampled or int(turn.extra.get("completion_tokens", 0))

@@ -1,4 +1,4 @@
-"""A noisy verifier, for the study of what noise does to training."""
+"""A noisy verifier, to study the effect of noise on training."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -11,7 +11,11 @@ from agentgym.trainers.seam import Within
 
 
 def check(*, false_positive: float, false_negative: float, **_: object) -> None:
-    """Raise BadConfig where nothing would be flipped."""
+    """Check that something is flipped.
+
+    Raises:
+        BadConfig: both rates are 0.
+    """
     if not false_positive and not false_negative:
         raise BadConfig(
             "reward 'noise' flips nothing: false_positive and false_negative are 0; give one, for example "
@@ -27,10 +31,10 @@ def noise(
     false_negative: Annotated[float, Within(0, 1)] = 0.0,
     seed: Annotated[int, Within(0)] = 0,
 ) -> list[dict[str, float]]:
-    """Flip the outcome's reward of some episodes: a failure is paid 1, a success loses the 1 it was paid.
+    """Flip the outcome reward of some episodes: a failure is paid 1, a success loses its 1.
 
-    A failure is flipped with probability `false_positive`, a success with `false_negative`. Which ones is a function of
-    `seed` and of the episode's own seed, task and attempt. Success, and so every measured rate, stays what it was.
+    A failure is flipped with probability `false_positive`, a success with `false_negative`, as a function of
+    `seed` and of the episode's own seed, task and attempt. Success, and so every measured rate, does not change.
     """
     return [_flipped(episode, false_positive, false_negative, seed) for episode in episodes]
 

@@ -1,4 +1,4 @@
-"""The reward `patch_similarity`: how much a patch looks like the one that is known, and less than nothing for none."""
+"""The reward `patch_similarity`: similarity of a patch to the known one, and a penalty for no patch."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -14,7 +14,11 @@ MEASURE = "similarity"
 
 
 def _fits(env: TextEnv, name: str) -> None:
-    """Raise BadConfig for an environment that does not compare patches, or pays for it already."""
+    """Check that an environment measures the similarity and does not pay for it already.
+
+    Raises:
+        BadConfig: it does not measure it, or pays for it.
+    """
     env.reset(seed=0)
     if MEASURE not in env.measures():
         raise BadConfig(
@@ -28,10 +32,10 @@ def _fits(env: TextEnv, name: str) -> None:
 def patch_similarity(
     episodes: Sequence[Episode], *, weight: Annotated[float, Within(0, 0.99)] = 0.5
 ) -> list[dict[str, float]]:
-    """Pay `weight` times the similarity of the submitted patch to the known one, and -`weight` where none was submitted.
+    """Pay `weight` times the similarity of the submitted patch to the known one, and -`weight` without a patch.
 
     Source: SWE-RL, arXiv 2502.18449: the ratio of difflib between both patches (`agentgym.envs.swe.similarity`), and -1 for
-    a reply in the wrong form, which here is an episode that ends without a patch: nothing changed, too long to be told, or
+    a reply in the wrong form, which here is an episode that ends without a patch: nothing changed, too long, or
     never submitted. With `grading="patch"` of the environment no test is run. The weight stays below 1, so that no failure
     earns what a success does.
     """

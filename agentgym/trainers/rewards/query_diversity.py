@@ -1,4 +1,4 @@
-"""The reward `query_diversity`: queries that differ from one another."""
+"""The reward `query_diversity`: reward queries that differ from one another."""
 
 import itertools
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from agentgym.trainers.rewards.calls import answered, valid_calls, words
 from agentgym.trainers.rewards.interface import reward
 from agentgym.trainers.seam import SHAPES, Within
 
-LONGEST = 200  # characters of a query that are compared
-MOST = 16  # queries of an episode that are compared, the first ones
+LONGEST = 200  # characters of a query to compare
+MOST = 16  # first queries of an episode to compare
 
 
 @reward("query_diversity")
@@ -21,10 +21,10 @@ def query_diversity(
     query: Annotated[str, SHAPES] = "search",
     weight: Annotated[float, Within(0, 0.99)] = 0.05,
 ) -> list[dict[str, float]]:
-    """Pay `weight` times the mean of 1 - similarity over all pairs of queries, if an answer is given in the end.
+    """Pay `weight` times the mean of 1 - similarity over all pairs of queries, if the episode ends with an answer.
 
     Source: the published code of ReZero, arXiv 2504.11001, whose diversity reward is built around that mean, the similarity
-    that of difflib; its bonuses for search operators and for single queries, and its penalties beside, are not here: a
+    that of difflib; its bonuses for search operators and for single queries, and its other penalties, are not implemented: a
     repeated query already makes the mean lower. Nothing is paid for fewer than two queries.
     """
     return [{"query_diversity": weight * _diversity(episode, query)} for episode in episodes]

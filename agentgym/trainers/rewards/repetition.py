@@ -1,4 +1,4 @@
-"""A penalty on saying the same again."""
+"""A penalty on repetition."""
 
 from collections.abc import Hashable, Sequence
 from typing import Annotated
@@ -15,16 +15,16 @@ def repetition(
     n: Annotated[int, Within(1)] = 4,
     weight: Annotated[float, Within(0)] = 0.5,
 ) -> list[dict[str, list[float]]]:
-    """Pay each turn `-weight * repeated / total`: its n-grams that were said before, of all n-grams of the episode.
+    """Pay each turn `-weight * repeated / total`: its n-grams that occurred before, divided by the episode's n-grams.
 
     Over an episode that is `-weight * (1 - distinct / total)`, Open R1's form of the penalty in arXiv 2502.03373. An n-gram
-    is of tokens, or of words where an engine shows no tokens, and lies within one reply.
+    consists of tokens, or of words if an engine reports no tokens, and lies within one reply.
     """
     return [{"repetition": [-weight * share for share in repeated(episode, n)]} for episode in episodes]
 
 
 def repeated(episode: Episode, n: int) -> list[float]:
-    """Return for each turn which share of all the episode's n-grams it repeats."""
+    """Return, per turn, the share of all the episode's n-grams that are repetitions in this turn."""
     seen: set[tuple[Hashable, ...]] = set()
     again: list[int] = []
     total = 0

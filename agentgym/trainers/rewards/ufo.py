@@ -1,4 +1,4 @@
-"""The reward `ufo`: fewer attempts and other answers each time."""
+"""The reward `ufo`: fewer attempts, and a different answer each time."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -16,7 +16,7 @@ def ufo(episodes: Sequence[Episode], *, decay: Share = 0.9, weight: Share = 0.1)
 
     Source: UFO, arXiv 2507.14295: a success in turn T is worth decay^T, and a repetition penalty weighs 1 - distinct
     answers / turns. Here the first turn costs nothing, so an episode of one turn keeps the environment's own reward. For
-    environments that let a policy try again. Actions are compared without the white space around them.
+    environments that let a policy try again. Actions are compared without surrounding white space.
     """
     parts: list[dict[str, float]] = []
     for episode in episodes:

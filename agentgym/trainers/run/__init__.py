@@ -1,1 +1,1 @@
-"""A run from its start to its end: what it is made of, what is checked first, what is written and measured."""
+"""A run from start to end: assembly, checks before it, records and measurements."""

@@ -1,4 +1,4 @@
-"""What a run is made of, put together from its configuration: what the loop works with and stages may look at."""
+"""Assemble the parts of a run from its configuration; the loop and the stages use them."""
 
 # accelerate is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false, reportPrivateUsage=false
@@ -53,11 +53,11 @@ class Run:
     loss: Stage
     generation: Generation
     dealer: Dealer = field(init=False)
-    """Deals a step's groups to the processes."""
+    """Distributes a step's groups over the processes."""
     replayed: list[Episode] = field(default_factory=list[Episode])
-    """What a stage of the present step played besides and hands to the loop, which counts and keeps it with the rest."""
+    """Further episodes that a stage of the current step played; the loop counts and stores them with the others."""
     resources: dict[str, Any] = field(default_factory=dict[str, Any])
-    """By name, what stages made for the whole run; it is closed with it."""
+    """Objects that stages made for the whole run, by name; they are closed with it."""
 
     def __post_init__(self) -> None:
         self.dealer = _dealer(self.rollouts, self.accelerator)
@@ -72,7 +72,7 @@ class Run:
         for stage in stages.needs:
             if stage.attributes["asks"] == "critic":
                 handed["critic"] = critic_options(stage)
-        chosen = stages.learner  # its `state` is handed in here, and is not that of a stage
+        chosen = stages.learner  # `state` is passed here and is not a stage's state
         learner: Learner = chosen.target(accelerator, config, model, state=handed, **chosen.options)
         try:
             rollouts = Rollouts(config, learner.engine, learner.tokenizer, stages)
@@ -102,11 +102,11 @@ class Run:
 
     @property
     def demonstrations(self) -> Demonstrations:
-        """What plays the expert."""
+        """The player of expert episodes."""
         return Demonstrations(self.rollouts)
 
     def resource(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what `make` made when this name was asked for first; where it has a `close`, that ends it with the run."""
+        """Return the object of this name, made by `make` at the first call; its `close`, if any, is called at the end."""
         if name not in self.resources:
             self.resources[name] = make()
         return self.resources[name]
@@ -118,7 +118,7 @@ class Run:
 
     @property
     def processes(self) -> int:
-        """How many processes there are."""
+        """Number of processes."""
         return self.accelerator.num_processes
 
     def gather(self, items: list[T]) -> list[T]:
@@ -126,52 +126,56 @@ class Run:
         return items if self.processes == 1 else gather_object(items)
 
     def share(self, items: Sequence[T]) -> list[T]:
-        """Return this process's part of what all processes know."""
+        """Return this process's part of items that all processes know."""
         return list(items[self.rank :: self.processes])
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Return what some work returns; the event loop goes on beside it."""
+        """Return the result of work in a thread, while the event loop continues."""
 
         def on_device() -> T:
-            if self.accelerator.device.type == "cuda":  # which device is current is a thread's own affair
+            if self.accelerator.device.type == "cuda":  # the current device is set per thread
                 torch.cuda.set_device(self.accelerator.device)
             return work()
 
         return await asyncio.to_thread(on_device)
 
     async def meet(self) -> None:
-        """Wait until all processes are here, while episodes go on."""
+        """Wait until all processes are here, while episodes continue."""
         if self.processes > 1:
             await self.in_thread(self.accelerator.wait_for_everyone)
 
     async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
-        """Play this process's part of a step's draws, which all processes know; `key` names them, once in a session."""
+        """Play this process's part of a step's draws, which all processes know; `key` names them uniquely in a session."""
         return await self.dealer.collect(draws, step, key, progress)
 
     def group_id(self, draw: Draw, step: int) -> str:
-        """Return what the episodes of a draw of a step have in common."""
+        """Return the group id of a draw of a step."""
         return self.rollouts.group_id(draw, f"{step + 1}/")
 
     def take_replayed(self) -> list[Episode]:
-        """Return what stages played besides since this was last called."""
+        """Return the further episodes that stages played since the last call."""
         episodes, self.replayed = self.replayed, []
         return episodes
 
     def find(self, env: str, task_id: str) -> Task:
-        """Return the task of an id in one of the environments."""
+        """Return the task with this id in one of the environments."""
         return self.rollouts.env(env).find(task_id)
 
     def env_name(self, episode: Episode) -> str:
-        """Return what the episode's environment is called in the run."""
+        """Return the run's name of the episode's environment."""
         return episode.labels.get("env") or next(iter(self.rollouts.envs))
 
     def task(self, episode: Episode) -> Task:
-        """Return the task of an episode, answers included."""
+        """Return the task of an episode, including answers."""
         proposed = self.sampler.task(episode.task_id)
         return self.rollouts.env(self.env_name(episode)).find(episode.task_id) if proposed is None else proposed
 
     async def draw(self, step: int, number: int, before: set[str]) -> list[Draw]:
-        """Return what the task sampler draws; BadConfig for what cannot be played. `before`: the step's groups so far."""
+        """Return the tasks that the sampler draws, and add their group ids to `before`, those of the step so far.
+
+        Raises:
+            BadConfig: a task was drawn twice without another epoch or label.
+        """
         sampler: object = self.sampler
         arguments = {"run": self} if "run" in parameters(sampler.draw) else {}
         draws: list[Draw] = [self._with_env(draw) for draw in await finished(sampler.draw(step, number, **arguments))]
@@ -186,7 +190,11 @@ class Run:
         return draws
 
     def _with_env(self, draw: Draw) -> Draw:
-        """Return a draw with its environment filled in where there is only one."""
+        """Return a draw with its environment filled in if there is only one.
+
+        Raises:
+            UnknownName: the run has no such environment.
+        """
         envs = list(self.rollouts.envs)
         if not draw.env and len(envs) == 1:
             return replace(draw, env=envs[0])
@@ -195,7 +203,7 @@ class Run:
         return draw
 
     def outcomes(self, draws: Sequence[Draw], episodes: Sequence[Episode], step: int) -> list[GroupOutcome]:
-        """Return how the groups of all processes ended, in the order of the draws."""
+        """Return the outcomes of the groups of all processes, in the order of the draws."""
         ended: dict[str, list[tuple[float, bool, bool]]] = {}
         whole = [episode for episode in episodes if not episode.fault and not episode.forks]
         for group_id, end in self.gather([(e.group_id, (e.reward, e.success is True, e.hint is not None)) for e in whole]):
@@ -208,7 +216,7 @@ class Run:
         return groups
 
     def generation_metrics(self, episodes: Sequence[Episode], step: int) -> dict[str, float]:
-        """Tell the generation how the episodes of a step ended; return its numbers over all processes."""
+        """Pass the episodes of a step to the generation and return its numbers over all processes."""
         own = dict(self.generation.update(episodes, step))
         rows = self.gather([own])
         return {name: sum(row[name] for row in rows) for name in own}
@@ -224,13 +232,13 @@ class Run:
         return {name: stage.state_dict() for name, stage in self._stages().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from it."""
+        """Restore the stages' state."""
         for name, stage in self._stages().items():
-            if name in state or name != "generation":  # a checkpoint may be older than that stage
+            if name in state or name != "generation":  # old checkpoints lack this stage
                 stage.load_state_dict(state[name])
 
     def close(self) -> None:
-        """Free environments and engine, and what stages made."""
+        """Close environments, engine and resources."""
         with ExitStack() as closing:
             closing.callback(self.learner.close)
             closing.callback(self.rollouts.close)
@@ -240,19 +248,23 @@ class Run:
 
 
 def _dealer(rollouts: Rollouts, accelerator: Accelerator) -> Dealer:
-    """Return what deals a step's groups to the processes: even shares, or one queue in the store through which they met."""
+    """Return the dealer of a step's groups: even shares, or one queue in the store through which the processes met."""
     config = rollouts.config
     if not config.task_queue or accelerator.num_processes == 1:
         return EvenShare(rollouts.collect, accelerator.process_index, accelerator.num_processes)
     store: Any = distributed.distributed_c10d._get_default_store()
-    own = store.clone()  # a connection of its own: on the other one collectives wait
+    own = store.clone()  # a separate connection: collectives wait on the other one
     drawn_by = f"sampler {config.sampler!r}"
     places = {"concurrency": config.concurrency, "group_size": config.group_size}
     return TaskQueue(rollouts.collect, own, **places, drawn_by=drawn_by)
 
 
 def _state_of_rank(states: Sequence[dict[str, Any]], rank: int, processes: int) -> dict[str, Any]:
-    """Return the state of a process's stages; BadConfig where it cannot be told for another number of processes."""
+    """Return the state of a process's stages.
+
+    Raises:
+        BadConfig: the number of processes changed and their states differ.
+    """
     if len(states) == processes:
         return states[rank]
     if different := [name for name, state in states[0].items() if any(other[name] != state for other in states)]:

@@ -1,4 +1,4 @@
-"""The expert's episodes in the agent's own tokens: for the SFT warm start, for starts further on, for groups that failed."""
+"""Expert episodes in the agent's own tokens: for the SFT warm start, for later starts, and for groups that failed."""
 
 import warnings
 from collections import deque
@@ -18,13 +18,13 @@ from agentgym.trainers.samplers.interface import dealt
 
 
 class Demonstrations:
-    """Plays the expert in the environments of a run. Faults and failures are among the episodes."""
+    """Plays the expert in the environments of a run; faults and failures are among the episodes."""
 
     def __init__(self, rollouts: Rollouts) -> None:
         self.rollouts, self.config = rollouts, rollouts.config
 
     def draws(self, position: int) -> list[Draw]:
-        """Return the tasks of an update of the SFT warm start, of several environments in turn by their weights."""
+        """Return the tasks of an update of the SFT warm start; several environments alternate by their weights."""
         batch, sources = self.config.sft_batch, self.rollouts.sources()
         if len(sources) == 1:
             first = position * batch + (0 if sources[0].finite else sft.FIRST_TASK)
@@ -38,7 +38,7 @@ class Demonstrations:
         return draws
 
     async def batch(self, draws: Sequence[Draw], position: int) -> list[Episode]:
-        """Play the draws of an update of the SFT warm start, with the noise of the recipe."""
+        """Play the draws of an update of the SFT warm start, with the recipe's noise."""
         config, seed = self.config, derive("demonstrate", self.config.seed, position)
         noise = Noise(config.sft_noise, config.sft_invalid, config.sft_forget, masked=config.sft_masked)
         jobs = [job for draw in draws for job in self.rollouts.jobs(replace(draw, attempts=1), seed, "")]
@@ -50,9 +50,9 @@ class Demonstrations:
         return await self.rollouts.play({name: Demonstrator(agent, noise) for name, agent in agents.items()}, jobs)
 
     async def starts(self, draws: Sequence[Draw], back: Sequence[int], step: int) -> list[Start | None]:
-        """Play each draw and return the point so many turns before its end.
+        """Play each draw and return the point `back` turns before its end.
 
-        None where the demonstration has no more turns than that, or no success: then the task's beginning is the start.
+        It is None if the demonstration is too short or failed: the start is then the task's beginning.
         """
         seed, prefix = derive("starts", self.config.seed, step), f"{step + 1}/demonstration/"
         jobs = [
@@ -74,6 +74,6 @@ class Demonstrations:
 
 
 def _undemonstrated(start: Start) -> Start:
-    """Return a point of a demonstration as the agent itself holds it."""
+    """Return a point of a demonstration with the agent's own conversations."""
     talks: dict[str, Any] = dict(start.conversations)
     return Start(start.snapshot, {role: talk.talk for role, talk in talks.items()})

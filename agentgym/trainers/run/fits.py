@@ -1,5 +1,4 @@
-"""Whether a run plainly fits into memory: a bound far too high that takes no time; only where it does not hold, the planner
-is asked."""
+"""Quick memory check of a run: a very high upper bound first, and the planner only if that exceeds the memory."""
 
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -19,14 +18,16 @@ from agentgym.trainers.model.policy import policy_shape, size_of
 
 GIB = 2**30
 PLANNER = "agentgym.planner.forecast:forecast"
-"""What is asked where the bound does not hold; the planner stands on this package, known here by name alone."""
+"""The planner, called if the bound exceeds the memory; it imports this package, so it is known here only by name."""
 
 
 def check(config: TrainConfig) -> TrainConfig:
-    """Return the run with what follows from the memory there is: the share of a GPU that the trainer leaves its engine.
+    """Return the run with settings that depend on the memory: the share of a GPU that the trainer leaves its engine.
 
-    Raises BadConfig, with the change to make, when the run needs clearly more memory than there is. Where that cannot be
-    found out, a warning says so and the run goes on.
+    If the memory need is unknown, a warning says so and the run continues.
+
+    Raises:
+        BadConfig: the run needs clearly more memory than there is; the message names the change to make.
     """
     if not config.learner_kind.in_memory:
         return config
@@ -37,7 +38,7 @@ def check(config: TrainConfig) -> TrainConfig:
         forecast: Any = load(PLANNER, "planner", {})
         plan = forecast(config, memory, lenient=True)
         refused = plan.refusal
-    except Exception as error:  # of a model or an environment that cannot be planned, but perhaps be trained
+    except Exception as error:  # the run cannot be planned, but may work
         warnings.warn(f"whether this run fits into memory is not known: {error}", stacklevel=2)
         return config
     if refused:
@@ -46,7 +47,7 @@ def check(config: TrainConfig) -> TrainConfig:
 
 
 def read_shape(config: TrainConfig) -> object:
-    """Return the configuration of a model that is made here or lies in a folder or a cache; None of any other."""
+    """Return the configuration of a model that is made here or is in a folder or a cache; None for any other."""
     from transformers import AutoConfig
 
     if config.model == "init":
@@ -55,26 +56,26 @@ def read_shape(config: TrainConfig) -> object:
         return None
     try:
         return AutoConfig.from_pretrained(config.model, local_files_only=True, trust_remote_code=False).get_text_config()
-    except Exception:  # transformers raises many types for a damaged folder; the planner says what is wrong with it
+    except Exception:  # transformers raises many types for a damaged folder; the planner reports the problem
         return None
 
 
 def plainly_fits(config: TrainConfig, shape: Any, memory: Memory) -> bool:
-    """Return whether a run fits even by a bound that is far too high and takes no time to find."""
+    """Return True if a run fits even by a very high bound that is quick to compute."""
     longest, layers = context(config, shape), int(shape.num_hidden_layers)
     tokens = max(config.batch_tokens, longest)
-    feed = int(getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size)  # GPT-2 and others name none
+    feed = int(getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size)  # GPT-2 and others have none
     feed *= int(getattr(shape, "num_experts_per_tok", None) or 1)
-    weights = 24 * parameters(shape)  # masters, gradients, two averages, a reference and what a step takes
+    weights = 24 * parameters(shape)  # masters, gradients, two averages, a reference and temporaries
     slots = engine_slots(config)
-    cache = 3 * slots * longest * cache_bytes(shape, 4)  # half of it twice while it grows, and prefill
+    cache = 3 * slots * longest * cache_bytes(shape, 4)  # half of it twice while it grows, plus prefill
     passes = 4 * tokens * layers * (24 * int(shape.hidden_size) + 8 * feed)
     logits = 32 * (min(tokens * int(shape.vocab_size), CHUNK) + slots * int(shape.vocab_size))
     return config.engine_kind.in_process and config.processes * (GIB + weights + cache + passes + logits) < memory.free / 2
 
 
 def parameters(architecture: object) -> int:
-    """Return how many numbers a model learns; tied ones count once."""
+    """Return a model's number of parameters; tied ones count once."""
     from transformers import AutoModelForCausalLM
 
     with torch.device("meta"):
@@ -82,18 +83,18 @@ def parameters(architecture: object) -> int:
 
 
 def context(config: TrainConfig, architecture: object) -> int:
-    """Return the most tokens of a row: what is asked for, or what the model takes."""
+    """Return the maximum tokens of a row: the requested number, limited by the model."""
     own = int(getattr(architecture, "max_position_embeddings", None) or 4096)
     return min(config.context_tokens or own, own)
 
 
 def engine_slots(config: TrainConfig) -> int:
-    """Return how many episodes the hf engine has a place for."""
+    """Return the number of episodes that the hf engine has slots for."""
     return cast("int", config.engine_options.get("slots", config.concurrency))
 
 
 def cache_bytes(architecture: Any, width: int = 2) -> int:
-    """Return the bytes of keys and values of one token, `width` bytes a number."""
+    """Return the bytes of keys and values per token, `width` bytes per number."""
     heads = int(getattr(architecture, "num_key_value_heads", None) or architecture.num_attention_heads)
     size = int(getattr(architecture, "head_dim", None) or architecture.hidden_size // architecture.num_attention_heads)
     return 2 * width * int(architecture.num_hidden_layers) * heads * size

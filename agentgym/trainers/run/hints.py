@@ -1,4 +1,4 @@
-"""What a run that plays with hints needs: environments that have some to give, and agents that can show them."""
+"""Requirements of runs with hints: environments that have hints and agents that can show them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
 
 TRIED = 3
-"""Tasks that are asked for a hint before a run is refused."""
+"""Number of tasks asked for a hint before a run is refused."""
 
 
 def check(config: "TrainConfig", what: str, level: float, envs: "Sequence[tuple[EnvSpec, TextEnv]]") -> None:
-    """Raise BadConfig where a stage plays with hints of at most this level and an environment or the agent has none."""
+    """Check that the environments have hints up to this level and that the agent can show them.
+
+    Raises:
+        BadConfig: they have none, or the agent cannot.
+    """
     if config.agent not in AGENTS:
         raise BadConfig(f"{what} plays with hints, and agent {config.agent!r} writes its own prompts: use agent 'chat'")
     for spec, env in envs:
@@ -26,7 +30,7 @@ def check(config: "TrainConfig", what: str, level: float, envs: "Sequence[tuple[
 
 
 def _lacking(env: TextEnv, level: float) -> str:
-    """Return why an environment gives no hint; nothing where it gives one for some of its first tasks."""
+    """Return the reason why an environment gives no hint, or an empty string if one of its first tasks has one."""
     plain: Any = env.unwrapped
     if len(plain.roles) > 1:
         return f"it has the roles {', '.join(plain.roles)}, and a solution is one role's"

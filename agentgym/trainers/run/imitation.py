@@ -29,7 +29,7 @@ from agentgym.trainers.run.session import RunSession, Show, join_processes
 from agentgym.trainers.run.stages import Stages
 
 LINES = 20
-"""About so many lines of a run are shown."""
+"""Approximate number of progress lines of a run."""
 
 
 def sft(config: ImitationConfig, show: Show | None = None) -> dict[str, object]:
@@ -41,16 +41,16 @@ def sft(config: ImitationConfig, show: Show | None = None) -> dict[str, object]:
 def resume_sft(
     folder: str | Path, show: Show | None = None, *, settings: Mapping[str, object] | None = None
 ) -> dict[str, object]:
-    """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped.
+    """Resume a run from its newest checkpoint; on a CPU the result equals an uninterrupted run to the last digit.
 
-    `settings`: what says where and how it goes on, by flag without dashes, as in `agentgym.trainers.resume`.
+    `settings`: where and how it continues, by flag without dashes, as in `agentgym.trainers.resume`.
     """
     with own_loop():
         return Imitation.resumed(folder, show, settings).run_to_end()
 
 
 def cautions(config: ImitationConfig, files: Sequence[list[Episode]]) -> list[str]:
-    """Return what is allowed but seldom meant."""
+    """Return warnings about settings that are allowed but rarely intended."""
     learning = replace(config.learning, steps=1, lr=config.lr)
     notes = preflight.cautions(learning)
     held_out = sum(episode.split == "test" for episodes in files for episode in episodes)
@@ -62,10 +62,10 @@ def cautions(config: ImitationConfig, files: Sequence[list[Episode]]) -> list[st
 
 
 def deal(lengths: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> list[tuple[int, int]]:
-    """Return the (file, episode) pairs of an epoch: as many as there are episodes, each file with its share of them.
+    """Return the (file, episode) pairs of an epoch: as many as there are episodes, each file with its share.
 
-    A file is gone through in an order of its own, a new one for each pass, and goes on in the next epoch where it stood:
-    a pure function of seed and epoch. Without weights every episode comes once.
+    Each pass over a file has its own order, and the next epoch continues where the last one stopped: a pure function of
+    seed and epoch. Without weights every episode occurs once.
     """
     total = sum(lengths)
     shares = [total * weight / sum(weights) for weight in weights or lengths] if weights else [float(n) for n in lengths]
@@ -117,7 +117,7 @@ class Imitation(RunSession):
 
     @classmethod
     def fresh(cls, config: ImitationConfig, show: Show | None = None) -> "Imitation":
-        """Begin a run in a fresh folder; see `sft`."""
+        """Start a run in a fresh folder; see `sft`."""
         accelerator = join_processes(config.processes, cls.command)
         preflight.check_free(Path(config.out))
         config = replace(config, model=preflight.model_folder(config.model))
@@ -137,7 +137,11 @@ class Imitation(RunSession):
     def resumed(
         cls, folder: str | Path, show: Show | None = None, settings: Mapping[str, object] | None = None
     ) -> "Imitation":
-        """Go on from the newest checkpoint of a run; see `resume_sft`."""
+        """Resume a run from its newest checkpoint; see `resume_sft`.
+
+        Raises:
+            BadConfig: the files hold other episodes than at the start of the run.
+        """
         config = read_imitation(folder, settings)
         accelerator = join_processes(config.processes, cls.command)
         files = read_files(config.files, config.which)
@@ -158,7 +162,7 @@ class Imitation(RunSession):
             raise
 
     def _with_tokens(self, files: list[list[Episode]]) -> list[list[Episode]]:
-        """Return the episodes, those of text alone in the tokens of the model."""
+        """Return the episodes, with text-only ones encoded by the model's tokenizer."""
         if not any(text_only(episode) for episodes in files for episode in episodes):
             return files
         encode = Encoder(self.config.learning.spec, self.learner.engine, self.learner.tokenizer)
@@ -194,11 +198,11 @@ class Imitation(RunSession):
 
     @property
     def position(self) -> int:
-        """How many updates there were."""
+        """Number of updates so far."""
         return self.done
 
     def state_dict(self) -> dict[str, object]:
-        """Return what a later session goes on with."""
+        """Return the state for a later session."""
         counted = {"position": self.done, "seconds": self.seconds, "nll": self.nll, "data": self.data}
         return {**counted, "learner": self.learner.state_dict()}
 

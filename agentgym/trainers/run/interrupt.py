@@ -1,4 +1,4 @@
-"""Ctrl-C held back while weights and files stand half updated."""
+"""Delay Ctrl-C while weights and files are half updated."""
 
 import signal
 from collections.abc import Generator
@@ -9,12 +9,16 @@ from agentgym.trainers.seam import SECOND_CTRL_C
 
 @contextmanager
 def uninterrupted() -> Generator[None]:
-    """Hold Ctrl-C back until the block is done, so that weights and files never stand half updated; a second one ends it."""
+    """Delay Ctrl-C until the end of the block, so that weights and files are never half updated; a second one exits.
+
+    Raises:
+        SystemExit: Ctrl-C was pressed twice.
+    """
     pending: list[bool] = []
 
     def hold(*_: object) -> None:
         if pending:
-            raise SystemExit(SECOND_CTRL_C)  # no checkpoint: the state is not whole; the last one stands
+            raise SystemExit(SECOND_CTRL_C)  # no checkpoint: the state is inconsistent; the last one remains
         pending.append(True)
 
     before = signal.signal(signal.SIGINT, hold)
@@ -23,4 +27,4 @@ def uninterrupted() -> Generator[None]:
     finally:
         signal.signal(signal.SIGINT, before)
     if pending:
-        signal.raise_signal(signal.SIGINT)  # to whoever handles it: of several processes none may leave alone
+        signal.raise_signal(signal.SIGINT)  # to its handler, because processes have to leave together

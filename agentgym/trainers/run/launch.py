@@ -1,4 +1,4 @@
-"""Starting the processes of a run on this machine, and stopping them together."""
+"""Start the processes of a run on this machine and stop them together."""
 
 import os
 import signal
@@ -14,23 +14,23 @@ from typing import NoReturn
 from agentgym.core.beside import python
 
 LAUNCHER = "AGENTGYM_LAUNCHER"
-"""Set in processes that `launch` started: their standard input ends when it does."""
+"""Set in processes that `launch` started: their standard input closes when the launcher ends."""
 LOST = 75
-"""Exit code of a process that lost another one: the other has more to say."""
+"""Exit code of a process that lost another one, whose error is the more useful one."""
 
 
 def launched() -> bool:
-    """Whether this process is one of several started by a launcher."""
+    """Return True if this process is one of several started by a launcher."""
     return "WORLD_SIZE" in os.environ
 
 
 def main_process() -> bool:
-    """Whether this process is the one that writes and prints."""
+    """Return True if this process writes and prints."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def end_with_launcher() -> None:
-    """End this process when the one that launched it is gone, killed or not: nobody would stop it then."""
+    """End this process when its launcher is gone, even if killed: nobody else would stop it."""
     if LAUNCHER in os.environ:
         threading.Thread(target=_outlive, daemon=True).start()
 
@@ -38,14 +38,14 @@ def end_with_launcher() -> None:
 def _outlive() -> None:
     while os.read(0, 4096):
         pass
-    os._exit(128 + signal.SIGTERM)  # the main thread may be deep in a step, or wait for another process
+    os._exit(128 + signal.SIGTERM)  # the main thread may be in a step or waiting for another process
 
 
 def leave(code: int) -> NoReturn:
-    """End this process at once, its words written.
+    """Flush the output and end this process immediately.
 
-    Threads of a transport whose other end is gone may crash while the interpreter is taken down, and the signal of that
-    crash would pass for what ended the run.
+    Threads of a transport whose other end is gone may crash during interpreter shutdown, and the signal of that crash
+    would hide the run's exit code.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -53,10 +53,10 @@ def leave(code: int) -> NoReturn:
 
 
 def launch(arguments: Sequence[str], processes: int, folder: str) -> int:
-    """Run `python -m agentgym ARGUMENTS` in so many processes and return the exit code of the first that failed, or 0.
+    """Run `python -m agentgym ARGUMENTS` in `processes` processes; return the exit code of the first that failed, or 0.
 
-    Ctrl-C reaches each process once; they agree on a checkpoint and leave with 130. When one fails, all are ended; when
-    this process is killed, all end themselves.
+    Ctrl-C reaches each process once; they agree on a checkpoint and leave with 130. When one fails, all are terminated;
+    when this process is killed, all exit by themselves.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -68,8 +68,8 @@ def launch(arguments: Sequence[str], processes: int, folder: str) -> int:
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
     }
     running: list[subprocess.Popen[bytes]] = []
-    before = signal.signal(signal.SIGTERM, _terminated)  # so that no process is orphaned
-    with tempfile.TemporaryFile() as words:  # what the processes without the screen have to say, if they fail
+    before = signal.signal(signal.SIGTERM, _terminated)  # to leave no orphans
+    with tempfile.TemporaryFile() as words:  # output of the processes without the screen, shown if they fail
         try:
             for rank in range(processes):
                 environment = {**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
@@ -98,7 +98,7 @@ def launch(arguments: Sequence[str], processes: int, folder: str) -> int:
 
 
 def _first(running: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Return the exit code of the process that failed of itself, not because it lost another one."""
+    """Return the exit code of the process that failed first, not of one that lost another."""
     deadline = time.monotonic() + 2
     while time.monotonic() < deadline and not all(process.poll() for process in running):
         time.sleep(0.02)
@@ -108,7 +108,7 @@ def _first(running: Sequence[subprocess.Popen[bytes]]) -> int:
 
 
 def _explained(running: Sequence[subprocess.Popen[bytes]], words: str, folder: str) -> str:
-    """Return what is to be said of a failure beside what rank 0 has said itself."""
+    """Return the explanation of a failure that rank 0 has not printed itself."""
     for rank, process in enumerate(running):
         if process.returncode and process.returncode < 0:
             return (
@@ -123,7 +123,7 @@ def _terminated(*_: object) -> None:
 
 
 def _wait(running: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Wait until all have ended well, or one has not."""
+    """Wait until all have ended successfully or one has failed."""
     interrupted = False
     while True:
         try:

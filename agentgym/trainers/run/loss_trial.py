@@ -1,4 +1,4 @@
-"""A loss of the user's own is called on a few made-up tokens before a model is loaded."""
+"""Trial of the user's own loss on a few made-up tokens, before a model is loaded."""
 
 from functools import partial
 
@@ -19,7 +19,11 @@ from agentgym.trainers.seam import Stage
 
 
 def try_loss(loss: Stage, config: TrainConfig, group: Group) -> None:
-    """Compute the loss of a made-up group and its gradient, as an update does; BadConfig where one of them cannot be."""
+    """Compute the loss of a made-up group and its gradient, as an update does.
+
+    Raises:
+        BadConfig: one of them is not finite.
+    """
     advantages = [[np.full(len(episode.turns), 2 * episode.reward - 1) for episode in group]]
     training = training_rows([group], advantages, extra=loss.attributes["needs"])
     for minibatch in minibatches(training, loss, config, 0, gather=list, score=_scored):
@@ -33,7 +37,7 @@ def try_loss(loss: Stage, config: TrainConfig, group: Group) -> None:
 
 
 def _scores(batch: Batch, top: int) -> Scores:
-    """Return made-up scores of the trained tokens, near what the engine recorded."""
+    """Return made-up scores of the trained tokens, close to the engine's."""
     steps = torch.linspace(-0.2, 0.1, batch.trained)
     likeliest = torch.linspace(-0.5, -5.0, top).expand(batch.trained, top) if top else None
     return Scores((batch.logprobs + steps).requires_grad_(), torch.full((batch.trained,), 0.7), top=likeliest)

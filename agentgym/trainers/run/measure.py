@@ -1,4 +1,4 @@
-"""Evaluations of a training run: before, between and after its phases, and while it goes on."""
+"""Evaluations of a training run: before, between and after its phases, and during training."""
 
 import itertools
 from collections.abc import Callable, Coroutine
@@ -14,7 +14,7 @@ from agentgym.trainers.run.tally import Tally
 
 
 class Measures:
-    """Plays the evaluations of a run and remembers what came of those that are made once."""
+    """Plays the evaluations of a run and remembers the results of those that are made once."""
 
     wait: Callable[[Coroutine[object, object, Any]], Any]
     """Runs a coroutine in the run's event loop."""
@@ -30,8 +30,8 @@ class Measures:
             return
         config = self.config
         episodes = self._play("test_split", config.test_tasks, f"{name}/")
-        with uninterrupted():  # or a checkpoint would hold the episodes without the result, and they would come twice
-            self.results |= self._kept(name, episodes)
+        with uninterrupted():  # else a checkpoint could hold the episodes without the result, and they would be repeated
+            self.results |= self._store(name, episodes)
             self.results |= {f"{name}_faults": fault_share(episodes), "tasks": len(episodes)}
         where = {"split": self._split, "tasks": len(episodes)}
         self.show("eval", {"name": name, "success": self.results[name], "faults": self.results[f"{name}_faults"], **where})
@@ -48,17 +48,21 @@ class Measures:
         return self._valid(f"eval/{step + 1}/")
 
     def valid_sft(self, updates: int) -> dict[str, float]:
-        """Return the success on the validation split after so many updates of the SFT warm start, if one is due."""
+        """Return the success on the validation split after `updates` updates of the SFT warm start, if one is due."""
         if not _due(updates, self.config.sft_eval_every):
             return {}
         self.wait(self.run.learner.publish(updates))
         return self._valid(f"eval/sft/{updates}/")
 
     def _valid(self, prefix: str) -> dict[str, float]:
-        return self._kept("success_valid", self._play("valid_split", self.config.eval_tasks, prefix))
+        return self._store("success_valid", self._play("valid_split", self.config.eval_tasks, prefix))
 
     def _play(self, split: str, number: int, prefix: str) -> list[Episode]:
-        """Play the first tasks of a split of each environment and return the episodes of all processes."""
+        """Play the first tasks of a split of each environment and return the episodes of all processes.
+
+        Raises:
+            CannotContinue: all episodes are faults.
+        """
         run = self.run
         if not number:
             return []
@@ -76,14 +80,14 @@ class Measures:
             raise CannotContinue(f"every episode ended in an infrastructure error, the first with: {first_fault(episodes)}")
         return episodes
 
-    def _kept(self, name: str, episodes: list[Episode]) -> dict[str, float]:
-        """Keep the episodes of an evaluation and return their success, of several environments also of each."""
+    def _store(self, name: str, episodes: list[Episode]) -> dict[str, float]:
+        """Store the episodes of an evaluation and return their success, with several environments also per environment."""
         self.record.keep(episodes)
         whole = mean([float(e.success is True) for e in episodes if not e.fault])
         return {name: whole, **{key: share.total / share.number for key, share in success_by_env(name, episodes).items()}}
 
     def summary(self, tally: Tally) -> dict[str, Any]:
-        """Return what the run came to."""
+        """Return the summary of the run."""
         config, results = self.config, self.results
         share = tally.faults / max(tally.rollouts, 1)
         shares = [share, *(value for name, value in results.items() if name.endswith("_faults"))]
@@ -101,10 +105,10 @@ class Measures:
             "seed": config.seed,
             "steps": config.steps,
             "split": self._split,
-            "tasks": results.get("tasks", config.test_tasks * len(config.mix)),  # of an older checkpoint, those asked for
+            "tasks": results.get("tasks", config.test_tasks * len(config.mix)),  # older checkpoints lack it
         }
 
 
 def _due(done: int, every: int) -> bool:
-    """Whether something that comes `every` so many updates (0: never) comes after so many."""
+    """Return True if something that happens `every` updates (0: never) is due after `done`."""
     return every > 0 and done % every == 0

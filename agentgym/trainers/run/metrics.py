@@ -1,4 +1,4 @@
-"""What a step of training amounts to, in one flat row of numbers."""
+"""Metrics of a training step, as one flat row of numbers."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -19,41 +19,41 @@ SUMS = (
     *("groups", "groups_equal", "groups_alone", "groups_trained", "groups_dropped"),
     *("episodes", "faults", "hinted", "started", "tokens", "tokens_per_second"),
 )
-"""What is added up over processes, as are the counts of branches."""
+"""Metrics that are summed over processes, like the counts of branches."""
 COUNTED = ("branched_episodes", "branched_tokens", "branched_turns_shared", "branched_lost")
 LIMIT = 20.0
-"""Log-ratios are held within it, so that exp stays finite."""
+"""Bound of log-ratios, so that exp stays finite."""
 
 
 class Clock:
-    """Seconds of a step, from when this is made."""
+    """Seconds of a step, starting when this is made."""
 
     def __init__(self, rollouts: "Rollouts") -> None:
         self._rollouts, self._before = rollouts, rollouts.seconds
         self.started = self._rolled = time.perf_counter()
 
     def rollout_ends(self) -> None:
-        """Note that everything is played and the update begins."""
+        """Record the end of the rollout and the start of the update."""
         self.in_envs, self._rolled = self._rollouts.seconds - self._before, time.perf_counter()
 
     def shares(self, episodes: list[Episode]) -> dict[str, float]:
-        """Return throughput and where the time went, the update ending now."""
+        """Return throughput and shares of the step's time; the update ends now."""
         return shares(episodes, self.in_envs, self._rolled - self.started, time.perf_counter() - self._rolled)
 
 
 class Mean(NamedTuple):
-    """A mean that is not divided yet: `merged` adds up what several processes have."""
+    """A mean before its division: `merged` sums over processes."""
 
     total: float
     number: int
 
 
 def played(episodes: list[Episode]) -> dict[str, Any]:
-    """Return what the episodes of a step amount to in this process.
+    """Return the metrics of a step's episodes in this process.
 
-    Rates and means are of whole episodes: from the beginning of the task, without a hint. Those with a hint, and those that
-    began inside a demonstration, have a success rate of their own, where there are any. `cut`: the share of calls of the
-    model that ended at the limit of tokens; `reply_tokens`: their mean length.
+    Rates and means are over whole episodes: from the beginning of the task, without a hint. Episodes with a hint, and
+    those that began inside a demonstration, have their own success rate. `cut`: the share of the model's calls that ended
+    at the token limit; `reply_tokens`: their mean length.
     """
     faultless = [e for e in episodes if not e.fault]
     scored, hinted = unhinted(whole(episodes)), [e for e in faultless if e.hint is not None]
@@ -61,9 +61,9 @@ def played(episodes: list[Episode]) -> dict[str, Any]:
     turns = [turn for episode in scored for turn in episode.turns]
     calls = [call for turn in turns for call in turn.calls if call.output_ids]
     others: dict[str, Any] = {}
-    for name, some in (("hinted", hinted), ("started", started)):
-        if some:
-            others |= {f"success_{name}": Mean(sum(e.success is True for e in some), len(some)), name: len(some)}
+    for name, subset in (("hinted", hinted), ("started", started)):
+        if subset:
+            others |= {f"success_{name}": Mean(sum(e.success is True for e in subset), len(subset)), name: len(subset)}
     if hinted:
         others["hint_level"] = Mean(sum(e.hint.level for e in hinted if e.hint), len(hinted))
     return {
@@ -80,12 +80,12 @@ def played(episodes: list[Episode]) -> dict[str, Any]:
 
 
 def whole(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the faultless episodes that were played from the beginning of their task: what the policy can do."""
+    """Return the faultless episodes that were played from the beginning of their task, which measure the policy."""
     return [episode for episode in episodes if not episode.fault and not episode.forks and not episode.started]
 
 
 def signal(episodes: Sequence[Episode], selected: Sequence[Group]) -> dict[str, int]:
-    """Return how many groups were played, had equal returns, had one faultless attempt, were trained and were dropped."""
+    """Return the numbers of groups: played, with equal returns, with one faultless attempt, trained, and dropped."""
     every = groups(episodes)
     several = [group for group in every if len(group) > 1]
     return {
@@ -98,7 +98,7 @@ def signal(episodes: Sequence[Episode], selected: Sequence[Group]) -> dict[str, 
 
 
 def branched(episodes: Sequence[Episode], lost: int) -> dict[str, Any]:
-    """Return what the branches of a step amount to, in this process."""
+    """Return the metrics of a step's branches in this process."""
     branched = [episode for episode in episodes if episode.forks]
     scored = [episode for episode in branched if not episode.fault]
     return {
@@ -111,7 +111,7 @@ def branched(episodes: Sequence[Episode], lost: int) -> dict[str, Any]:
 
 
 def shares(episodes: list[Episode], env: float, rollout: float, update: float) -> dict[str, float]:
-    """Return throughput and where the time of a step went."""
+    """Return throughput and the shares of a step's time."""
     total = rollout + update
     tokens = sum(e.sampled for e in episodes)
     return {
@@ -124,12 +124,12 @@ def shares(episodes: list[Episode], env: float, rollout: float, update: float) -
 
 
 def mismatch(gaps: npt.NDArray[np.float32]) -> dict[str, float]:
-    """Return how far engine and trainer are apart under the same weights; {} of no tokens.
+    """Return the mismatch of engine and trainer under the same weights; {} without tokens.
 
-    gaps: [tokens] log-probability of the trainer minus the engine's; NaN, where no engine sampled, is left out.
-    `mismatch_mean` and `mismatch_q999`: mean and 99.9 % quantile of |gap|. `mismatch_kl`: estimate k3 of
-    KL(engine || trainer). `mismatch_ess`: (sum w)^2 / (n * sum w^2) of the token weights w = exp(gap) before any
-    truncation, the share of the tokens that are as good as drawn by the trainer; 1 where nothing differs.
+    gaps: [tokens] log-probability of the trainer minus the engine's; NaN for tokens that no engine sampled, which are
+    left out. `mismatch_mean` and `mismatch_q999`: mean and 99.9 % quantile of |gap|. `mismatch_kl`: estimate k3 of
+    KL(engine || trainer). `mismatch_ess`: (sum w)^2 / (n * sum w^2) of the token weights w = exp(gap) before truncation,
+    the effective share of tokens sampled by the trainer; 1 without any difference.
     """
     known = gaps[~np.isnan(gaps)].astype(np.float64)
     if not len(known):
@@ -145,10 +145,7 @@ def mismatch(gaps: npt.NDArray[np.float32]) -> dict[str, float]:
 
 
 def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the metrics of all processes as one: sums of what is counted, means over all episodes or turns, else over rows.
-
-    A mean of nothing is nan.
-    """
+    """Merge the metrics of all processes: sums of counts, means over all episodes or turns, else over rows; nan if empty."""
     counted = (*SUMS, *COUNTED)
     names = dict.fromkeys(name for row in rows for name in row)
     values = {name: [row[name] for row in rows if name in row] for name in names}
@@ -164,7 +161,7 @@ def _joined(values: list[Any]) -> float:
 
 
 def staleness(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
-    """Return how many versions before `version` the tokens of a step were sampled, on average and at most."""
+    """Return the mean and maximum number of versions before `version` at which the step's tokens were sampled."""
     calls = [call for episode in episodes if not episode.fault for turn in episode.turns for call in turn.calls]
     behind = [(version - call.policy_version, len(call.output_ids)) for call in calls if call.output_ids]
     total = Mean(sum(age * tokens for age, tokens in behind), sum(tokens for _, tokens in behind))
@@ -172,7 +169,7 @@ def staleness(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
 
 
 def success_by_env(name: str, episodes: Sequence[Episode]) -> dict[str, Mean]:
-    """Return success by environment as NAME/ENV, where there are several; episodes with a hint are left out."""
+    """Return success as NAME/ENV if there are several environments, without episodes with a hint."""
     by_env: dict[str, Mean] = {}
     for episode in unhinted(whole(episodes)):
         if "env" in episode.labels:
@@ -183,12 +180,12 @@ def success_by_env(name: str, episodes: Sequence[Episode]) -> dict[str, Mean]:
 
 
 def part_names(episodes: Sequence[Episode]) -> set[str]:
-    """Return the names under which faultless episodes were paid."""
+    """Return the names of the reward parts of faultless episodes."""
     return {name for episode in episodes if not episode.fault for turn in episode.turns for name in turn.rewards}
 
 
 def parts(episodes: Sequence[Episode], names: Sequence[str]) -> dict[str, Mean]:
-    """Return what each named part paid an episode, as `reward/NAME`; an episode without it was paid 0."""
+    """Return each named part's mean reward per episode as `reward/NAME`; episodes without it count as 0."""
     scored = whole(episodes)
     return {
         f"reward/{name}": Mean(sum(turn.rewards.get(name, 0.0) for e in scored for turn in e.turns), len(scored))
@@ -204,14 +201,14 @@ def step_row(
     metrics: dict[str, float],
     run: "Run",
 ) -> dict[str, Any]:
-    """Return the numbers of a step over all processes, whose update has just ended."""
+    """Return the metrics of a step over all processes, right after its update."""
     row: dict[str, Any] = {**played(episodes), **signal(episodes, selected), "episodes": len(episodes)}
     row |= success_by_env("success_train", episodes) | clock.shares(episodes)
     if run.rollouts.grower:
         row |= branched(episodes, run.rollouts.grower.take_lost())
     if run.rewards:
         row |= parts(episodes, run.gather(sorted(part_names(episodes))))
-    anchor = str(run.credit.stage.option("anchor", ""))  # a credit of a user's may mean something else by it
+    anchor = str(run.credit.stage.option("anchor", ""))  # a user's credit may use this name differently
     row |= of_engine(run.learner.engine)
     statistics = anchor_statistics(selected, anchor if anchor in ANCHORS else "observation")
     row |= {name: Mean(*value) for name, value in statistics.items()} | metrics
@@ -221,7 +218,7 @@ def step_row(
 
 
 def curriculum(state: Mapping[str, float | Mapping[str, float]]) -> dict[str, float]:
-    """Return the state of a task sampler as `curriculum/NAME`; by environment, where there are several, …/NAME/ENV."""
+    """Return the state of a task sampler as `curriculum/NAME`, with several environments also as …/NAME/ENV."""
     row: dict[str, float] = {}
     for name, value in state.items():
         if not isinstance(value, Mapping):
@@ -234,20 +231,20 @@ def curriculum(state: Mapping[str, float | Mapping[str, float]]) -> dict[str, fl
 
 
 def of_engine(engine: Any) -> dict[str, Any]:
-    """Return what an engine measured since the last step; nothing of one that measures nothing."""
+    """Return an engine's measurements since the last step; {} if it makes none."""
     values: dict[str, Any] = engine.measured() if hasattr(engine, "measured") else {}
     return {name: Mean(*value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def first_fault(episodes: list[Episode]) -> str:
-    """Return the last line of the first fault's error; nothing without one."""
+    """Return the last line of the first fault's error; empty without a fault."""
     for episode in episodes:
-        if episode.fault:  # an environment says its reason in the turn
+        if episode.fault:  # an environment puts its reason in the turn
             message = episode.error or (episode.turns[-1].error if episode.turns else None) or episode.reason
             return message.strip().split("\n")[-1]
     return ""
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the mean; nan of nothing."""
+    """Return the mean; nan for an empty sequence."""
     return float(np.mean(values)) if values else float("nan")

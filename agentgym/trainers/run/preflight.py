@@ -1,4 +1,4 @@
-"""What a run leans on, looked at before torch is imported: model, environment, splits, expert, credit, prompt, engine."""
+"""Checks before torch is imported: model, environment, splits, expert, credit, prompt, engine."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,24 +36,27 @@ from agentgym.trainers.selections import interface as selections
 
 USUAL_LR = 1e-6
 HIGH_LR = 1e-4
-"""A learning rate above this soon ruins a pretrained model of which every weight is trained."""
+"""A learning rate above this soon ruins a pretrained model whose weights are all trained."""
 
 
 RUN = "training run"
-"""What holds the folder of a run, in words."""
+"""Name of a run folder's kind, for messages."""
 SEAMS = (learners, rewards, branching, loggers, generation, losses, credit, needs, selections, samplers)
-"""The seams, each with a `check(run)`, in the order in which they are checked."""
+"""The seams, each with a `check(run)`, in the order of the checks."""
 
 
 def check_run(config: TrainConfig, *, fresh: bool = True) -> FreshRun:
-    """Return the run of a configuration, its splits and its model's folder filled in; BadConfig for what would fail later.
+    """Return a run with its splits and its model's folder filled in, after all checks.
 
     `fresh`: this process is about to start the run, so its folder must be free.
+
+    Raises:
+        BadConfig: something would fail later.
     """
     if fresh:
         check_free(Path(config.out))
         check_alone(Path(config.out), RUN)
-    if config.lora_rank and not config.steps and not config.sft_episodes:  # `sft` trains them, and does not come here
+    if config.lora_rank and not config.steps and not config.sft_episodes:  # `sft` trains them and does not call this
         raise BadConfig(f"lora_rank is {config.lora_rank} with 0 steps and 0 sft_episodes: nothing trains the adapters")
     config = config.with_found(model=model_folder(config.model))
     run = FreshRun(config, Stages(config))
@@ -75,14 +78,14 @@ def check_run(config: TrainConfig, *, fresh: bool = True) -> FreshRun:
 
 
 def _try_loss(run: FreshRun, loss: Stage, group: Group) -> None:
-    """Compute a loss of the user's own on a made-up group."""
+    """Compute the user's own loss on a made-up group."""
     from agentgym.trainers.run.loss_trial import try_loss  # imports torch, as the user's module has
 
     try_loss(loss, run.config, needs.tried(run, group))
 
 
 def _check_env(config: TrainConfig, spec: EnvSpec, env: TextEnv) -> None:
-    """Raise BadConfig for an environment that the agent cannot play in, or that has no expert where the run asks one."""
+    """Check that the agent can play in an environment, and that it has an expert if the run needs one."""
     settings = settings_in(config, spec)
     if settings.agent not in AGENTS:
         return
@@ -94,7 +97,7 @@ def _check_env(config: TrainConfig, spec: EnvSpec, env: TextEnv) -> None:
 
 
 def cautions(config: TrainConfig, stages: Stages | None = None) -> list[str]:
-    """Return what is allowed but seldom meant."""
+    """Return warnings about settings that are allowed but rarely intended."""
     notes: list[str] = []
     pretrained = config.model != "init" and not homemade(config.model)
     if pretrained and config.steps and not config.lora_rank and config.lr > HIGH_LR:
@@ -118,16 +121,24 @@ def cautions(config: TrainConfig, stages: Stages | None = None) -> list[str]:
 
 
 def check_names(config: TrainConfig) -> None:
-    """Raise UnknownName, with the closest name, for a stage that there is not; no stage is imported."""
+    """Check the names of all stages without importing one.
+
+    Raises:
+        UnknownName: a stage does not exist; the message has the closest name.
+    """
     for field, seam in {**STAGES, "loggers": LOGGERS}.items():
         named: str | tuple[str, ...] = getattr(config, field)
         for name in (named,) if isinstance(named, str) else named:
-            if name:  # a run may do without some
+            if name:  # some stages are optional
                 seam.check_name(name)
 
 
 def check_free(folder: Path) -> None:
-    """Raise BadConfig where a folder holds a run already, or is no folder."""
+    """Check that a folder is free for a run.
+
+    Raises:
+        BadConfig: it holds a run already, or is not a folder.
+    """
     if (folder / "config.toml").exists():
         raise BadConfig(
             f"{folder} already holds a run. Continue it: `agentgym train --resume {folder}` (in a checkout "
@@ -139,10 +150,12 @@ def check_free(folder: Path) -> None:
 def extended(
     folder: str | Path, steps: int | None, processes: int | None = None, settings: Mapping[str, object] | None = None
 ) -> TrainConfig:
-    """Return the configuration of the run in a folder with another number of steps or processes, where one is given.
+    """Return the configuration of the run in a folder with new numbers of steps or processes, if given.
 
-    `settings`: what the caller says of where and how it runs, see `read_run`. BadConfig unless the steps are more than the
-    run has taken by its newest checkpoint.
+    `settings`: where and how it runs, from the caller; see `read_run`.
+
+    Raises:
+        BadConfig: `steps` is not above the number of steps at its newest checkpoint.
     """
     numbers = [f"--{name}={value}" for name, value in (("steps", steps), ("processes", processes)) if value is not None]
     config = read_run(folder, settings, ["agentgym", "train", "--resume", str(folder), *numbers])
@@ -158,9 +171,12 @@ def extended(
 
 
 def model_folder(name: str) -> str:
-    """Return the model that a name stands for: of a run's folder its newest checkpoint, else the name itself.
+    """Return the model with this name: for a run's folder its newest checkpoint, else the name itself.
 
-    BadConfig for a folder without a model, and for a path that is not there, which never goes to a hub.
+    A path that does not exist is never looked up on a hub.
+
+    Raises:
+        BadConfig: the folder holds no model, or the path does not exist.
     """
     folder = Path(name).expanduser()
     if name == "init":
@@ -193,7 +209,12 @@ def _check_agent(config: TrainConfig) -> None:
 
 
 def check_reachable(config: TrainConfig) -> None:
-    """Raise MissingExtra where the run's engine or adapters are not installed, BadConfig where no hub has its model."""
+    """Check that the run's engine, adapters and model are available.
+
+    Raises:
+        MissingExtra: the engine or peft is not installed.
+        BadConfig: the hub has no such model.
+    """
     config.engine_kind.check_installed()
     config.learner_kind.check_installed(config)
     if config.model != "init":

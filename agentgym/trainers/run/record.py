@@ -1,4 +1,4 @@
-"""The folder of a run: what is written while it goes on, and how to go on after it stopped."""
+"""The folder of a run: files written during the run, and resuming from them."""
 
 import json
 import math
@@ -22,15 +22,15 @@ from agentgym.trainers.config.train_config import STATE, TrainConfig, newest_che
 from agentgym.trainers.run.preflight import RUN, check_free
 
 OWN = {"init", "checkpoints", "metrics.jsonl", "episodes.jsonl", "config.toml", "manifest.json", ".lock"}
-"""What a run makes, some of it before there is a record."""
+"""Files that a run makes, some of them before its record exists."""
 BEST = "best.json"
-"""The file of `checkpoints/best` that says which step it is of."""
+"""File of `checkpoints/best` with its step."""
 
 
 class Record:
-    """Metrics, episodes and checkpoints of one run. Nothing that was written is lost when the run is cut off.
+    """Metrics, episodes and checkpoints of one run. No written data is lost when the run is interrupted.
 
-    Of several processes of one run, only the one with `writes` does.
+    With several processes, only the one with `writes` writes.
     """
 
     def __init__(self, folder: str | Path, config: TrainConfig, writes: bool = True) -> None:
@@ -42,7 +42,7 @@ class Record:
         self.foreign = {path.name for path in self.folder.iterdir()} - OWN if self.folder.is_dir() else set[str]()
         if writes:
             self.lock.enter_context(alone(self.folder, RUN))
-        for name in (*OWN, "summary.json") if writes else ():  # a stranger's folder could send writes elsewhere
+        for name in (*OWN, "summary.json") if writes else ():  # links in a stranger's folder could redirect writes
             if (self.folder / name).is_symlink():
                 self.lock.close()
                 raise BadData(f"{self.folder / name} is a link; expected a run's own file: a run writes in its folder only")
@@ -56,7 +56,10 @@ class Record:
     def fresh(cls, config: TrainConfig, writes: bool = True, text: str | None = None) -> "Record":
         """Start a run in an empty folder; an earlier run in it is an error, never overwritten.
 
-        `text`: what `config.toml` is to hold, where it is not a configuration of `train`.
+        `text`: content of `config.toml` if it is not a configuration of `train`.
+
+        Raises:
+            BadConfig: the folder holds a run.
         """
         folder = Path(config.out)
         record = cls(folder, config, writes)
@@ -66,7 +69,7 @@ class Record:
             except BadConfig:
                 record.close()
                 raise
-        if writes:  # last, and whole or not at all: what has a configuration can be resumed
+        if writes:  # last and atomic: a folder with a configuration can be resumed
             record.note_session(0, config.processes)
             write_whole(folder / "config.toml", to_toml(config) if text is None else text)
         return record
@@ -80,7 +83,7 @@ class Record:
     ) -> tuple["Record", dict[str, Any] | None]:
         """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint).
 
-        `config` is its own, or an extended one, which is stored in its place.
+        `config` is its own, or an extended one, which then replaces it.
         """
         path = Path(folder) / "config.toml"
         record = cls(folder, config, writes)
@@ -90,19 +93,23 @@ class Record:
         state = record.newest_state()
         left = 0 if state is None else config.steps - (state["tally"]["position"] - config.sft_steps)
         if state is not None and left > 0 and "success_after" in state["results"]:
-            del state["results"]["success_after"]  # the end that was measured is none any more
+            del state["results"]["success_after"]  # the measured end is no longer the end
             state["offsets"] = state.get("end") or state["offsets"]
         record.rewind((0, 0) if state is None else state["offsets"])
         record.note_session(0 if state is None else state["tally"]["position"], config.processes)
         return record, state
 
     def newest_state(self) -> dict[str, Any] | None:
-        """Return the state of the newest checkpoint, its own folder as `folder`; None before the first."""
+        """Return the state of the newest checkpoint, with its folder as `folder`; None before the first."""
         newest = self.newest()
         return None if newest is None else {**_load(newest / STATE), "folder": str(newest)}
 
     def rewind(self, offsets: tuple[int, int]) -> None:
-        """Cut the files of metrics and episodes back to the lengths they had: what came after will be made again."""
+        """Truncate the files of metrics and episodes to earlier lengths: everything after will be repeated.
+
+        Raises:
+            BadData: a file is shorter than at the checkpoint.
+        """
         for file, offset in zip((self.metrics, self.episodes), offsets, strict=True):
             if not self.writes:
                 break
@@ -112,7 +119,7 @@ class Record:
             file.seek(offset)
 
     def note_session(self, position: int, processes: int) -> None:
-        """Add to `manifest.json` when, how and on what this session goes on from update `position`."""
+        """Record in `manifest.json` when, how and where this session continues from update `position`."""
         if not self.writes:
             return
         path = self.folder / "manifest.json"
@@ -121,16 +128,17 @@ class Record:
         provenance.write_json(path, {"format": 1, "sessions": [*before, session]})
 
     def note_pools(self, pools: dict[str, dict[str, object]]) -> None:
-        """Add to this session in `manifest.json` the pool of each environment: its number of tasks and their hash.
+        """Record in this session of `manifest.json` the pool of each environment: number of tasks and hash.
 
-        Raises BadData where an earlier session trained on another pool.
+        Raises:
+            BadData: an earlier session trained on another pool.
         """
         path = self.folder / "manifest.json"
-        if not self.writes and not path.exists():  # a first session, which the first process has not noted yet
+        if not self.writes and not path.exists():  # a first session that the first process has not recorded yet
             return
         sessions: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["sessions"]
         for earlier in sessions[:-1]:
-            if (before := earlier.get("pools", pools)) != pools:  # one that ended before it trained noted none
+            if (before := earlier.get("pools", pools)) != pools:  # a session that ended before training recorded none
                 raise BadData(
                     f"{self.folder} was trained on the pools {before} (tasks and hash by environment) and would go on with "
                     f"{pools}: the tasks changed, with their file or with the version of agentgym. Bring them back, or "
@@ -141,21 +149,23 @@ class Record:
             provenance.write_json(path, {"format": 1, "sessions": sessions})
 
     def tidy(self) -> None:
-        """Remove what an earlier session was killed in the middle of writing; all processes come here."""
+        """Remove files that a killed session left incomplete; all processes call this."""
         if self.writes:
             remove_parts(self.folder)
             if not self.best.exists() and self.old_best.exists():  # killed between two renames
                 self.old_best.rename(self.best)
             for old in self.checkpoints.glob(".old-step-*"):
-                if not (final := self.checkpoints / old.name.removeprefix(".old-")).exists():  # the same, and it is whole
+                if not (
+                    final := self.checkpoints / old.name.removeprefix(".old-")
+                ).exists():  # the same checkpoint, complete
                     old.rename(final)
             for path in (*self.checkpoints.glob(".*"), self.folder / ".reference"):
                 shutil.rmtree(path, ignore_errors=True)
         if distributed.is_initialized():
-            distributed.barrier()  # pyright: ignore[reportUnknownMemberType]  # or they could go on from different checkpoints
+            distributed.barrier()  # pyright: ignore[reportUnknownMemberType]  # else they could resume from different checkpoints
 
     def discard(self) -> None:
-        """Delete what the start of a run made, loggers' files too: nothing was trained, and the folder is free again."""
+        """Delete the files that the start of a run made, including the loggers', so that the folder is free again."""
         if self.writes:
             for path in self.folder.iterdir():
                 if path.name in self.foreign:
@@ -169,7 +179,7 @@ class Record:
             self.folder.rmdir()
 
     def newest(self) -> Path | None:
-        """Return the folder of the newest finished checkpoint."""
+        """Return the folder of the newest complete checkpoint."""
         return newest_checkpoint(self.folder)
 
     def log(self, metrics: dict[str, object]) -> None:
@@ -195,7 +205,7 @@ class Record:
     def checkpoint(
         self, save: Callable[[Path], None], position: int, state: dict[str, object], *, together: bool = False
     ) -> None:
-        """Write a checkpoint beside the earlier ones; none of them, and not resumed from, until `finish` is called.
+        """Write a checkpoint, which is not complete and not resumed from until `finish` is called.
 
         `save` writes the model. `together`: every process calls it.
         """
@@ -216,14 +226,14 @@ class Record:
         self._unfinished = name
 
     def finish(self) -> None:
-        """Put the checkpoint that was written last beside the earlier ones, in one go; keep the last two."""
+        """Complete the checkpoint that was written last, atomically; keep the last two."""
         name, self._unfinished = self._unfinished, ""
         if not name:
             return
         draft, old, final = self._places(name)
         try:
-            if final.exists():  # made before an interruption, or as the last step of the run that now has ended
-                final.rename(old)  # in one go: a half-deleted folder would pass for the newest checkpoint
+            if final.exists():  # made before an interruption, or as the previous last step
+                final.rename(old)  # atomic: a half-deleted folder would look like the newest checkpoint
             draft.rename(final)
             shutil.rmtree(old, ignore_errors=True)
         except OSError as error:
@@ -233,11 +243,11 @@ class Record:
             shutil.rmtree(old)
 
     def _places(self, name: str) -> tuple[Path, Path, Path]:
-        """Return where a checkpoint is while it is written, while it is replaced, and when it counts."""
+        """Return the paths of a checkpoint while it is written, while it is replaced, and when it is complete."""
         return self.checkpoints / f".{name}", self.checkpoints / f".old-{name}", self.checkpoints / name
 
     def _not_written(self, draft: Path, error: Exception) -> BadData:
-        """Remove what was written of a checkpoint and return what to say."""
+        """Remove an incomplete checkpoint and return the error."""
         shutil.rmtree(draft, ignore_errors=True)
         return BadData(
             f"checkpoint {draft.with_name(draft.name.removeprefix('.'))} could not be written ({error}). The earlier ones "
@@ -245,12 +255,12 @@ class Record:
         )
 
     def is_best(self, success: float) -> bool:
-        """Return whether this is the process that writes, and no earlier checkpoint has a success as high."""
+        """Return True if this process writes and no earlier checkpoint has a success as high."""
         best = self.best_step() if self.writes else None
         return self.writes and not math.isnan(success) and (best is None or success > best["success_valid"])
 
     def keep_best(self, save: Callable[[Path], None], step: int, success: float, *, together: bool = False) -> None:
-        """Keep the model as `checkpoints/best`, whole or not at all. `together`: every process calls `save`."""
+        """Keep the model as `checkpoints/best`, all or nothing. `together`: every process calls `save`."""
         draft = self.checkpoints / ".best"
         if not self.writes:
             if together:
@@ -264,23 +274,23 @@ class Record:
             save(draft)
             write_whole(draft / BEST, json.dumps({"step": step, "success_valid": success}) + "\n")
             if self.best.exists():
-                self.best.rename(self.old_best)  # which `tidy` brings back after a kill before the next line
+                self.best.rename(self.old_best)  # `tidy` restores it after a kill before the next line
             draft.rename(self.best)
             shutil.rmtree(self.old_best, ignore_errors=True)
         except (OSError, RuntimeError, BadData) as error:
             raise self._not_written(draft, error) from error
 
     def best_step(self) -> dict[str, Any] | None:
-        """Return `step` and `success_valid` of the best checkpoint that was kept; None without one."""
+        """Return `step` and `success_valid` of the best checkpoint; None without one."""
         path = self.best / BEST
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
     def offsets(self) -> tuple[int, int]:
-        """Return how long the files of metrics and episodes are."""
+        """Return the lengths of the files of metrics and episodes, in bytes."""
         return self.metrics.tell(), self.episodes.tell()
 
     def write(self, name: str, content: dict[str, object]) -> None:
-        """Write a JSON file of the run, complete or not at all."""
+        """Write a JSON file of the run, all or nothing."""
         if not self.writes:
             return
         write_whole(self.folder / name, json.dumps(_finite(content), indent=2) + "\n")
@@ -293,13 +303,13 @@ class Record:
 
 
 def _finite(numbers: dict[str, object]) -> dict[str, object]:
-    """Return numbers as JSON can hold them: what is not finite becomes null."""
+    """Return numbers for JSON: those that are not finite become null."""
     return {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in numbers.items()}
 
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        return torch.load(path, weights_only=True, map_location="cpu")  # not all onto GPU 0: who takes it in moves it
+        return torch.load(path, weights_only=True, map_location="cpu")  # not all onto GPU 0: the receiver moves it
     except Exception as error:  # torch raises many types for a damaged file
         raise BadData(
             f"{path}: damaged checkpoint ({type(error).__name__}: {error}); remove its folder to use an earlier one"

@@ -1,4 +1,4 @@
-"""What a sampler, a selection or a generation may require of a run: `seam.REQUIRED`, checked before anything is loaded."""
+"""Checks of the requirements of samplers, selections and generations (`seam.REQUIRED`), before anything is loaded."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 def check(stage: Stage, run: "FreshRun") -> None:
-    """Raise BadConfig where a run lacks what a stage requires."""
+    """Check that a run has everything that a stage requires.
+
+    Raises:
+        BadConfig: it has not.
+    """
     what, requires = f"{stage.kind} {stage.name!r}", stage.attributes["requires"]
     if not run.config.steps:
         return
@@ -28,7 +32,11 @@ def check(stage: Stage, run: "FreshRun") -> None:
 
 
 def _check_repeats(run: "FreshRun", what: str) -> None:
-    """Raise BadConfig where no task comes again."""
+    """Check that tasks repeat.
+
+    Raises:
+        BadConfig: they do not.
+    """
     if not run.tasks_repeat:
         raise BadConfig(
             f"{what} has no effect: it needs tasks that repeat, and the generated tasks of "
@@ -37,7 +45,11 @@ def _check_repeats(run: "FreshRun", what: str) -> None:
 
 
 def _check_repeatable(run: "FreshRun", what: str) -> None:
-    """Raise BadConfig where a stage goes through episodes again and an environment does not allow it."""
+    """Check that every environment allows a stage to replay episodes.
+
+    Raises:
+        BadConfig: one does not.
+    """
     for spec, env in run.envs:
         plain: Any = env.unwrapped
         reason = ""
@@ -50,7 +62,11 @@ def _check_repeatable(run: "FreshRun", what: str) -> None:
 
 
 def _check_demonstrable(run: "FreshRun", what: str) -> None:
-    """Raise BadConfig where a stage plays demonstrations and nobody can in the run's agent."""
+    """Check that the run's agent and environments allow a stage to play demonstrations.
+
+    Raises:
+        BadConfig: they do not.
+    """
     config = run.config
     for agent in dict.fromkeys((config.agent, *(str(env.agent.get("agent", config.agent)) for env in config.envs))):
         if agent not in AGENTS or not AGENTS[agent].load().demonstrable:
@@ -60,7 +76,11 @@ def _check_demonstrable(run: "FreshRun", what: str) -> None:
 
 
 def check_expert(env: TextEnv, asks: str, instead: str) -> None:
-    """Raise BadConfig where an environment has no expert, saying what asks for one and what can be done instead."""
+    """Check that an environment has an expert; `asks` names the feature that needs it, `instead` an alternative.
+
+    Raises:
+        BadConfig: it has none.
+    """
     plain: Any = env.unwrapped
     reason = f"{env.spec.id if env.spec else type(plain).__name__} has none"
     if plain.expert.__func__ is not TextEnv.expert:

@@ -1,4 +1,4 @@
-"""The rollouts of a training run: its environments and its agents; how their groups are played is `agentgym.rollout`'s."""
+"""Rollouts of a training run: its environments and agents; `agentgym.rollout` plays the groups."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -20,7 +20,7 @@ from agentgym.trainers.samplers.interface import TaskSource, first_tasks
 
 
 class Rollouts(Groups):
-    """Plays what a task sampler draws. Environments, worker processes and browsers live as long as this does."""
+    """Plays the draws of a task sampler. Environments, worker processes and browsers live as long as this object."""
 
     def __init__(self, config: TrainConfig, engine: Any, tokenizer: object, stages: Stages | None = None) -> None:
         self.config, self.engine, self.tokenizer = config, engine, tokenizer
@@ -29,23 +29,23 @@ class Rollouts(Groups):
         ids = {name: full_id(env.id) for name, env in self.envs.items()}
         super().__init__(config, pool, ids, (stages or Stages(config)).branching)
         self._agents: dict[float, dict[str, object]] = {}
-        self._askable: dict[str, TextEnv] = {}
+        self._query_envs: dict[str, TextEnv] = {}
 
     def sources(self) -> list[TaskSource]:
-        """Return where the training tasks of each environment come from."""
+        """Return the sources of training tasks, one per environment."""
         seed = self.config.seed
         return [
             TaskSource(self.env(name), seed, env.train_split or "train", name, env.weight) for name, env in self.envs.items()
         ]
 
     def env(self, name: str) -> TextEnv:
-        """Return an environment that nobody plays in, to ask for tasks."""
-        if name not in self._askable:
-            self._askable[name] = make(self.envs[name].id, **self.envs[name].options)
-        return self._askable[name]
+        """Return an environment that is used for task queries only."""
+        if name not in self._query_envs:
+            self._query_envs[name] = make(self.envs[name].id, **self.envs[name].options)
+        return self._query_envs[name]
 
     def agents(self, temperature: float) -> Mapping[str, Any]:
-        """Return the agent of each environment, sampling at a temperature."""
+        """Return the agent of each environment, with this sampling temperature."""
         if temperature not in self._agents:
             self._agents[temperature] = {name: self._agent(env, temperature) for name, env in self.envs.items()}
         return self._agents[temperature]
@@ -68,7 +68,7 @@ class Rollouts(Groups):
                 budget=Budget(config.attempt_turns, config.attempt_tokens, turn_tokens=config.turn_tokens),
                 side_calls=config.side_calls,
             )
-        if config.agent not in AGENTS:  # MODULE:NAME of a function that plays with an agent of others
+        if config.agent not in AGENTS:  # MODULE:NAME of a function that plays with an external agent
             from agentgym.harness.gateway_agent import GatewayAgent, Play
 
             play = cast("Play", load(config.agent, "agent", {}))
@@ -77,26 +77,26 @@ class Rollouts(Groups):
         return config.spec.make(self.engine, Sampling(temperature=temperature), self.tokenizer)
 
     def tasks(self, name: str, split: str, number: int) -> list[Draw]:
-        """Return the first tasks of a split's fixed list; where there are fewer, all of them."""
+        """Return the first `number` tasks of a split's fixed list, or all if there are fewer."""
         with closing(make(self.envs[name].id, **{**self.envs[name].options, "split": split})) as env:
             return [Draw(task, env=name) for task in first_tasks(env, number)]
 
     def horizon(self, env: str, step: int) -> int | None:
-        """Return the turns of an episode of a training step, by the run's schedule."""
+        """Return the turns per episode of a training step, by the run's schedule."""
         return self.config.horizon_at(step, self.envs[env].horizon)
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return the horizon of a step by environment, of those where it comes in stages."""
+        """Return the horizon of a step by environment, for those with a schedule."""
         turns = {name: self.horizon(name, step) for name, env in self.envs.items() if len(env.horizon) > 1}
         horizons = {name: float(number) for name, number in turns.items() if number is not None}
         return {"horizon": horizons} if horizons else {}
 
     def close(self) -> None:
-        """Free all environments."""
+        """Close all environments."""
         super().close()
         for agents in self._agents.values():
             for agent in agents.values():
                 if plays_itself(agent):
                     agent.close()
-        for env in self._askable.values():
+        for env in self._query_envs.values():
             env.close()

@@ -1,4 +1,4 @@
-"""One session of a run of updates: what `agentgym train` and `agentgym sft` have in common from its start to its end."""
+"""One session of a run, with the logic that `agentgym train` and `agentgym sft` share."""
 
 # accelerate is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
@@ -32,13 +32,13 @@ Show = Callable[[str, dict[str, Any]], None]
 
 
 class RunSession(ABC):
-    """A session, from the start of a run or from a checkpoint: it logs, writes checkpoints, and stops as one.
+    """A session, from the start of a run or from a checkpoint: it logs, writes checkpoints and stops all processes together.
 
-    Of several processes each has one, and all call the same methods in the same order.
+    Every process has one, and all call the same methods in the same order.
     """
 
     command: str
-    """What goes on with the run: `train` or `sft`."""
+    """The command that resumes the run: `train` or `sft`."""
     loggers: loggers.Loggers
     learner: Learner
 
@@ -51,15 +51,21 @@ class RunSession(ABC):
     @property
     @abstractmethod
     def position(self) -> int:
-        """How many updates there were."""
+        """Number of updates so far."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, object]:
-        """Return what a later session goes on with; all processes come here."""
+        """Return the state for a later session; all processes call this."""
 
     @contextmanager
     def stopping(self) -> Generator[None]:
-        """Run updates: at their end and at Ctrl-C a checkpoint is written, and an error says what goes on with the run."""
+        """Run updates: write a checkpoint at the end and at Ctrl-C, and extend errors with the command that resumes the run.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C was pressed.
+            BadConfig: the run cannot continue.
+            EngineDead: the engine is permanently unavailable.
+        """
         if self.accelerator.num_processes > 1:  # processes stop together, at the end of an update
             signal.signal(signal.SIGINT, self._interrupt)
         try:
@@ -75,7 +81,11 @@ class RunSession(ABC):
         self.checkpoint()
 
     def updated(self, *, due: bool) -> None:
-        """Stop after an update if any process was asked to; write a checkpoint when one is due."""
+        """Stop after an update if any process was interrupted; write a checkpoint when one is due.
+
+        Raises:
+            KeyboardInterrupt: a process was interrupted.
+        """
         written = not isinstance(self.learner, PartitionedLearner) or self.learner.parts_written()
         states = self.gather([(self.interrupted, written)])
         if any(interrupted for interrupted, _ in states):
@@ -86,7 +96,7 @@ class RunSession(ABC):
             self.checkpoint(wait=False)
 
     def checkpoint(self, *, wait: bool = True) -> None:
-        """Write a checkpoint. Without `wait`, parts of processes are written while training goes on, and count after."""
+        """Write a checkpoint. Without `wait`, processes write their parts during training, and it is complete afterwards."""
         together = isinstance(self.learner, PartitionedLearner)
         self._finish()
         self.record.checkpoint(self._save, self.position, self.state_dict(), together=together)
@@ -94,7 +104,7 @@ class RunSession(ABC):
             self._finish()
 
     def _finish(self) -> None:
-        """Let the checkpoint count that is being written."""
+        """Complete the checkpoint that is being written."""
         if isinstance(self.learner, PartitionedLearner):
             self.learner.parts_written(wait=True)
             self.accelerator.wait_for_everyone()
@@ -106,14 +116,14 @@ class RunSession(ABC):
             self.learner.save_parts(folder)
 
     def log(self, row: dict[str, object]) -> None:
-        """Write a row of metrics, and hand it to the loggers."""
+        """Write a row of metrics and pass it to the loggers."""
         self.record.log(row)
         self.loggers.log(self.position, row)
 
     def ended(self, summary: dict[str, object]) -> dict[str, Any]:
-        """Write and return the summary of the run that has come to its end."""
+        """Write and return the summary of the finished run."""
         self.record.write("summary.json", summary)
-        if self.accelerator.num_processes > 1:  # who leaves while another still listens takes it down
+        if self.accelerator.num_processes > 1:  # a process that leaves early would crash those that still listen
             self.accelerator.wait_for_everyone()
             self.accelerator.end_training()
         return summary
@@ -127,9 +137,13 @@ class RunSession(ABC):
 
 
 def join_processes(processes: int, command: str) -> Accelerator:
-    """Return the processes of a run; BadConfig where there are not as many as it says."""
+    """Join the processes of a run.
+
+    Raises:
+        BadConfig: another number of processes was started.
+    """
     ignore_fsdp_settings()
-    accelerator = Accelerator(cpu=not torch.cuda.is_available())  # or accelerate would not join processes on a CPU
+    accelerator = Accelerator(cpu=not torch.cuda.is_available())  # else accelerate does not join processes on a CPU
     if accelerator.num_processes != processes:
         raise BadConfig(
             f"processes is {processes}, but {accelerator.num_processes} were started: run it with `agentgym {command}`, "
@@ -143,20 +157,23 @@ def join_processes(processes: int, command: str) -> Accelerator:
 
 
 def ignore_fsdp_settings() -> None:
-    """Turn off the FSDP of the launcher's configuration, with a warning; call it before a model is loaded.
+    """Turn off FSDP in the launcher's configuration, with a warning; call it before a model is loaded.
 
-    accelerate would wrap what it is handed, and transformers would read the weights in the first process alone, for a
-    wrapper that sends them to the others.
+    accelerate would wrap the model, and transformers would read the weights only in the first process, for a wrapper that
+    sends them to the others.
     """
     if os.environ.pop("ACCELERATE_USE_FSDP", "false").lower() == "true" and main_process():
         warnings.warn("accelerate's FSDP settings are ignored: --sharding says what this run shards", stacklevel=3)
 
 
 def ignore_mixed_precision(accelerator: Accelerator) -> None:
-    """Turn off the autocast that accelerate would put around the model; BadConfig for what cannot be turned off.
+    """Turn off the autocast that accelerate would add to the model.
 
-    Its setting is one of the whole process: it comes from `accelerate config`, from the launcher, or from another trainer
-    in the process (TRL sets bf16 unless told otherwise). The engine would not compute so, nor would --precision say it.
+    Its setting is global to the process: it comes from `accelerate config`, from the launcher, or from another trainer in
+    the process (TRL defaults to bf16). The engine would not use it, and --precision would not show it.
+
+    Raises:
+        BadConfig: the setting cannot be turned off.
     """
     setting = accelerator.mixed_precision
     if setting != "bf16":
@@ -169,10 +186,10 @@ def ignore_mixed_precision(accelerator: Accelerator) -> None:
 
 
 def _leave_process_group() -> None:
-    """Close what connects the processes while Python still runs.
+    """Close the connections between processes while Python still runs.
 
-    A transport that is left to the interpreter's end may find the other process gone there, and abort (6): its signal would
-    stand for the outcome of the run.
+    A transport that is left to interpreter shutdown may find the other process gone and abort (6), and its signal would
+    hide the run's exit code.
     """
     if distributed.is_initialized():
         distributed.destroy_process_group()

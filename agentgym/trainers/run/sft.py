@@ -1,4 +1,4 @@
-"""The SFT warm start: imitation of expert episodes with mistakes in them, in the agent's exact tokens."""
+"""The SFT warm start: imitation of expert episodes with mistakes, in the agent's exact tokens."""
 
 import math
 from collections.abc import Callable
@@ -10,17 +10,21 @@ from agentgym.trainers.run.metrics import first_fault
 from agentgym.trainers.run.tally import Tally
 
 FIRST_TASK = 1_000_000_000
-"""Number of the first task shown by the expert: reinforcement learning counts from 0, so it meets other tasks."""
+"""Number of the expert's first task: reinforcement learning counts from 0, so it gets other tasks."""
 Lost = tuple[int, int, str]
-"""Of a process: its demonstrations, how many of them are faults, and what the first fault said."""
+"""Per process: (number of demonstrations, number of faults among them, message of the first fault)."""
 MOST_LOST = 0.02
-"""Largest share of the demonstrations that may be lost to faults."""
+"""Maximum share of demonstrations that may be lost to faults."""
 
 
 def faultless(
     episodes: list[Episode], tally: Tally, config: TrainConfig, gather: Callable[[list[Lost]], list[Lost]]
 ) -> list[Episode]:
-    """Return the faultless demonstrations and count the others over all processes; CannotContinue if they are too many."""
+    """Return the faultless demonstrations and count the others over all processes.
+
+    Raises:
+        CannotContinue: too many are faults.
+    """
     by_process = gather([(len(episodes), sum(e.fault for e in episodes), first_fault(episodes))])
     tally.lost += sum(lost for _, lost, _ in by_process)
     attempts = tally.played + tally.lost + sum(count - lost for count, lost, _ in by_process)
@@ -33,8 +37,10 @@ def faultless(
 
 
 def too_many_lost(lost: int, attempts: int, config: TrainConfig) -> bool:
-    """Whether more demonstrations than `MOST_LOST` ended in a fault, of those shown so far (judged as 50 where they are
-    fewer and more will come)."""
+    """Return True if more than `MOST_LOST` of the demonstrations so far are faults.
+
+    The divisor is at least 50, or the run's number of demonstrations if that is smaller.
+    """
     return lost > MOST_LOST * max(attempts, min(config.sft_episodes, 50))
 
 

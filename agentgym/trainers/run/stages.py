@@ -1,4 +1,4 @@
-"""Everything that a configuration names, resolved once and shared by preflight, planner and run."""
+"""The stages that a configuration names, resolved once and shared by preflight, planner and run."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,103 +26,105 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stages:
-    """The stages of a configuration, each resolved when it is first asked for, and the same one from then on.
+    """The stages of a configuration; each is resolved at its first access and then cached.
 
-    Raises UnknownName or BadConfig, with the closest name, for what is unknown or an option that cannot be.
+    Raises:
+        UnknownName: a stage does not exist; the message has the closest name.
+        BadConfig: an option is unknown or invalid.
     """
 
     config: "TrainConfig"
-    """The names and options are read from it, and nothing else."""
+    """The source of the names and options."""
 
     @cached_property
     def sampler(self) -> Stage:
-        """What draws tasks; call it with the sources of tasks."""
+        """The task sampler; call it with the task sources."""
         return SAMPLERS.resolve(self.config.sampler, self.config.sampler_options)
 
     @cached_property
     def generation(self) -> Stage:
-        """How drawn episodes are played; call it with the run."""
+        """The generation, which plays drawn episodes; call it with the run."""
         return GENERATIONS.resolve(self.config.generation, self.config.generation_options)
 
     @cached_property
     def branching(self) -> Stage | None:
-        """Which episodes begin inside another one; None where none does."""
+        """The branching, which chooses episodes that begin inside another one; None without any."""
         return resolve_branching(self.config)
 
     @cached_property
     def rewards(self) -> list[Stage]:
-        """What is paid beside the environment's own reward."""
+        """Rewards in addition to the environment's own."""
         return resolve_rewards(self.config.reward, self.config.reward_options)
 
     @cached_property
     def selection(self) -> Stage:
-        """Which groups are trained on."""
+        """The selection of groups to train on."""
         return SELECTIONS.resolve(self.config.select, self.config.select_options)
 
     @cached_property
     def needs(self) -> list[Stage]:
-        """What is computed for credit and loss."""
+        """The needs of credit and loss."""
         named = self.named_loss
         return resolve_needs((*self.credit.needs, *(named.attributes["needs"] if named else ())), self.config.needs_options)
 
     @cached_property
     def credit(self) -> Credit:
-        """What turns rewards into advantages."""
+        """The credit, which turns rewards into advantages."""
         return resolve(self.config.credit, **self.config.credit_options)
 
     @property
     def named_loss(self) -> Stage | None:
-        """The loss where the run names one or sets options of it; None for the default, which imports torch.
+        """The loss if the run names one or sets its options; None for the default, which imports torch.
 
-        The default needs nothing, and there is nothing to check about it.
+        The default has no needs and nothing to check.
         """
         chosen = self.config.loss != type(self.config).loss or self.config.loss_options
         return self.loss if chosen else None
 
     @cached_property
     def loss(self) -> Stage:
-        """What is minimized; the package's own import torch."""
+        """The loss; built-in ones import torch."""
         return resolve_loss(self.config)
 
     @cached_property
     def learner(self) -> Stage:
-        """What holds the weights; the package's own import torch."""
+        """The learner, which holds the weights; built-in ones import torch."""
         return resolve_learner(self.config)
 
     @cached_property
     def loggers(self) -> list[Stage]:
-        """Where metrics go beside the run's folder."""
+        """Loggers in addition to the run's folder."""
         return resolve_loggers(self.config.loggers, self.config.logger_options)
 
 
 @dataclass(frozen=True)
 class FreshRun:
-    """A run that is about to be started: every seam's `check(run)` looks at it before anything heavy is loaded."""
+    """A run that is about to start; every seam's `check(run)` inspects it before anything heavy is loaded."""
 
     config: "TrainConfig"
     stages: Stages
 
     @cached_property
     def envs(self) -> list[tuple[EnvSpec, TextEnv]]:
-        """The environments, with their splits filled in, and one of each to look at."""
+        """The environments: their specs with splits filled in, and an instance of each for inspection."""
         made = [(spec, registry.make(spec.id, **spec.options)) for spec in self.config.mix]
         return [(_with_splits(spec, env), env) for spec, env in made]
 
     @cached_property
     def sources(self) -> list[TaskSource]:
-        """Where the training tasks of each environment come from."""
+        """Sources of training tasks, one per environment."""
         seed = self.config.seed
         return [TaskSource(env, seed, spec.train_split or "train", spec.name, spec.weight) for spec, env in self.envs]
 
     @property
     def tasks_repeat(self) -> bool:
-        """Whether a task may come again; a sampler of one's own may let any do so."""
+        """True if a task may repeat; the user's own sampler may repeat any."""
         return self.config.sampler not in SAMPLERS.table or any(source.finite for source in self.sources)
 
 
 def _with_splits(spec: EnvSpec, env: TextEnv) -> EnvSpec:
     splits = list(env.splits)
-    first = "train" if "train" in splits or env.split not in splits else splits[0]  # a file may lack its training split
+    first = "train" if "train" in splits or env.split not in splits else splits[0]  # a file may have no training split
     named: dict[str, Any] = {
         "train_split": spec.train_split or first,
         "valid_split": spec.valid_split or splits[:2][-1],

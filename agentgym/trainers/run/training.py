@@ -1,4 +1,4 @@
-"""A session of a training run from its start to its end: what is around the steps, which `trainers/loop.py` takes."""
+"""A session of a training run from start to end, around the steps in `trainers/loop.py`."""
 
 # accelerate is typed in parts only
 # pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
@@ -43,7 +43,7 @@ class Training(RunSession):
 
     command = "train"
     wait: Callable[[Coroutine[Any, Any, Any]], Any]
-    """Runs a coroutine to its end and returns its result, on one event loop for the whole session (`run_to_end`)."""
+    """Runs a coroutine to completion and returns its result, on one event loop for the whole session (`run_to_end`)."""
 
     def __init__(
         self, accelerator: Accelerator, record: Record, state: dict[str, Any] | None, show: Show | None, stages: Stages
@@ -58,7 +58,7 @@ class Training(RunSession):
         pace = Pace(config.async_level, config.steps, config.tasks_per_step, oversample, f"sampler {config.sampler!r}")
         self.scheduler = StepScheduler(self.run, pace, self._step_progress, {} if state is None else state.get("ahead", {}))
         self.measures = Measures(self.run, record, self.show, {} if state is None else state["results"])
-        self.end: tuple[int, int] | None = None if state is None else state["end"]  # of the files before the last measure
+        self.end: tuple[int, int] | None = None if state is None else state["end"]  # file lengths before the last evaluation
         with ExitStack() as on_error:
             on_error.callback(self.run.close)
             self.loggers = on_error.enter_context(
@@ -75,7 +75,7 @@ class Training(RunSession):
 
     @classmethod
     def fresh(cls, run: FreshRun, show: Show | None = None) -> Self:
-        """Begin a run that `preflight.check_run` returned, in a fresh folder."""
+        """Start a run that `preflight.check_run` returned, in a fresh folder."""
         accelerator = join_processes(run.config.processes, "train")
         config = run.config.with_found(precision=precision.resolve(run.config.precision, accelerator.device))
         checks.check_precision(config)
@@ -121,11 +121,11 @@ class Training(RunSession):
                 while (done := tally.position) < config.sft_steps:
                     self._sft_step()
                     self.updated(due=done + 1 == config.sft_steps or (done + 1) % (20 * config.checkpoint_every) == 0)
-                if config.sft_steps:  # else the policy is the one that was measured
+                if config.sft_steps:  # else the policy was measured already
                     self.measures.once("success_sft")
                 while (done := tally.position - config.sft_steps) < config.steps:
                     self.step(done)
-                    self._go_on()
+                    self._check_faults()
                     self.updated(due=(done + 1) % config.checkpoint_every == 0)
                 self.end = self.end if "success_after" in self.measures.results else self.record.offsets()
                 self.measures.once("success_after")
@@ -158,17 +158,21 @@ class Training(RunSession):
             self._keep_best(step, row["success_valid"])
         tally.seconds += time.perf_counter() - clock.started
 
-    def _go_on(self) -> None:
-        """Raise CannotContinue after steps of infrastructure errors alone."""
+    def _check_faults(self) -> None:
+        """Check that the recent steps had an episode without a fault.
+
+        Raises:
+            CannotContinue: they had none.
+        """
         if self.tally.lost_steps >= LOST_STEPS:
-            self.checkpoint()  # with the position behind the steps that were lost: --resume goes on with other tasks
+            self.checkpoint()  # its position is after the lost steps: --resume continues with other tasks
             raise CannotContinue(
                 f"every episode of the last {LOST_STEPS} steps ended in an infrastructure error, the last with: "
                 f"{self.tally.fault}"
             )
 
     def _keep_best(self, step: int, success: float) -> None:
-        """Keep the policy where it is the best so far, which the process that writes knows."""
+        """Keep the policy if it is the best so far, as the writing process knows."""
         if any(self.gather([self.record.is_best(success)])):
             together = isinstance(self.learner, PartitionedLearner)
             self.record.keep_best(self.learner.save, step + 1, success, together=together)
@@ -199,13 +203,13 @@ class Training(RunSession):
             tally.seconds += time.perf_counter() - started
 
     def _step_progress(self, step: int, draws: Sequence[Draw]) -> Callable[[Episode], None]:
-        """Return what shows how many episodes of this process's share have ended; of a queue's, whose share is not known."""
+        """Return the progress callback of a step; with a task queue the total is the whole step."""
         numbers, what = itertools.count(1), f"step {step + 1}, episode"
         total = sum(draw.attempts or self.config.group_size for draw in self.run.dealer.share(draws))
         return lambda _: self.progress(what, next(numbers), total)
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show what is being done."""
+        """Show the progress of an activity."""
         self.show("progress", {"what": what, "done": done, "total": total})
 
     def _about(self) -> dict[str, object]:
@@ -215,16 +219,16 @@ class Training(RunSession):
         return {**where, **self.run.learner.about(), "correction": correction}
 
     def _settle(self) -> None:
-        """Note the state of the stages as it is between two steps: Ctrl-C may come after the sampler drew for the next."""
+        """Save the state of the stages between two steps: Ctrl-C may come after the sampler drew for the next one."""
         self.settled, self.settled_scheduler = copy.deepcopy(self.run.state_dict()), self.scheduler.state_dict()
 
     @property
     def position(self) -> int:
-        """Updates so far, those of the SFT warm start included."""
+        """Updates so far, including the SFT warm start."""
         return self.tally.position
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a later session goes on with; the stages of each process have a state of their own."""
+        """Return the state for a later session; the stages of each process have their own."""
         return {
             "tally": self.tally.state_dict(),
             "end": self.end,

@@ -1,4 +1,4 @@
-"""A stage of the user's own is called once on what is made up, before anything is loaded: an error costs seconds then."""
+"""Trial of the user's own stages: each is called once on made-up data before anything is loaded, so errors cost seconds."""
 
 import inspect
 import json
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 class BeyondTrial(Exception):
-    """A stage asks for something that only a run has which was started: whether it works, the run will tell."""
+    """A stage asks for something that only a started run has, so it cannot be tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialRun:
-    """The run as a stage sees it in its trial: one process, which has loaded nothing."""
+    """The run that a stage sees in its trial: one process, with nothing loaded."""
 
     config: HasSeed
     rank: int = 0
@@ -39,7 +39,7 @@ class TrialRun:
         return items
 
     def share(self, items: Sequence[T]) -> list[T]:
-        """Return this process's part of what all processes know."""
+        """Return this process's part of items that all processes know."""
         return list(items)
 
     def __getattr__(self, name: str) -> Any:
@@ -47,14 +47,17 @@ class TrialRun:
 
 
 Judge = Callable[[Stage, TrialRun, Group], object]
-"""Calls a stage with a run and a group, both made up, and raises what is wrong with its result."""
+"""Calls a stage with a made-up run and group, and raises if its result is wrong."""
 
 
 def attempt(run: "FreshRun", stage: Stage, judge: Judge) -> None:
-    """Let `judge` call a stage on a made-up group and look at what it returns; BadConfig, with its line, for any error.
+    """Let `judge` call a stage on a made-up group and check its result.
 
-    Stages of the package have tests and are left out. So are coroutines, which wait for something outside and belong to the
-    event loop of the run. The stage has its options, and a state of its own that is thrown away.
+    Built-in stages have tests and are skipped. So are coroutines, which wait for something outside and need the run's
+    event loop. The stage has its options, and a state that is discarded.
+
+    Raises:
+        BadConfig: any error, with its line.
     """
     if not run.config.try_stages or not is_own(stage.target) or inspect.iscoroutinefunction(stage.target):
         return
@@ -76,19 +79,19 @@ def attempt(run: "FreshRun", stage: Stage, judge: Judge) -> None:
 
 
 def is_own(target: object) -> bool:
-    """Whether a function or class is the user's, not the package's."""
+    """Return True if a function or class is the user's, not the package's."""
     return not str(getattr(target, "__module__", "")).startswith("agentgym.")
 
 
 def awaited(result: Any) -> bool:
-    """Whether a stage returned something to wait for, which is given up then."""
+    """Return True if a stage returned an awaitable, which is then discarded."""
     if inspect.iscoroutine(result):
         result.close()
     return hasattr(result, "__await__")
 
 
 def _where(error: BaseException, target: Callable[..., object]) -> str:
-    """Return the last line of the user's file that an error went through; empty where there is none."""
+    """Return the last line of the user's file in an error's traceback, or an empty string."""
     try:
         file = inspect.getsourcefile(inspect.unwrap(target))
     except TypeError:
@@ -98,7 +101,7 @@ def _where(error: BaseException, target: Callable[..., object]) -> str:
 
 
 def made_up(run: "FreshRun") -> Group:
-    """Return a group of a failed episode with two turns and a successful one with three, each field filled in."""
+    """Return a group of a failed episode with two turns and a successful one with three, with every field set."""
     spec, env = run.envs[0]
     plain: Any = env.unwrapped
     task = next(iter(env.up_to(1, spec.train_split or "train")), Task("Look around.", {}, "train/0/0", "train"))
@@ -134,7 +137,7 @@ def made_up(run: "FreshRun") -> Group:
 
 
 def _turn(place: int, action: str, role: str, reward: float) -> Turn:
-    """Return a turn of as many tokens as turns came before it, and two; its prompt holds all that came before it."""
+    """Return a turn with `place` + 2 tokens; its prompt has all tokens before it."""
     before = sum(range(2, 2 + place)) + 2 * place
     count = place + 2
     return Turn(

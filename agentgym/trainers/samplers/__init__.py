@@ -1,1 +1,1 @@
-"""Task samplers: which tasks a step plays, one family per file."""
+"""Task samplers, which choose the tasks of a step; one family per file."""

@@ -1,4 +1,4 @@
-"""Task samplers that ask for more as training goes on: longer episodes, or a range of difficulties that moves up."""
+"""Task samplers that get harder during training: longer episodes, or a rising range of difficulties."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,10 +13,10 @@ from agentgym.trainers.seam import Within
 
 @sampler("growing_horizon")
 class GrowingHorizon(Uniform):
-    """Every task in turn, with a horizon that grows from `least` to `most`: test-time interaction (TTI, arXiv 2506.07976).
+    """Draws every task in turn, with a horizon that grows from `least` to `most` (TTI, arXiv 2506.07976).
 
     In stage i, of `every` steps each and counted from 1, it is min(`least` * i, `most`), or with growth `add`
-    min(`least` + i - 1, `most`). A function of the step. Stages of any other lengths are `--horizon` (ScalingInter).
+    min(`least` + i - 1, `most`), a function of the step. `--horizon` sets stages of other lengths (ScalingInter).
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class GrowingHorizon(Uniform):
         return [replace(draw, horizon=self.horizon(step)) for draw in super().draw(step, number)]
 
     def horizon(self, step: int) -> int:
-        """Return the turns of an episode in a step, counted from 0."""
+        """Return the turns per episode in a step, counted from 0."""
         stage = step // self.every
         return min(self.least * (stage + 1) if self.growth == "multiply" else self.least + stage, self.most)
 
@@ -49,11 +49,11 @@ class GrowingHorizon(Uniform):
 
 @sampler("difficulty_range")
 class DifficultyRange(Uniform):
-    """Difficulties drawn evenly from a range whose top rises as it is mastered, in each environment by itself (RLVE).
+    """Draws difficulties uniformly from a range whose top rises once it is mastered, per environment (RLVE).
 
-    Source: arXiv 2511.07317: an environment begins with the range 0 to 0; once `groups` groups of its highest difficulty
+    Source: arXiv 2511.07317: an environment starts with the range 0 to 0; once `groups` groups of its highest difficulty
     were played since the last move and at least `high` of their episodes succeeded, the top rises by one, and the bottom
-    follows so that there are `span` difficulties at most. It never falls, and ends at `most` or the environment's
+    follows so that there are at most `span` difficulties. It never falls, and ends at `most` or the environment's
     `hardest`. The paper's constants were not checked.
     """
 
@@ -77,7 +77,7 @@ class DifficultyRange(Uniform):
         self.rates: dict[str, list[float]] = {name: [] for name in self.sources}
 
     def draw(self, step: int, number: int) -> list[Draw]:
-        """Return the next tasks, each at a difficulty of its environment's range."""
+        """Return the next tasks, each at a difficulty in its environment's range."""
         return [self._next(name, self._difficulty(name)) for name in self._turns(number)]
 
     def _difficulty(self, name: str) -> int:
@@ -94,7 +94,7 @@ class DifficultyRange(Uniform):
         return {"difficulty_low": bottom, "difficulty_high": top, **progress(self.generated(self.rates))}
 
     def update(self, groups: Sequence[GroupOutcome]) -> None:
-        """Count successes at the top, and move."""
+        """Count successes at the top difficulty, and move the range."""
         for group in groups:
             if group.successes and group.difficulty == self.top[group.env]:
                 self.rates[group.env].append(sum(group.successes) / len(group.successes))
@@ -105,11 +105,11 @@ class DifficultyRange(Uniform):
                 rates.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where each environment stands."""
+        """Return the state of each environment's range."""
         return {**super().state_dict(), "top": self.top, "rates": self.rates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore that state."""
         super().load_state_dict(state)
         self.top = dict(state["top"])
         self.rates = {name: list(rates) for name, rates in state["rates"].items()}

@@ -1,4 +1,4 @@
-"""Task samplers that remember how each task went: for tasks that come again, of a file or a pool."""
+"""Task samplers that remember the results of each task, for tasks that repeat (of a file or a pool)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from agentgym.trainers.seam import Within
 
 
 class SuccessHistory(Uniform):
-    """Counts successes and attempts of each task that comes again; earlier ones count `decay` times as much."""
+    """Counts successes and attempts of each repeating task; earlier ones are weighted by `decay`."""
 
     def __init__(self, sources: Sequence[TaskSource], name: str, decay: float) -> None:
         super().__init__(sources)
@@ -28,15 +28,15 @@ class SuccessHistory(Uniform):
             )
         self.decay = decay
         self.past: dict[str, dict[str, list[float]]] = {name: {} for name in files}
-        """By environment and task id, what successes and attempts so far count for."""
+        """Weighted successes and attempts by environment and task id."""
 
     def rate(self, env: str, task_id: str) -> float:
-        """Return the success that is to be expected, (successes + 1) / (attempts + 2): 1/2 of a task never seen."""
+        """Return the expected success, (successes + 1) / (attempts + 2): 1/2 for an unseen task."""
         successes, attempts = self.past[env].get(task_id, (0.0, 0.0))
         return (successes + 1) / (attempts + 2)
 
     def update(self, groups: Sequence[GroupOutcome]) -> None:
-        """Count."""
+        """Count successes and attempts."""
         for group in groups:
             if group.env in self.past and group.successes:
                 successes, attempts = self.past[group.env].get(group.task_id, (0.0, 0.0))
@@ -46,28 +46,29 @@ class SuccessHistory(Uniform):
                 ]
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return how many tasks were played so far, and the mean success expected of them."""
+        """Return the number of tasks played so far and their mean expected success."""
         rates = {env: [self.rate(env, task) for task in tasks] for env, tasks in self.past.items()}
-        expected = {env: sum(some) / len(some) if some else math.nan for env, some in rates.items()}
-        return {"tasks_seen": {env: len(some) for env, some in rates.items()}, "expected_success": expected}
+        expected = {env: sum(values) / len(values) if values else math.nan for env, values in rates.items()}
+        return {"tasks_seen": {env: len(values) for env, values in rates.items()}, "expected_success": expected}
 
     def state_dict(self) -> dict[str, object]:
-        """Return where each environment's stream stands, and the history."""
+        """Return the position in each environment's stream, and the history."""
         return {**super().state_dict(), "past": self.past}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore that state."""
         super().load_state_dict(state)
         self.past = {env: {task: list(pair) for task, pair in tasks.items()} for env, tasks in state["past"].items()}
 
 
 @sampler("prioritized")
 class Prioritized(SuccessHistory):
-    """Tasks of a file or a pool drawn by p(1 - p), p their success so far: what is always or never solved teaches nothing.
+    """Draws tasks of a file or a pool by p(1 - p), p their success so far; tasks always or never solved have no signal.
 
-    The chance of a task is (1 - `floor`) p(1 - p) / sum + `floor` / tasks, so that none is forgotten. No task is drawn twice
-    in a step before all others were. p(1 - p) is the variance of a binary reward; as a measure of what can be learned it
-    is from arXiv 2502.12272. Generated tasks of other environments in the run come as with `uniform`.
+    The probability of a task is (1 - `floor`) p(1 - p) / sum + `floor` / tasks, so that none is forgotten. No task is
+    drawn twice in a step before all others were. p(1 - p) is the variance of a binary reward; as a measure of
+    learnability it is from arXiv 2502.12272. Generated tasks of other environments in the run are drawn as with
+    `uniform`.
     """
 
     def __init__(
@@ -82,16 +83,16 @@ class Prioritized(SuccessHistory):
             raise BadConfig("sampler 'prioritized' has floor 1, which makes all tasks alike; use sampler 'uniform'")
         self.floor = floor
         self.times: dict[str, dict[str, int]] = {name: {} for name in self.past}
-        """How often each task was drawn."""
+        """Number of draws of each task."""
 
     def draw(self, step: int, number: int) -> list[Draw]:
-        """Return tasks drawn by their chances."""
+        """Return tasks drawn by their probabilities."""
         turns = self._turns(number)
         drawn = {name: iter(self._drawn(name, turns.count(name))) for name in dict.fromkeys(turns)}
         return [next(drawn[name]) for name in turns]
 
     def chances(self, env: str) -> npt.NDArray[np.float64]:
-        """Return the chance of each task of a file, [tasks]; they sum to 1."""
+        """Return the probability of each task of a file, [tasks]; they sum to 1."""
         rates = np.array([self.rate(env, task.id) for task in self.sources[env].tasks or ()])
         worth = rates * (1 - rates)
         return (1 - self.floor) * worth / worth.sum() + self.floor / len(worth)
@@ -115,21 +116,21 @@ class Prioritized(SuccessHistory):
         return draws
 
     def state_dict(self) -> dict[str, object]:
-        """Return the history, and how often each task was drawn."""
+        """Return the history and the number of draws of each task."""
         return {**super().state_dict(), "times": self.times}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore that state."""
         super().load_state_dict(state)
         self.times = {env: dict(times) for env, times in state["times"].items()}
 
 
 @sampler("hard_attempts")
 class HardAttempts(SuccessHistory):
-    """Every task in turn, with more attempts the fewer of them succeeded so far (DARS, arXiv 2508.13755, in spirit).
+    """Draws every task in turn, with more attempts for tasks with less success (similar to DARS, arXiv 2508.13755).
 
-    A task of success p gets `least` + (`most` - `least`)(1 - p) attempts, rounded; one never seen, the run's group size.
-    DARS estimates p by attempts made for that alone; here it is what earlier steps showed.
+    A task with success p gets `least` + (`most` - `least`)(1 - p) attempts, rounded; an unseen one, the run's group size.
+    DARS estimates p by separate attempts; here it comes from earlier steps.
     """
 
     def __init__(
@@ -146,7 +147,7 @@ class HardAttempts(SuccessHistory):
         self.least, self.most = least, most
 
     def draw(self, step: int, number: int) -> list[Draw]:
-        """Return the next tasks, each with its attempts."""
+        """Return the next tasks, each with its number of attempts."""
         return [replace(draw, attempts=self._attempts(draw)) for draw in super().draw(step, number)]
 
     def _attempts(self, draw: Draw) -> int | None:

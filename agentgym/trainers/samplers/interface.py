@@ -1,4 +1,4 @@
-"""Task samplers: what each step of training plays."""
+"""The task sampler stage: it chooses the tasks of each step."""
 
 import math
 import warnings
@@ -53,11 +53,11 @@ class GroupOutcome:
     label: str = ""
     """The label of the draw."""
     hinted: tuple[bool, ...] = ()
-    """Which of the episodes were played with a hint, in the order of the others."""
+    """True for each episode with a hint, in the order of the rewards."""
 
 
 def first_tasks(env: TextEnv, tasks: int) -> list[Task]:
-    """Return the first tasks of an environment's split: all of them, and a warning, where it has fewer than asked for."""
+    """Return the first tasks of an environment's split; if it has fewer, return all and warn."""
     listed = env.up_to(tasks)
     if len(listed) < tasks:
         warnings.warn(
@@ -67,34 +67,36 @@ def first_tasks(env: TextEnv, tasks: int) -> list[Task]:
 
 
 class TaskSource:
-    """The training tasks of one environment by their place in a stream: generated ones by number, those of a file or a pool
-    in a new order every epoch."""
+    """The training tasks of one environment by position in a stream.
+
+    Generated tasks are numbered; those of a file or a pool have a new order every epoch.
+    """
 
     def __init__(self, env: TextEnv, seed: int, split: str = "train", name: str = "", weight: float = 1.0) -> None:
         self.env, self.seed, self.split, self.name, self.weight = env, seed, split, name, weight
 
     @cached_property
     def tasks(self) -> list[Task] | None:
-        """The tasks of a pool or a file, none twice, as their numbers may be; None where they are generated without end."""
+        """The distinct tasks of a pool or a file, in the order of their numbers; None if tasks are generated without end."""
         size, pooled = self.env.size(self.split), self.env.pooled(self.split)
         return pooled if pooled is not None or size is None else self.env.up_to(size, self.split)
 
     @property
     def finite(self) -> bool:
-        """Whether the split has so many tasks and no more; asking reads no file."""
+        """True if the split has a finite number of tasks; no file is read."""
         return self.env.has_pool or self.env.size(self.split) is not None
 
     def pool(self) -> dict[str, object] | None:
-        """Return size and hash of the pool that the tasks come from; None without a pool."""
+        """Return size and hash of the task pool; None without a pool."""
         pooled = self.env.pooled(self.split)
         return None if pooled is None else {"tasks": len(pooled), "hash": fingerprint(pooled)}
 
     def within(self, difficulty: int) -> int:
-        """Return a difficulty, or the environment's `hardest` where that is lower."""
+        """Return a difficulty, limited by the environment's `hardest`."""
         return difficulty if self.env.hardest is None else min(difficulty, self.env.hardest)
 
     def at(self, places: Iterable[int], stream: str, difficulty: int | None = None) -> list[Draw]:
-        """Return the tasks at some places of a stream: of a file, each epoch of a stream is a permutation of its own.
+        """Return the tasks at positions of a stream; each epoch of a file's stream is its own permutation.
 
         `difficulty` is for generated tasks; None is the environment's own.
         """
@@ -110,50 +112,50 @@ class TaskSource:
 
 
 class Sampler(Stateful, ABC):
-    """Base class that decides what a step plays: implement `draw`; the other methods are optional.
+    """Base class of task samplers: implement `draw`; the other methods are optional.
 
-    Made as `CLASS(sources, **options)`; every process has one, and all must draw the same. It is made once before anything
-    is loaded, so a BadConfig of its constructor costs nobody a minute.
+    Made as `CLASS(sources, **options)`; every process has one, and all must draw the same. It is made once before
+    anything is loaded, so that a BadConfig in its constructor appears early.
     """
 
     @abstractmethod
     def draw(self, step: int, number: int) -> list[Draw] | Awaitable[list[Draw]]:
-        """Return the next `number` tasks of a step (counted from 0); called again where groups were dropped.
+        """Return the next `number` tasks of a step (counted from 0); called again if groups were dropped.
 
-        It may be a coroutine. With a keyword-only parameter `run` it is handed the run, to play demonstrations, say. Only
-        this process's share, `run.share(draws)`, needs a `start`; all else must be the same in all processes.
+        It may be a coroutine. A keyword-only parameter `run` gets the run, for example to play demonstrations. Only this
+        process's share, `run.share(draws)`, needs a `start`; everything else must be the same in all processes.
         """
 
     def update(self, groups: Sequence[GroupOutcome]) -> None:
-        """Take in how the groups of a step ended."""
+        """Receive the outcomes of a step's groups."""
 
     def completed(self, groups: Sequence[GroupOutcome]) -> list[Episode]:
-        """Return what this process played to make its draws and is to be trained on too, now that these have ended."""
+        """Return further episodes to train on that this process played for its draws, now that the draws have ended."""
         return []
 
     def measures(self, step: int) -> Mapping[str, float | Mapping[str, float]]:
-        """Return where its curriculum stands after a step, for `metrics.jsonl`: by name a number, or one by environment."""
+        """Return the state of the curriculum after a step, for `metrics.jsonl`: by name a number, or one per environment."""
         return {}
 
     def task(self, task_id: str) -> Task | None:
-        """Return a task that the sampler made itself; None where its environment finds it by its id."""
+        """Return a task that the sampler made itself; None if its environment finds it by its id."""
         return None
 
 
 def sampler(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Target]:
     """Declare a class as a task sampler (see `Sampler`) and name it; keyword-only parameters are its options.
 
-    `requires`: `expert`, where it plays demonstrations; `hint`, where it draws hints (at most at the level of its option
-    `level`); `proposals`, where its tasks are made in the step that plays them. A run that cannot have it is refused before
+    `requires`: `expert` if it plays demonstrations; `hint` if it draws hints (at most at the level of its option
+    `level`); `proposals` if its tasks are made in the step that plays them. A run without these is refused before
     anything is loaded.
     """
     return SAMPLERS.declare(name, requires=required(requires))
 
 
 def dealt(weights: Mapping[str, float], number: int, owed: dict[str, float] | None = None) -> list[str]:
-    """Return whose turn it is, so many times: each name as often as its weight says, evenly spread.
+    """Return `number` names, each as often as its weight says, evenly spread.
 
-    `owed` is what each has coming to it, carried from call to call.
+    `owed` is each name's credit, carried from call to call.
     """
     total, owed = sum(weights.values()), dict.fromkeys(weights, 0.0) if owed is None else owed
     turns: list[str] = []
@@ -166,16 +168,16 @@ def dealt(weights: Mapping[str, float], number: int, owed: dict[str, float] | No
 
 
 def progress(rates: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
-    """Return success so far and number of the groups, by environment, after which a curriculum moves next."""
+    """Return the success and number of the groups, per environment, that decide a curriculum's next move."""
     return {
-        "success": {name: sum(some) / len(some) if some else math.nan for name, some in rates.items()},
-        "groups": {name: len(some) for name, some in rates.items()},
+        "success": {name: sum(values) / len(values) if values else math.nan for name, values in rates.items()},
+        "groups": {name: len(values) for name, values in rates.items()},
     }
 
 
 @sampler("uniform")
 class Uniform(Sampler):
-    """Every task once before any comes again; several environments in turn, by their weights."""
+    """Draws every task once before any repeats; several environments alternate by their weights."""
 
     def __init__(self, sources: Sequence[TaskSource]) -> None:
         self.sources = {source.name: source for source in sources}
@@ -187,7 +189,7 @@ class Uniform(Sampler):
         return [self._next(name) for name in self._turns(number)]
 
     def generated(self, by_env: Mapping[str, T]) -> dict[str, T]:
-        """Return the entries of the environments whose tasks are generated: those of files have no difficulty to move."""
+        """Return the entries of environments with generated tasks: tasks of files have no adjustable difficulty."""
         return {name: value for name, value in by_env.items() if not self.sources[name].finite}
 
     def _next(self, name: str, difficulty: int | None = None) -> Draw:
@@ -198,21 +200,21 @@ class Uniform(Sampler):
         return dealt({name: source.weight for name, source in self.sources.items()}, number, self.owed)
 
     def state_dict(self) -> dict[str, object]:
-        """Return where each environment's stream stands."""
+        """Return the position in each environment's stream."""
         return {"places": self.places, "owed": self.owed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore the positions."""
         self.places, self.owed = dict(state["places"]), dict(state["owed"])
 
 
 @sampler("window")
 class Window(Uniform):
-    """Difficulty that moves, in each environment by itself, so that between `low` and `high` of the episodes succeed.
+    """Adjusts the difficulty per environment so that between `low` and `high` of the episodes succeed.
 
-    After every `groups` groups of an environment its difficulty rises by one where more than `high` of their episodes
-    succeeded and falls by one where fewer than `low` did; it stays at `most`, and at the environment's `hardest`. Tasks of
-    files keep the difficulty they have.
+    After every `groups` groups of an environment its difficulty rises by one if more than `high` of their episodes
+    succeeded and falls by one if fewer than `low` did; it is limited by `most` and by the environment's `hardest`. Tasks
+    of files keep their difficulty.
     """
 
     def __init__(
@@ -240,11 +242,11 @@ class Window(Uniform):
         self.rates: dict[str, list[float]] = {name: [] for name in self.sources}
 
     def draw(self, step: int, number: int) -> list[Draw]:
-        """Return the next tasks, each at its environment's present difficulty."""
+        """Return the next tasks, each at its environment's current difficulty."""
         return [self._next(name, self.difficulty[name]) for name in self._turns(number)]
 
     def update(self, groups: Sequence[GroupOutcome]) -> None:
-        """Count successes, and move."""
+        """Count successes, and adjust the difficulty."""
         for group in groups:
             if group.successes and group.difficulty == self.difficulty[group.env]:
                 self.rates[group.env].append(sum(group.successes) / len(group.successes))
@@ -252,8 +254,8 @@ class Window(Uniform):
             if len(rates) >= self.groups:
                 rate = sum(rates) / len(rates)
                 change = (rate > self.high) - (rate < self.low)
-                wanted = min(max(self.difficulty[name] + change, 0), self.most)
-                self.difficulty[name] = self.sources[name].within(wanted)
+                target = min(max(self.difficulty[name] + change, 0), self.most)
+                self.difficulty[name] = self.sources[name].within(target)
                 rates.clear()
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
@@ -261,11 +263,11 @@ class Window(Uniform):
         return {"difficulty": self.generated(self.difficulty), **progress(self.generated(self.rates))}
 
     def state_dict(self) -> dict[str, object]:
-        """Return where each environment stands."""
+        """Return the state of each environment."""
         return {**super().state_dict(), "difficulty": self.difficulty, "rates": self.rates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore that state."""
         super().load_state_dict(state)
         self.difficulty = dict(state["difficulty"])
         self.rates = {name: list(rates) for name, rates in state["rates"].items()}
@@ -279,11 +281,16 @@ _BOUND = {
         "its proposals belong to one process",
     ),
 }
-"""By what a sampler requires: why its draws stay in one step of one process, what no checkpoint can do, and why no queue."""
+"""By requirement: why a sampler's draws stay in one step of one process, what no checkpoint can store, and why no queue
+works."""
 
 
 def check(run: "FreshRun") -> None:
-    """Raise BadConfig where the task sampler cannot do in a run what it is for, alone or beside the selection."""
+    """Check that the task sampler works in a run and with its selection.
+
+    Raises:
+        BadConfig: it does not.
+    """
     sampler = run.stages.sampler
     for requirement in sampler.attributes["requires"]:
         if requirement in _BOUND:
@@ -300,7 +307,11 @@ def check(run: "FreshRun") -> None:
 
 
 def _try(stage: Stage, sources: Sequence[TaskSource], alone: trial.TrialRun) -> None:
-    """Draw two tasks and tell how they ended; BadConfig for what is no list of draws, or a state that cannot be taken up."""
+    """Draw two tasks and report outcomes.
+
+    Raises:
+        BadConfig: the sampler does not return a list of draws, or its measures are not a mapping.
+    """
     sampler: Sampler = stage(sources)
     drawing: Any = sampler.draw
     draws: Any = drawing(0, 2, **({"run": alone} if "run" in parameters(drawing) else {}))
@@ -318,7 +329,11 @@ def _try(stage: Stage, sources: Sequence[TaskSource], alone: trial.TrialRun) -> 
 
 
 def _check_bound(run: "FreshRun", sampler: Stage, why: str, kept: str, queued: str) -> None:
-    """Raise BadConfig where draws that stay in one step of one process would be needed elsewhere."""
+    """Check that no setting needs draws outside their step or process.
+
+    Raises:
+        BadConfig: async_level or task_queue does.
+    """
     why = f"with sampler {sampler.name!r}: {why}, and"
     if run.config.async_level:
         raise BadConfig(
@@ -330,7 +345,11 @@ def _check_bound(run: "FreshRun", sampler: Stage, why: str, kept: str, queued: s
 
 
 def _check_beside(sampler: Stage, selection: Stage) -> None:
-    """Raise BadConfig for a selection that plays episodes which do not go with those of the sampler's draws."""
+    """Check that the selection's own episodes are compatible with the sampler's draws.
+
+    Raises:
+        BadConfig: they are not.
+    """
     both = f"sampler {sampler.name!r} with select {selection.name!r}"
     draws, plays = set(sampler.attributes["requires"]), set(selection.attributes["requires"])
     if "hint" in draws and "hint" in plays:

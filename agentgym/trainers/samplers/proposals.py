@@ -1,4 +1,8 @@
-"""Task samplers whose tasks the policy proposes itself: it is trained on proposing them and on solving them."""
+"""Task samplers with proposed tasks: the policy is trained to propose tasks and to solve them.
+
+# CAPACITY, EXAMPLES
+Number of stored proposals, and number of them that a proposer sees as examples.
+"""
 
 import hashlib
 import json
@@ -24,31 +28,31 @@ class ProposalEnv(Protocol):
     """An environment whose episodes propose tasks of another one; success is a valid proposal."""
 
     def proposed(self, final_observation: str) -> Data | None:
-        """Return the data of the task that was proposed, by how the episode ended; None where none was accepted."""
+        """Return the data of the proposed task from the end of an episode; None if none was accepted."""
         ...
 
     def conditioned(self, task: Task, past: Sequence[Data]) -> Task:
-        """Return a task of proposing that shows what was proposed before."""
+        """Return a proposing task that shows earlier proposals."""
         ...
 
 
 @runtime_checkable
 class GatedProposalEnv(Protocol):
-    """A proposing environment in which a proposal can be tried with everything at hand that its proposer found."""
+    """A proposing environment in which a proposal can be tried with everything that its proposer found."""
 
     def gate(self, data: Data) -> Task:
-        """Return the task of answering it so."""
+        """Return the task of answering a proposal that way."""
         ...
 
 
 class SelfProposed(Sampler):
-    """Of a step's groups, `proposers` propose tasks; the others solve what was proposed, and tasks of the environment's own.
+    """Lets `proposers` of a step's groups propose tasks; the others solve those and the environment's own tasks.
 
-    A run has two environments: one that proposes (`ProposalEnv`) and one that solves. Proposals are played first, `attempts`
-    for each task of proposing. Valid ones that are new become tasks to solve, as many as the step has groups left; where
-    there are fewer, the environment's own tasks fill the step, so no proposer can stall it. How the solvers end is what
-    the proposals are paid. An invalid or repeated one is paid `invalid`; one that was not played, or whose check or solvers
-    all ended in infrastructure errors, is left out of training.
+    A run has two environments: one that proposes (`ProposalEnv`) and one that solves. Proposals are played first,
+    `attempts` for each proposing task. Valid new ones become tasks to solve, up to the remaining groups of the step; if
+    there are fewer, the environment's own tasks fill the step, so no proposer can stall it. The solvers' results
+    determine the reward of a proposal. An invalid or repeated one is paid `invalid`; one that was not played, or whose
+    check or solvers all ended in infrastructure errors, is left out of training.
     """
 
     def __init__(
@@ -79,25 +83,25 @@ class SelfProposed(Sampler):
         self.past: list[Data] = []
         self.known: list[str] = []
         self.tasks: dict[str, Task] = {}
-        """By id, what was made in the present step, in all of its rounds."""
+        """Tasks made in the current step, in all of its rounds, by id."""
         self.step = -1
         self.waiting: list[tuple[Episode, str | None]] = []
-        """This process's proposals, each with the id of its task: empty where it is not played, None where it is invalid."""
+        """This process's proposals, each with the id of its task: empty if it is not played, None if it is invalid."""
 
     kind: ClassVar[type] = ProposalEnv
-    """What the proposing environment has to be."""
+    """Protocol that the proposing environment has to implement."""
 
     @abstractmethod
     def worth(self, rate: float) -> float:
-        """Return what a proposal is paid whose task was solved in this share of the attempts."""
+        """Return the reward of a proposal whose task has this success rate."""
 
     async def checked(self, proposals: list[Data], step: int, run: Any) -> Sequence[bool | None]:
-        """Return which valid proposals may be played; None where an infrastructure error left that open."""
+        """Return which valid proposals may be played; None for those whose check ended in an infrastructure error."""
         return [True] * len(proposals)
 
     async def draw(self, step: int, number: int, *, run: Any) -> list[Draw]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Play proposals, and return what is to be solved."""
-        proposing = [self._asking(step) for _ in range(min(self.proposers, number - 1))]
+        """Play proposals and return the tasks to solve."""
+        proposing = [self._proposing(step) for _ in range(min(self.proposers, number - 1))]
         if step != self.step:
             self.step, self.tasks = step, {}
         self.tasks |= {draw.task.id: draw.task for draw in proposing}
@@ -117,14 +121,14 @@ class SelfProposed(Sampler):
         self.places["solver"] += len(places)
         return [*draws, *self.solver.at(places, "train")]
 
-    def _asking(self, step: int) -> Draw:
-        """Return the next task of proposing, with earlier proposals as examples."""
+    def _proposing(self, step: int) -> Draw:
+        """Return the next proposing task, with earlier proposals as examples."""
         place, self.places["proposer"] = self.places["proposer"], self.places["proposer"] + 1
         [draw] = self.proposer.at([place], "train")
         rng = generator("examples", self.proposer.seed, place)
-        some = [self.past[int(n)] for n in rng.permutation(len(self.past))[:EXAMPLES]]
+        examples = [self.past[int(n)] for n in rng.permutation(len(self.past))[:EXAMPLES]]
         env: Any = self.proposer.env.unwrapped
-        task = replace(env.conditioned(draw.task, some), id=f"propose/{step}/{place}")
+        task = replace(env.conditioned(draw.task, examples), id=f"propose/{step}/{place}")
         return replace(draw, task=task, env=self.proposer.name, attempts=self.attempts)
 
     def _proposed(self, final_observation: str) -> Data | None:
@@ -134,7 +138,7 @@ class SelfProposed(Sampler):
     async def _tasks_of(
         self, every: Sequence[tuple[int, int, Data | None]], step: int, room: int, run: Any
     ) -> dict[tuple[int, int], str | None]:
-        """Return by proposal the id of the task it became; the same in all processes."""
+        """Return the task id of each proposal; the same in all processes."""
         ids: dict[tuple[int, int], str | None] = {entry[:2]: None for entry in every}
         fresh: list[tuple[tuple[int, int], str, Data]] = []
         for *place, data in every:
@@ -159,7 +163,7 @@ class SelfProposed(Sampler):
         return ids
 
     def completed(self, groups: Sequence[GroupOutcome]) -> list[Episode]:
-        """Return this process's proposals, paid by how their tasks were solved."""
+        """Return this process's proposals, paid by their solvers' results."""
         rates = {group.task_id: sum(group.successes) / len(group.successes) for group in groups if group.successes}
         episodes: list[Episode] = []
         for episode, id in self.waiting:
@@ -171,47 +175,47 @@ class SelfProposed(Sampler):
         return episodes
 
     def task(self, task_id: str) -> Task | None:
-        """Return a task of this step that was proposed, or of proposing it."""
+        """Return a proposed or proposing task of this step."""
         return self.tasks.get(task_id)
 
     def measures(self, step: int) -> dict[str, float]:
-        """Return how many proposals became tasks so far."""
+        """Return the number of proposals that became tasks so far."""
         return {"tasks_proposed": self.tasks_made}
 
     def state_dict(self) -> dict[str, object]:
-        """Return where the streams stand, and what was proposed."""
+        """Return the positions in the streams and the proposals."""
         return {"places": self.places, "tasks_made": self.tasks_made, "past": json.dumps(self.past), "known": self.known}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore that state."""
         self.places, self.tasks_made = dict(state["places"]), int(state["tasks_made"])
         self.past, self.known = json.loads(state["past"]), list(state["known"])
 
 
 @sampler("absolute_zero", requires=("proposals",))
 class AbsoluteZero(SelfProposed):
-    """The policy proposes puzzles and solves them: a proposal is paid 1 - r, r its success rate, and 0 at 0 or 1.
+    """Lets the policy propose and solve puzzles: a proposal is paid 1 - r, r its success rate, and 0 if r is 0 or 1.
 
     Source: Absolute Zero, arXiv 2505.03335, its learnability reward. Proposals of three types (deduction, abduction,
     induction) are validated by running them in a sandbox, twice. Credit `task_relative` is its estimator.
-
-    Part: the paper estimates r by rollouts of their own and trains solvers on a sample of the buffer; here the solvers that
-    are trained give r. Its format penalties are `invalid`. An induction there starts from a program of the buffer; here
-    the proposer writes the program too. The buffer gives examples alone; own tasks fill a step, not earlier proposals.
+    Part: the paper estimates r by separate rollouts and trains solvers on a sample of the buffer; here the trained
+    solvers give r. Its format penalties are `invalid`. An induction there starts from a program of the buffer; here the
+    proposer writes the program too. The buffer only gives examples; the environment's own tasks fill a step, not earlier
+    proposals.
     """
 
     def worth(self, rate: float) -> float:
-        """Return 1 - rate, and 0 where nobody or everybody solves it."""
+        """Return 1 - rate, and 0 if nobody or everybody solves it."""
         return 1 - rate if 0 < rate < 1 else 0.0
 
 
 @sampler("search_self_play", requires=("proposals",))
 class SearchSelfPlay(SelfProposed):
-    """The policy asks questions it has searched for and answers them: a question is paid 1 - r, r its success rate.
+    """Lets the policy write questions from its searches and answer them: a question is paid 1 - r, r its success rate.
 
-    Source: Search Self-play, arXiv 2510.18821. A question counts where the policy answers it right without searching, given
-    the documents that its proposer retrieved; these answers are not trained. One that does not pass is paid `invalid`.
-
+    Source: Search Self-play, arXiv 2510.18821. A question is valid if the policy answers it correctly without searching,
+    given the documents that its proposer retrieved; these answers are not trained. One that does not pass is paid
+    `invalid`.
     Part: the paper's ways to fill a step with valid questions (more proposals, a buffer of earlier ones) are replaced by
     the environment's own tasks; one answer decides the check. It trains the solver by GRPO and the proposer by REINFORCE;
     a credit is one function here, and `task_relative` with `norm="mean"` is REINFORCE with a baseline for both.
@@ -224,7 +228,7 @@ class SearchSelfPlay(SelfProposed):
         return 1 - rate
 
     async def checked(self, proposals: list[Data], step: int, run: Any) -> Sequence[bool | None]:
-        """Return which questions the policy answers with what the proposer retrieved."""
+        """Return which questions the policy answers from the proposer's documents."""
         env: Any = self.proposer.env.unwrapped
         tasks = [replace(env.gate(data), id=f"check/{step}/{self.tasks_made}/{n}") for n, data in enumerate(proposals)]
         draws = [Draw(task, env=self.proposer.name, attempts=1) for task in tasks]

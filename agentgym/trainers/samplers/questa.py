@@ -1,4 +1,4 @@
-"""A task sampler that puts a part of the solution in front, less of it from stage to stage."""
+"""A task sampler that adds a part of the solution to the prompt, less in every stage."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,13 +15,13 @@ Share = Annotated[float, Within(0, 1)]
 
 @sampler("questa", requires=("hint",))
 class QuestA(Uniform):
-    """Tasks with a hint of a level that shrinks from stage to stage; training keeps the hint in the prompt.
+    """Draws tasks with a hint whose level shrinks from stage to stage; training keeps the hint in the prompt.
 
     In stage i, of `every` steps each and counted from 0, the level is `level` * `shrink`^i; after `stages` of them there are
-    no hints. A function of the step. Of the tasks, a `share` is played so, evenly spread. Source: QuestA (arXiv 2507.13266):
-    the first 50 % of a solution behind the question, then 25 %, as two stages of GRPO on problems that the base model
-    seldom solves; choose such tasks by the environment's difficulty. The length of the stages, and what comes after the
-    last one, are ours.
+    no hints. The level is a function of the step. A `share` of the tasks, evenly spread, gets hints. Source: QuestA
+    (arXiv 2507.13266): the first 50 % of a solution after the question, then 25 %, as two stages of GRPO on problems that
+    the base model rarely solves; choose such tasks by the environment's difficulty. The length of the stages, and
+    everything after the last one, is ours.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class QuestA(Uniform):
             raise BadConfig(f"sampler 'questa' has shrink 0 and stages {stages}: only the first has a hint; use stages 1")
         self.level, self.shrink, self.every, self.stages, self.share = level, shrink, every, stages, share
         self.due = dict.fromkeys(self.sources, 0.0)
-        """What hinted tasks each environment has coming to it."""
+        """Credit of hinted tasks per environment."""
 
     def draw(self, step: int, number: int) -> list[Draw]:
         """Return the next tasks, with the hint of the step."""
@@ -49,7 +49,7 @@ class QuestA(Uniform):
         return [self._hinted(draw, level) for draw in super().draw(step, number)]
 
     def level_at(self, step: int) -> float:
-        """Return the level of a step, counted from 0."""
+        """Return the hint level of a step, counted from 0."""
         stage = step // self.every
         return self.level * self.shrink**stage if stage < self.stages else 0.0
 
@@ -65,10 +65,10 @@ class QuestA(Uniform):
         return replace(draw, hint=Hint(level, kept=True)) if level else draw
 
     def state_dict(self) -> dict[str, object]:
-        """Return where each environment stands."""
+        """Return the state of each environment."""
         return {**super().state_dict(), "due": self.due}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore that state."""
         super().load_state_dict(state)
         self.due = dict(state["due"])

@@ -1,4 +1,4 @@
-"""A task sampler that looks further where everything went well: ERPO."""
+"""A task sampler that explores more on tasks that are always solved: ERPO."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,12 +13,12 @@ from agentgym.trainers.seam import Within
 
 @sampler("rising_temperature")
 class RisingTemperature(SuccessHistory):
-    """Every task in turn, at a temperature that rises each time all of its attempts succeed, and else is the run's own.
+    """Draws every task in turn, at a temperature that rises each time all of its attempts succeed, else at the run's own.
 
     Source: ERPO (exploration-encouraging sampling of residual prompts): prompts that are always solved have no signal,
-    and a higher temperature finds replies that fail. After n times in a row the temperature is the run's times 1 + n *
-    `rise`, at most `most` times it. The schedule was not found: this one is ours. For tasks that come again.
-    The loss scores every token at the temperature it was sampled at.
+    and a higher temperature finds replies that fail. After n such results in a row the temperature is the run's times 1 +
+    n * `rise`, at most `most` times it. The paper's schedule was not found: this one is ours. For repeating tasks. The
+    loss scores every token at its sampling temperature.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class RisingTemperature(SuccessHistory):
             raise BadConfig("sampler 'rising_temperature' never raises one with rise 0 or most 1: use sampler 'uniform'")
         self.rise, self.most = rise, most
         self.streaks: dict[str, dict[str, int]] = {name: {} for name in self.past}
-        """By environment and task, how often in a row all attempts succeeded."""
+        """Consecutive results in which all attempts succeeded, by environment and task."""
 
     def draw(self, step: int, number: int, *, run: Any) -> list[Draw]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the next tasks, each at its temperature."""
@@ -46,7 +46,7 @@ class RisingTemperature(SuccessHistory):
         return replace(draw, sampling={"temperature": temperature * min(1 + streak * self.rise, self.most)})
 
     def update(self, groups: Sequence[GroupOutcome]) -> None:
-        """Count."""
+        """Update history and streaks."""
         super().update(groups)
         for group in groups:
             if group.env in self.streaks and group.successes:
@@ -54,17 +54,17 @@ class RisingTemperature(SuccessHistory):
                 self.streaks[group.env][group.task_id] = before + 1 if all(group.successes) else 0
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return how many tasks are played at a raised temperature."""
+        """Return the number of tasks with a raised temperature."""
         return {
             **super().measures(step),
             "tasks_raised": {env: sum(n > 0 for n in streaks.values()) for env, streaks in self.streaks.items()},
         }
 
     def state_dict(self) -> dict[str, object]:
-        """Return the history, and the streaks."""
+        """Return the history and the streaks."""
         return {**super().state_dict(), "streaks": self.streaks}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore that state."""
         super().load_state_dict(state)
         self.streaks = {env: dict(streaks) for env, streaks in state["streaks"].items()}

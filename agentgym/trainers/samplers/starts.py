@@ -12,12 +12,12 @@ from agentgym.trainers.seam import Within
 
 @sampler("starts", requires=("expert",))
 class Starts(Uniform):
-    """Episodes begin where the expert stood `back` turns before its end, and further back as the policy learns.
+    """Begins episodes at the expert's state `back` turns before its end, and earlier as the policy learns.
 
     The expert plays each task first, in the agent's tokens; its turns are the policy's past, which is not trained. After
-    every `groups` groups of an environment that began so, of which at least `high` of the episodes succeeded, `back` grows
-    by `stride`, up to `most`. A demonstration that is no longer than that, or fails, leaves the beginning of the task. Of
-    the tasks, a share `whole` is always played from the beginning. R3 (arXiv 2402.05808), with stages that follow success.
+    every `groups` such groups of an environment with success of at least `high`, `back` grows by `stride`, up to `most`.
+    If a demonstration is too short or fails, the episode begins at the start of the task. A share `whole` of the tasks is
+    always played from the beginning. R3 (arXiv 2402.05808), with stages that follow success.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class Starts(Uniform):
         self.back = dict.fromkeys(self.sources, back)
         self.rates: dict[str, list[float]] = {name: [] for name in self.sources}
         self.due = dict.fromkeys(self.sources, 0.0)
-        """What whole tasks each environment has coming to it."""
+        """Credit of whole tasks per environment."""
 
     async def draw(self, step: int, number: int, *, run: Any) -> list[Draw]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the next tasks, those of this process with their starts."""
+        """Return the next tasks, this process's with their starts."""
         draws = [self._labelled(draw) for draw in super().draw(step, number)]
         places: list[int] = run.share(range(number))
         mine = [place for place in places if draws[place].label]
@@ -62,7 +62,7 @@ class Starts(Uniform):
         return replace(draw, label=f"@{self.back[draw.env]}")
 
     def update(self, groups: Sequence[GroupOutcome]) -> None:
-        """Count successes, and go further back."""
+        """Count successes, and move the starts back."""
         for group in groups:
             if group.successes and group.label == f"@{self.back[group.env]}":
                 self.rates[group.env].append(sum(group.successes) / len(group.successes))
@@ -73,15 +73,15 @@ class Starts(Uniform):
                 rates.clear()
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return how many turns before the end episodes begin, and the groups that decide the next move."""
+        """Return the number of turns before the end at which episodes begin, and the groups that decide the next move."""
         return {"back": self.back, **progress(self.rates)}
 
     def state_dict(self) -> dict[str, object]:
-        """Return where each environment stands."""
+        """Return the state of each environment."""
         return {**super().state_dict(), "back": self.back, "rates": self.rates, "due": self.due}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Restore that state."""
         super().load_state_dict(state)
         self.back, self.due = dict(state["back"]), dict(state["due"])
         self.rates = {name: list(rates) for name, rates in state["rates"].items()}

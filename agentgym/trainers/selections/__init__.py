@@ -1,1 +1,1 @@
-"""Selections: which groups of a step are trained on, one family per file."""
+"""Selections of the groups to train on, one family per file."""

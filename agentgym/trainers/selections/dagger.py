@@ -1,4 +1,4 @@
-"""The selection `dagger`: the expert's action in every state that the policy came to."""
+"""The selection `dagger`: the expert's action in every state that the policy visited."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from agentgym.trainers.selections.mixing import joined, stand_in
 
 
 def expert_action(env: TextEnv) -> str | None:
-    """Return what the expert would do now; None where it has nothing to say."""
+    """Return the expert's next action, or None if it has none."""
     return next(iter(env.expert()), None)
 
 
@@ -32,15 +32,15 @@ async def dagger(
     step: int = 0,
     run: Any,
 ) -> list[Group]:
-    """In place of each episode, the expert's replies in the states that the episode came to, to be imitated.
+    """Replace each episode by the expert's replies in the states that it visited, for imitation.
 
-    Source: DAgger, arXiv 1011.0686. Each episode is gone through again, the expert is asked in every state, and its action
-    is written in the agent's own tokens behind the very prompt that the policy had there, with a worth of 1 (credit
+    Source: DAgger, arXiv 1011.0686. Each episode is replayed, the expert is queried in every state, and its action
+    is written in the agent's own tokens after the prompt that the policy had there, with a worth of 1 (credit
     `off_policy`). An SFT warm start is the first iteration, in which the expert plays (beta 1); then the policy does (beta
     0). DAgger trains on all labels so far in every iteration; here a step trains on its own and on `earlier` times as many
     episodes drawn from the last `capacity` of this process. `own` keeps the policy's episodes in their groups, for the
-    credit's base. Labels have the log-probabilities of the policy before the update, so the ratio begins at 1. States that
-    are not reached again, those in which the expert has nothing to say, and those within a reply of several calls have no
+    credit's base. Labels have the log-probabilities of the policy before the update, so the ratio starts at 1. States that
+    are not reached again, those without an expert action, and those within a reply of several calls have no
     label.
     """
     pairs = [(group, episode) for group in groups for episode in group]
@@ -64,7 +64,7 @@ async def dagger(
 
 
 async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
-    """Return episodes with the expert's replies in place of the policy's, as many as were given."""
+    """Return episodes with the expert's replies in place of the policy's, one per input."""
     by_env: dict[str, list[int]] = {}
     for place, episode in enumerate(episodes):
         by_env.setdefault(run.env_name(episode), []).append(place)
@@ -77,7 +77,7 @@ async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
         tools = run.rollouts.env(name).tools
         for place, (task, episode), actions in zip(places, queries, answers, strict=True):
             talk: TokenConversation = demonstrator.agent.begin(task, tools)
-            places = range(episode.shared, len(actions))  # what another attempt played has its label
+            places = range(episode.shared, len(actions))  # turns of another attempt have their labels there
             turns = [
                 _label(episode.turns[k], actions[k], demonstrator, talk) for k in places if begins_a_reply(episode.turns, k)
             ]
@@ -86,7 +86,7 @@ async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
 
 
 def _label(turn: Turn, action: str | None, demonstrator: Demonstrator, talk: TokenConversation) -> Turn | None:
-    """Return the expert's reply where the policy stood; None where it has none, or no room for it."""
+    """Return the expert's reply at a turn of the policy; None if it has none or does not fit."""
     if action is None or not turn.prompt_ids:
         return None
     ids, limit = demonstrator.reply_ids(talk, action), demonstrator.agent.context_tokens
@@ -98,7 +98,7 @@ def _label(turn: Turn, action: str | None, demonstrator: Demonstrator, talk: Tok
 
 
 def _with_turns(episode: Episode, turns: list[Turn]) -> Episode:
-    """Return an episode with other turns, which earned nothing."""
+    """Return an episode with other turns, without reward."""
     built = replace(episode, turns=[], reward=0.0, final_rewards={}, role_outcomes={}, forks=[])
     for turn in turns:
         built.add(turn)
@@ -106,6 +106,6 @@ def _with_turns(episode: Episode, turns: list[Turn]) -> Episode:
 
 
 def _drawn(labels: Sequence[str], number: int, seed: int, step: int) -> list[Episode]:
-    """Return so many of the labels of earlier steps, drawn without putting any back; all where there are fewer."""
+    """Return `number` labels of earlier steps, drawn without replacement, or all if there are fewer."""
     order = generator("dagger", seed, step).permutation(len(labels))[:number]
     return [Episode.from_json(labels[int(place)]) for place in order]

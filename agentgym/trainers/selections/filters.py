@@ -1,4 +1,4 @@
-"""Selections that look into groups: episodes without void turns, the cleanest successes, an accuracy within bounds."""
+"""Selections within groups: episodes without void turns, the cleanest successes, success within bounds."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -15,11 +15,11 @@ Share = Annotated[float, Within(0, 1)]
 
 @select("void_turns")
 def void_turns(groups: Sequence[Group], *, void: Literal["parsed", "valid"] = "parsed") -> list[Group]:
-    """Episodes without a void turn, in groups of two and more whose returns differ (SimpleTIR, arXiv 2509.02479).
+    """Select episodes without a void turn, in groups of two and more whose returns differ (SimpleTIR, arXiv 2509.02479).
 
-    A turn is void where no action was found in the reply (`parsed`; SimpleTIR: neither code nor an answer), or where the
-    environment rejected it (`valid`). Episodes that have one are taken out as a whole, so they are neither trained on nor
-    part of a baseline; whether the paper's advantages still count them could not be settled.
+    A turn is void if no action was found in the reply (`parsed`; SimpleTIR: neither code nor an answer), or if the
+    environment rejected it (`valid`). Episodes with one are removed as a whole, so they are neither trained on nor
+    part of a baseline; it is unclear if the paper's advantages still count them.
     """
     whole = [_with(group, [e for e in group if all(getattr(turn, void) for turn in e.turns)]) for group in groups]
     return drop([group for group in whole if len(group) > 1])
@@ -34,13 +34,13 @@ def resample_on_correct(
     step: int = 0,
     run: Any = None,
 ) -> list[Group]:
-    """A `share` of each group's successes, clean ones first, and the same share of its failures, whichever.
+    """Select a `share` of each group's successes, preferably clean ones, and the same share of its failures.
 
     Source: resample on correct (rStar2-Agent, arXiv 2508.20722): play twice as many attempts as are trained on (set
-    `group_size` to that), keep failures drawn evenly, and successes with a chance that falls with their penalty, here 1 /
-    (`floor` + share of invalid turns + share of replies without an action). One of either kind at least is kept. How the
-    paper turns penalties into chances could not be settled. The draw depends on seed, step and group. Groups whose
-    returns are all equal afterwards are dropped.
+    `group_size` to that), keep uniformly drawn failures, and successes with a probability that falls with their penalty,
+    here 1 / (`floor` + share of invalid turns + share of replies without an action). At least one of each kind is kept.
+    The paper's conversion of penalties into probabilities is unclear. The draw depends on seed, step and group. Groups
+    whose returns are all equal afterwards are dropped.
     """
     seed = 0 if run is None else run.config.seed
     resampled: list[Group] = []
@@ -65,10 +65,10 @@ def accuracy(
     high: Share = 0.8,
     rounds: Annotated[int, Within(1, 10_000)] = 4,
 ) -> list[Group]:
-    """Groups of which from `low` to `high` of the episodes succeeded, and fresh tasks in place of the others.
+    """Select groups with a success rate from `low` to `high`, and play fresh tasks in place of the others.
 
-    Source: online difficulty filtering, arXiv 2504.03380, balanced on both sides; tasks are played again for so many
-    `rounds` at most. Its bounds were not found: these are ours. Groups whose returns are all equal are never among them.
+    Source: online difficulty filtering, arXiv 2504.03380, balanced on both sides; tasks are replaced for at most
+    `rounds`. Its bounds were not found: these are ours. Groups whose returns are all equal are never selected.
     """
     rates = [sum(episode.success is True for episode in group) / len(group) for group in groups]
     return drop([group for group, rate in zip(groups, rates, strict=True) if low <= rate <= high])

@@ -1,4 +1,4 @@
-"""Selections that play what failed again with a hint: Guide, GHPO, Agent-RLVR."""
+"""Selections that repeat failed tasks with a hint: Guide, GHPO, Agent-RLVR."""
 
 import math
 from collections.abc import Sequence
@@ -27,14 +27,14 @@ async def guide(
     step: int,
     run: Any,
 ) -> list[Group]:
-    """Groups whose returns differ; one in which all attempts failed is played again with a hint, and trained without it.
+    """Select groups whose returns differ; groups without success are repeated with a hint, and trained without it.
 
     Source: Guide (arXiv 2506.13923). The ratio of a token is pi(token | prompt) / pi_old(token | prompt, hint): rows are
-    built from the prompt without the hint, and the log-probabilities are those sampled with it. `attempts`: how many are
-    played with the hint; 0 for as many as failed. They `replace` the failed ones, as the published code does, or `join`
-    them, so that a hint by which every attempt succeeds has a contrast too. In the paper hints are written by a larger
+    built from the prompt without the hint, and the log-probabilities are those sampled with it. `attempts`: the number
+    with the hint; 0 for as many as failed. They `replace` the failed ones, as the published code does, or `join`
+    them, so that a hint with which every attempt succeeds has a contrast too. In the paper hints are written by a larger
     model and reveal no answer; here they are the environment's, of the given `level`. The published code also clips these
-    tokens wider and reshapes their weights, which is not done here.
+    tokens with wider bounds and reshapes their weights, which is not done here.
     """
     poor = [group for group in groups if not _solved(group)]
     hinted = [(group, [Hint(level)] * (attempts or len(group))) for group in poor]
@@ -45,7 +45,7 @@ async def guide(
 
 @select("ghpo", requires=("hint",))
 async def ghpo(groups: Sequence[Group], *, level: Level = 0.75, rise: Level = 0.25, step: int, run: Any) -> list[Group]:
-    """Groups whose returns differ; one in which all attempts failed is replaced by one with a hint, of a level that rises.
+    """Select groups whose returns differ; groups without success are repeated with hints of rising levels.
 
     Source: GHPO (arXiv 2507.10628) and its published code: the hint ratio is `rise`, then twice `rise` and so on up to
     `level` (there 0.25, 0.5, 0.75), each only for groups whose attempts all failed at the one before. Training keeps the
@@ -53,7 +53,7 @@ async def ghpo(groups: Sequence[Group], *, level: Level = 0.75, rise: Level = 0.
     sampler `questa` does it.
     """
     current = list(groups)
-    for number in range(1, math.ceil(level / rise - 1e-9) + 1):  # all processes go through each level
+    for number in range(1, math.ceil(level / rise - 1e-9) + 1):  # all processes take part in each level
         poor = [place for place, group in enumerate(current) if not _solved(group)]
         hint = Hint(min(number * rise, level), kept=True)
         again = await _played([(current[place], [hint] * len(groups[place])) for place in poor], run, step)
@@ -72,21 +72,22 @@ async def agent_rlvr(
     step: int,
     run: Any,
 ) -> list[Group]:
-    """Groups whose returns differ, after each failed attempt was followed by one with guidance made from the failure.
+    """Select groups whose returns differ, after repeating each failed attempt with guidance based on the failure.
 
-    Source: Agent-RLVR (arXiv 2506.11425): an attempt, guidance where its tests fail (a plan, what the environment said),
-    an attempt with the guidance, and an update on its reward. The plan is the environment's hint of the given `level`; what
-    the environment said last, and the last error of an invalid action, follow in at most `feedback` characters. Both
+    Source: Agent-RLVR (arXiv 2506.11425): an attempt, guidance if its tests fail (a plan, the environment's output),
+    an attempt with the guidance, and an update on its reward. The plan is the environment's hint of the given `level`;
+    the environment's last output and the last error of an invalid action follow in at most `feedback` characters. Both
     attempts are in the group, so the guided success is compared with the failure. In the paper a teacher model writes the
-    guidance, and the update is DPO on offline pairs. Whether its prompts keep the guidance could not be settled: `kept`.
+    guidance, and the update is DPO on offline pairs. It is unclear if its prompts keep the guidance, hence the option
+    `kept`.
     """
-    hinted = [(group, [Hint(level, said(e, feedback), kept) for e in group if not e.success]) for group in groups]
+    hinted = [(group, [Hint(level, failure_report(e, feedback), kept) for e in group if not e.success]) for group in groups]
     again = await _played(hinted, run, step)
     return drop([_with(group, episodes, join=True) for group, episodes in zip(groups, again, strict=True)])
 
 
-def said(episode: Episode, most: int) -> str:
-    """Return what the environment said at the end of an attempt, in at most so many characters."""
+def failure_report(episode: Episode, most: int) -> str:
+    """Return the end of a failed attempt, its last observation and last error, in at most `most` characters."""
     errors = [turn.error for turn in episode.turns if not turn.valid and turn.error]
     last = [episode.final_observation, *(f"An action was not accepted: {error}" for error in errors[-1:])]
     joined = "\n".join(text.strip() for text in last if text.strip())
@@ -94,9 +95,9 @@ def said(episode: Episode, most: int) -> str:
 
 
 async def _played(hinted: Sequence[HintedGroup], run: Any, step: int) -> list[list[Episode]]:
-    """Play further attempts at the tasks of groups, pay them as others are, and return the faultless ones of each group.
+    """Play and reward further attempts at the tasks of groups, and return each group's faultless ones.
 
-    The run counts them with the step's episodes. All processes call it, also those with nothing to play.
+    The run counts them with the step's episodes. All processes call it, even without anything to play.
     """
     jobs = [_job(group, n, hint, run) for group, hints in hinted for n, hint in enumerate(hints)]
     agents = run.rollouts.agents(run.config.temperature)
@@ -124,7 +125,7 @@ def _solved(group: Group) -> bool:
 
 
 def _with(group: Group, episodes: Sequence[Episode], *, join: bool) -> Group:
-    """Return a group with further episodes beside its own, or in their place where there are two at least."""
+    """Return a group with further episodes added, or replaced by them if there are at least two."""
     if join:
         return Group(group.task_id, group.role, [*group, *episodes])
     return Group(group.task_id, group.role, list(episodes)) if len(episodes) > 1 else group

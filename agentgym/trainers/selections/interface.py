@@ -1,4 +1,4 @@
-"""The selection stage: which groups of a step are trained on."""
+"""The selection stage: it chooses the groups of a step to train on."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -37,39 +37,38 @@ def select(
 ) -> Callable[[Target], Target]:
     """Declare a function `(groups, *, options) -> groups to train on`, async or not, and give it a short name.
 
-    It sees the groups with at least two faultless episodes, of this process. Options that are called `rounds` and
-    `oversample` are read by the loop too: how often fresh tasks are played in place of those that were left out, and how
-    many times as many tasks as asked for are played at first. `step`, `state` and `run` are handed in. Of several
-    processes all call it in every round, also without groups, and each has a `state` of its own, which the checkpoint holds.
-    `requires`: `expert`, where it plays demonstrations, `repeats`, where it does something only with tasks that come
-    again, `hint`, where it plays with hints (at most at the level of its option `level`), or `replays`, where it goes
-    through episodes again; a run that has none is then refused before anything is loaded. `worth`: it puts in turns whose
-    `turn.extra["worth"]` is their advantage, which only some credits read. `drops_equal`: it leaves out groups whose
-    returns are all equal, from which some credits learn: the run is told so.
+    It gets this process's groups with at least two faultless episodes. The loop also reads its options `rounds` and
+    `oversample`: how often fresh tasks are played in place of rejected groups, and the initial multiple of the requested
+    number of tasks. It may take `step`, `state` and `run`. All processes call it in every round, even without groups, and
+    each has its own `state`, which the checkpoint holds. `requires`: `expert` if it plays demonstrations, `repeats` if it
+    has an effect only when tasks repeat, `hint` if it plays with hints (at most at the level of its option `level`), or
+    `replays` if it replays episodes; a run without these is refused before anything is loaded. `worth`: it adds turns
+    whose `turn.extra["worth"]` is their advantage, which only some credits read. `drops_equal`: it drops groups whose
+    returns are all equal, from which some credits learn; the run then warns.
     """
     return SELECTIONS.declare(name, requires=required(requires), worth=worth, drops_equal=drops_equal)
 
 
 def uniform(group: Group) -> bool:
-    """Return whether all episodes of a group were paid the same."""
+    """Return True if all episodes of a group have the same reward."""
     return len({episode.reward for episode in group}) == 1
 
 
 @select("keep")
 def keep(groups: Sequence[Group]) -> list[Group]:
-    """All of them."""
+    """Select all groups."""
     return list(groups)
 
 
 @select("drop", drops_equal=True)
 def drop(groups: Sequence[Group]) -> list[Group]:
-    """Those whose returns differ: the others have no advantage to learn from (DAPO's dynamic sampling, arXiv 2503.14476)."""
+    """Select groups whose returns differ; others have no advantage (DAPO's dynamic sampling, arXiv 2503.14476)."""
     return [group for group in groups if not uniform(group)]
 
 
 @select("refill", drops_equal=True)
 def refill(groups: Sequence[Group], *, rounds: Annotated[int, Within(1, 10_000)] = 4) -> list[Group]:
-    """Those whose returns differ, and fresh tasks in place of the others, for so many `rounds` at most."""
+    """Select groups whose returns differ, and play fresh tasks in place of the others, for at most `rounds`."""
     return drop(groups)
 
 
@@ -80,10 +79,10 @@ def variance(
     share: Annotated[float, Within(0, 1)] = 0.5,
     oversample: Annotated[float, Within(1, 1000)] = 2.0,
 ) -> list[Group]:
-    """The `share` of the groups whose rewards vary most, of `oversample` times as many as a step asks for.
+    """Select the `share` of groups whose rewards vary most, from `oversample` times the step's number of groups.
 
-    Of a binary reward the variance is p(1 - p), the measure of what can be learned of arXiv 2502.12272. Groups whose rewards
-    are all equal are never among them; of several processes each chooses from its own.
+    The variance of a binary reward is p(1 - p), the measure of learnability of arXiv 2502.12272. Groups whose rewards
+    are all equal are never selected; every process selects from its own groups.
     """
     spread = [float(np.var([episode.reward for episode in group])) for group in groups]
     best = sorted(range(len(groups)), key=lambda place: -spread[place])[: math.ceil(share * len(groups))]
@@ -91,16 +90,24 @@ def variance(
 
 
 def check(run: "FreshRun") -> None:
-    """Raise BadConfig where a run lacks what its selection requires, or one of the user's own fails on made-up groups."""
+    """Check that a run has everything that its selection requires, and that the user's own works on made-up groups.
+
+    Raises:
+        BadConfig: it has not, or the selection fails.
+    """
     requirements.check(run.stages.selection, run)
     if run.config.steps:
         trial.attempt(run, run.stages.selection, _try)
 
 
 def _try(stage: Stage, alone: trial.TrialRun, group: Group) -> None:
-    """Select from a group and from none; BadConfig for what is no list of groups."""
-    for some in ([], [group]):
-        selected = stage(some, run=alone, step=0)
+    """Select from a group and from none.
+
+    Raises:
+        BadConfig: the selection does not return a list of groups.
+    """
+    for candidates in ([], [group]):
+        selected = stage(candidates, run=alone, step=0)
         if trial.awaited(selected):
             return
         if not isinstance(selected, list) or not all(isinstance(one, Group) for one in cast("list[object]", selected)):

@@ -1,4 +1,4 @@
-"""Selections that put episodes of another policy into groups that failed: the run's own successes, or the expert's."""
+"""Selections that add episodes of another policy to failed groups: the run's own successes, or the expert's."""
 
 import json
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ def replay(
     state: dict[str, dict[str, list[str]]],
     run: Processes,
 ) -> list[Group]:
-    """Groups whose returns differ; to one that failed as a whole, `number` earlier successes at its task are added.
+    """Select groups whose returns differ; groups without success get `number` earlier successes at their task.
 
-    The newest successes at each task are kept, of so many tasks that they are `capacity` episodes at most (as JSON text, in
-    the checkpoint too). They enter with the log-probabilities they were sampled with, so the importance ratio is that of
-    off-policy data, and its clip bounds what they can do. RLEP (arXiv 2507.07451) replays the successes of an earlier run
-    into a second one that starts afresh; here they are the same run's.
+    The newest successes at each task are stored, at most `capacity` episodes in total (as JSON text, also in
+    the checkpoint). They have the log-probabilities at which they were sampled, so the importance ratio is that of
+    off-policy data, and its clip bounds their effect. RLEP (arXiv 2507.07451) replays the successes of an earlier run
+    in a second one that starts from scratch; here they are the same run's.
     """
     stored: dict[str, list[str]] = state.setdefault("episodes", {})
     mixed: list[Group] = []
@@ -35,7 +35,7 @@ def replay(
         texts = stored.get(_key(group), [])[:number] if uniform(group) and not _solved(group) else []
         mixed.append(joined(group, [Episode.from_json(text) for text in texts]))
     fresh = [(_key(group), [e.to_json() for e in group if e.success][:number]) for group in groups if _solved(group)]
-    for key, texts in run.gather(fresh):  # of all processes: the task may come to another one next time
+    for key, texts in run.gather(fresh):  # from all processes: another one may get the task next time
         stored.pop(key, None)
         stored[key] = texts  # the newest at the end
     while sum(map(len, stored.values())) > capacity:
@@ -47,11 +47,11 @@ def replay(
 async def demonstrations(
     groups: Sequence[Group], *, number: Annotated[int, Within(1, 1000)] = 1, step: int, run: Any
 ) -> list[Group]:
-    """Groups whose returns differ; to one without success, `number` successful expert episodes at its task are added.
+    """Select groups whose returns differ; groups without success get `number` successful expert episodes at their task.
 
-    They are played without noise, in the agent's tokens, and paid by the run's reward stages as others are. An expert has no
-    log-probabilities: those of the policy before the update stand in for them, so the ratio begins at 1 and the advantage
-    weighs plain imitation, bounded by the clip. LUFFY (arXiv 2504.14945) mixes so, with a shaped weight instead.
+    They are played without noise, in the agent's tokens, and rewarded like the others. An expert has no
+    log-probabilities: those of the policy before the update replace them, so the ratio starts at 1 and the advantage
+    weights plain imitation, bounded by the clip. LUFFY (arXiv 2504.14945) does this with a shaped weight instead.
     """
     poor = [place for place, group in enumerate(groups) if not _solved(group)]
     jobs = [_job(groups[place], n, run) for place in poor for n in range(number)]
@@ -66,9 +66,9 @@ async def demonstrations(
 
 
 def stand_in(episodes: Sequence[Episode], run: Any) -> None:
-    """Give episodes that nobody sampled the log-probabilities of the policy as it is: their ratio begins at 1.
+    """Set the log-probabilities of unsampled episodes to the current policy's, so that their ratio starts at 1.
 
-    Of several processes all call it, those without episodes too.
+    All processes call it together, even without episodes.
     """
     score(episodes, ("logprobs",), run.learner.score)
     for call in (call for episode in episodes for turn in episode.turns for call in turn.calls):
@@ -77,7 +77,7 @@ def stand_in(episodes: Sequence[Episode], run: Any) -> None:
 
 
 def joined(group: Group, episodes: Sequence[Episode]) -> Group:
-    """Return a group with further episodes, which become attempts of it."""
+    """Return a group with further episodes as its attempts."""
     for place, episode in enumerate(episodes):
         episode.group_id, episode.attempt, episode.forks = group[0].group_id, _attempt(group) + place, []
     return Group(group.task_id, group.role, [*group, *episodes]) if episodes else group
@@ -91,7 +91,7 @@ def _job(group: Group, n: int, run: Any) -> Job:
 
 
 def _attempt(group: Group) -> int:
-    """Return the first number that none of a group's attempts has, faults left out or not."""
+    """Return the first free attempt number of a group."""
     return max(episode.attempt for episode in group) + 1
 
 

@@ -1,4 +1,4 @@
-"""The selection `self_imitation`: the policy's own good episodes of the last steps, with advantages computed anew."""
+"""The selection `self_imitation`: the policy's own good episodes of recent steps, with updated advantages."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -11,8 +11,8 @@ from agentgym.trainers.seam import Seeded, Within
 from agentgym.trainers.selections.interface import drop, select
 from agentgym.trainers.selections.mixing import joined
 
-Kept = list[tuple[int, str]]
-"""Steps, and episodes of them as JSON text."""
+Buffer = list[tuple[int, str]]
+"""(step, episode as JSON text) pairs."""
 
 
 @select("self_imitation", worth=True)
@@ -28,19 +28,19 @@ def self_imitation(
     step: int = 0,
     run: Seeded,
 ) -> list[Group]:
-    """Groups whose returns differ, and among them up to `number` earlier episodes that are still better than the median.
+    """Select groups whose returns differ, and add up to `number` earlier episodes that are still better than the median.
 
-    Source: SPEAR, arXiv 2509.22601, and its published code. An episode is kept where its reward R exceeds its group's mean
+    Source: SPEAR, arXiv 2509.22601, and its published code. An episode is stored if its reward R exceeds its group's mean
     by more than `threshold`, for `stale` steps and at most `capacity` of them. When it is replayed, its advantage is
-    computed anew: R less the median of the mean rewards of the last `baseline` groups, and it takes part only if that is
-    above 0: as the policy gets better, what was good once no longer is. Its turns carry that as their worth, for the credit
-    `off_policy`, whose `warmup` is the paper's schedule; they keep the log-probabilities they were sampled with, so the
-    ratio is that of off-policy data and the loss's clip bounds it. Part: the code replays when its buffer is full, a power
-    of two episodes at once, and divides by a median spread if told to; here each step replays its share. All processes
-    know the episodes of all, and replay what one process would.
+    recomputed: R minus the median of the mean rewards of the last `baseline` groups, and it is used only if that is
+    above 0: as the policy improves, earlier episodes lose their advantage. Its turns have that as their worth, for the
+    credit `off_policy`, whose `warmup` is the paper's schedule; they keep the log-probabilities at which they were
+    sampled, so the ratio is that of off-policy data and the loss's clip bounds it. Part: the code replays when its buffer
+    is full, a power of two episodes at once, and optionally divides by a median spread; here each step replays its share.
+    All processes know all episodes and together replay the same as one process would.
     """
     means: list[float] = state.setdefault("means", [])
-    buffer: Kept = state.setdefault("kept", [])
+    buffer: Buffer = state.setdefault("kept", [])
     paid = [(_key(group), sum(e.reward for e in group) / len(group)) for group in groups]
     means += [mean for _, mean in sorted(run.gather(paid))]
     del means[:-baseline]
@@ -56,19 +56,19 @@ def self_imitation(
     del buffer[:-capacity]
     varied = drop(groups)
     places = sorted(run.gather([_key(group) for group in varied]))
-    if good and not places:  # what is replayed has to stand in some group, and a uniform one has no advantages of its own
+    if good and not places:  # replayed episodes need a group, and a uniform one has no advantages of its own
         places = sorted(run.gather([_key(group) for group in groups]))[:1]
         varied = [group for group in groups if _key(group) in places]
     return [joined(group, good[places.index(_key(group)) :: len(places)]) for group in varied]
 
 
 def _key(group: Group) -> tuple[str, str]:
-    """Return what names a group in all processes, however many there are."""
+    """Return a group's key, which does not depend on the number of processes."""
     return group[0].group_id, group.role
 
 
-def _drawn(buffer: Kept, middle: float, number: int, seed: tuple[int, int]) -> list[Episode]:
-    """Return so many of the episodes that are worth more than the median, drawn evenly, their turns with that worth."""
+def _drawn(buffer: Buffer, middle: float, number: int, seed: tuple[int, int]) -> list[Episode]:
+    """Return `number` uniformly drawn episodes above the median, with their advantage as their turns' worth."""
     order = generator("self_imitation", *seed).permutation(len(buffer))
     drawn: list[Episode] = []
     for place in order:

@@ -1,4 +1,4 @@
-"""A model's weights as its checkpoint names them: what an engine is sent, one full tensor at a time."""
+"""A model's weights under their checkpoint names, one full tensor at a time, for sending to an engine."""
 
 # torch and transformers are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -21,11 +21,14 @@ _LAYER = re.compile(r"^(.*?\.\d+)\.")
 class Checkpoint:
     """The weights of a model, in the names and shapes that `save_pretrained` writes; tied ones once.
 
-    Engines read the published form of a model, while transformers may hold it otherwise: a mixture's experts are
-    stacked in memory and apart in files. Every iteration is a fresh pass over the present values. A sharded parameter
-    is gathered when its turn comes, which all processes that share it do together, and let go before the next; types are
-    those that the model had at first, so that fp32 masters in its place are sent as what it computes with.
-    It is a `WeightSource` of vLLM's (`metadata`, iteration). BadConfig for a model whose files mix tensors of layers.
+    Engines read the published form of a model, while transformers may store it differently: a mixture's experts are
+    stacked in memory and separate in files. Every iteration is a fresh pass over the current values. A sharded parameter
+    is gathered when its turn comes, by all processes together, and freed before the next; dtypes are those of the model
+    at construction, so that fp32 masters in its place are sent in its compute dtype. It is vLLM's `WeightSource`
+    (`metadata`, iteration).
+
+    Raises:
+        BadConfig: the model's files contain tensors made from several layers.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -44,13 +47,13 @@ class Checkpoint:
         )
 
     def metadata(self) -> list[TensorMeta]:
-        """Return name, type and full shape of every tensor, in the order of iteration; nothing is gathered."""
+        """Return name, dtype and full shape of every tensor, in the order of iteration; nothing is gathered."""
         return self._metadata
 
     def __iter__(self) -> Iterator[tuple[str, Tensor]]:
         own = self._own()
         for group in self._groups:
-            yield from self._gathered(own, group)  # whose frame, and all it holds, is gone before the next
+            yield from self._gathered(own, group)  # its frame, with all tensors, is freed before the next
 
     def _gathered(self, own: dict[str, Tensor], group: list[str]) -> Iterator[tuple[str, Tensor]]:
         converted = revert_weight_conversion(self._model, {name: full(own[name].to(self._dtypes[name])) for name in group})
@@ -59,11 +62,11 @@ class Checkpoint:
     def _renamed(self, group: list[str]) -> list[tuple[str, Tensor]]:
         try:
             return list(revert_weight_conversion(self._model, self._empty(group)).items())
-        except Exception:  # a part of what has to be converted together; whatever it raises
+        except Exception:  # a part of tensors that have to be converted together; any error
             return []
 
     def _own(self) -> dict[str, Tensor]:
-        """Return the parameters and persistent buffers by the model's names, a tied one under its first."""
+        """Return the parameters and persistent buffers by the model's names, a tied one under its first name."""
         seen: set[int] = set()
         tensors: dict[str, Tensor] = {}
         for name, value in self._model.state_dict(keep_vars=True).items():

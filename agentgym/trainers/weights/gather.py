@@ -1,21 +1,21 @@
-"""Sharded tensors made whole, one at a time."""
+"""Gather sharded tensors, one at a time."""
 
 from torch import Tensor, nn
 
 
 def full(value: Tensor) -> Tensor:
-    """Return a tensor whole: a sharded one (DTensor) is gathered from all processes, which all do it together."""
+    """Return the whole tensor: a sharded one (DTensor) is gathered by all processes together."""
     gather = getattr(value, "full_tensor", None)
     return value if gather is None else gather()
 
 
 def is_sharded(value: Tensor) -> bool:
-    """Return whether this process holds only a part of a tensor."""
+    """Return True if this process holds only a part of a tensor."""
     return hasattr(value, "full_tensor")
 
 
 def like(whole: Tensor, value: Tensor) -> Tensor:
-    """Return a tensor that every process has, sharded as another is."""
+    """Return a tensor that every process has, sharded like another one."""
     from torch.distributed.tensor import DTensor, distribute_tensor
 
     if not isinstance(value, DTensor):
@@ -24,5 +24,5 @@ def like(whole: Tensor, value: Tensor) -> Tensor:
 
 
 def adapter(model: nn.Module) -> dict[str, Tensor]:
-    """Return the trained tensors of a model with adapters, whole, by name."""
+    """Return the trained tensors of a model with adapters, gathered, by name."""
     return {name: full(value.detach()) for name, value in model.named_parameters() if value.requires_grad}

@@ -1,4 +1,4 @@
-"""A model folder written by several processes, each of which holds a part of every tensor."""
+"""Model folder written by several processes that each hold a part of every tensor."""
 
 # torch and transformers are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -14,9 +14,9 @@ from agentgym.trainers.weights.gather import adapter
 
 
 def write_model(source: Checkpoint, folder: Path, rank: int, processes: int, limit: int = SHARD_BYTES) -> None:
-    """Write the weights of a model as safetensors of at most `limit` bytes, the files dealt to the processes.
+    """Write the weights of a model as safetensors of at most `limit` bytes; the files are distributed over the processes.
 
-    All processes call it. No more than one tensor is whole at a time.
+    All processes call it. At most one tensor is whole at a time.
     """
     tensors, groups = iter(source), list(parts(source.metadata(), limit))
     names = [f"model-{number:05d}-of-{len(groups):05d}.safetensors" for number in range(1, len(groups) + 1)]
@@ -26,7 +26,7 @@ def write_model(source: Checkpoint, folder: Path, rank: int, processes: int, lim
             write(folder / name, group, tensors)
         else:
             for _ in group:
-                next(tensors)  # gathered with the others, for them
+                next(tensors)  # take part in gathering it
     if rank == 0 and len(groups) > 1:
         weight_map = {meta.name: name for name, group in zip(names, groups, strict=True) for meta in group}
         size = sum(meta.bytes for meta in source.metadata())
@@ -35,7 +35,7 @@ def write_model(source: Checkpoint, folder: Path, rank: int, processes: int, lim
 
 
 def write_adapter(model: PreTrainedModel, folder: Path, rank: int) -> None:
-    """Write a model's adapter, which is small: the first process alone."""
+    """Write a model's adapter, which is small, from the first process."""
     whole = adapter(model)
     if rank == 0:
         model.save_pretrained(folder, state_dict=whole)

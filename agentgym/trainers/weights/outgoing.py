@@ -1,4 +1,4 @@
-"""What a trainer hands to vLLM servers for one version: all weights, or the adapter alone."""
+"""Weights that a trainer sends to vLLM servers for one version: all of them, or only the adapter."""
 
 # torch and transformers are typed in parts only
 # pyright: reportUnknownMemberType=false
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Outgoing(Protocol):
-    """The trained weights of a model. Of several processes the first offers them while all others gather."""
+    """The trained weights of a model. With several processes, the first one offers them while all others gather."""
 
     def offered(self) -> AbstractAsyncContextManager["OnePass | str"]:
-        """Return what an engine's `load_weights` takes. On leaving, this process has gathered all that others gather."""
+        """Return the argument of an engine's `load_weights`. On exit, this process has gathered as much as the others."""
         ...
 
     def gather(self) -> None:
@@ -37,7 +37,7 @@ def outgoing(model: PreTrainedModel) -> Outgoing:
 
 
 def has_adapter(model: PreTrainedModel) -> bool:
-    """Return whether a model's own weights stay and an adapter is trained."""
+    """Return True if a model trains an adapter and not its own weights."""
     return bool(getattr(model, "peft_config", None))
 
 
@@ -51,15 +51,15 @@ class AllWeights:
 
     @asynccontextmanager
     async def offered(self) -> AsyncGenerator["OnePass"]:
-        """Yield the tensors as a source that is gone through to its end, whatever becomes of its reader."""
+        """Yield the tensors as a source that is always iterated to its end, even if its reader fails."""
         source = OnePass(self._source)
         try:
             yield source
-        finally:  # or the others would wait in a gathering that this process left, or never began
+        finally:  # else the others would wait for this process in a gather
             await asyncio.to_thread(source.finish)
 
     def gather(self) -> None:
-        """Go through the tensors as the first process does."""
+        """Iterate over the tensors like the first process."""
         for _ in self._source:
             pass
 
@@ -72,7 +72,7 @@ class AdapterWeights:
 
     @asynccontextmanager
     async def offered(self) -> AsyncGenerator[str]:
-        """Yield a folder in shared memory that is gone afterwards."""
+        """Yield a folder in shared memory that is deleted afterwards."""
         tensors = await asyncio.to_thread(adapter, self._model)
         with adapter_folder(self._model, tensors) as folder:
             yield folder
@@ -84,26 +84,26 @@ class AdapterWeights:
 
 @contextmanager
 def adapter_folder(model: PreTrainedModel, tensors: dict[str, Tensor]) -> Generator[str]:
-    """Write these tensors of a model's adapter into a folder in shared memory for as long as the block runs."""
+    """Write these tensors of a model's adapter into a folder in shared memory while the block runs."""
     with TemporaryDirectory(dir=shared_memory()) as folder:
         model.save_pretrained(folder, state_dict=tensors)
         yield folder
 
 
 class OnePass:
-    """A source that is gone through once, to its end, whatever becomes of its reader: other processes gather with it."""
+    """A source that is iterated once, to its end even if its reader fails, because other processes gather with it."""
 
     def __init__(self, source: "Checkpoint") -> None:
         self._source, self._tensors = source, iter(source)
 
     def metadata(self) -> list[TensorMeta]:
-        """Return what iteration yields."""
+        """Return the metadata of the tensors."""
         return self._source.metadata()
 
     def __iter__(self) -> Iterator[tuple[str, Tensor]]:
         return self._tensors
 
     def finish(self) -> None:
-        """Go through what is left."""
+        """Iterate over the remaining tensors."""
         for _ in self._tensors:
             pass

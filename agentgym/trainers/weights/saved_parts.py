@@ -1,4 +1,4 @@
-"""Sharded weights and optimizer state on disk: each process writes its part, and any number of processes reads them."""
+"""Sharded weights and optimizer state on disk: each process writes its part, and any number of processes can read them."""
 
 # torch is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -21,9 +21,9 @@ from torch.optim import Optimizer
 from agentgym.errors import BadData
 
 PARTS = "parts"
-"""The folder in a checkpoint."""
+"""Folder in a checkpoint."""
 FAILURES = (Exception, CheckpointException)
-"""What torch raises; what went wrong in any process comes to all as a CheckpointException, which is no Exception."""
+"""Exceptions of torch; a failure in any process reaches all as a CheckpointException, which is not an Exception."""
 
 
 def tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
@@ -36,21 +36,24 @@ def tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tens
 
 
 class PartWriter:
-    """Writes parts to folders in a thread, one checkpoint after the other; the processes talk by a group of their own."""
+    """Writes parts to folders in a thread, one checkpoint at a time; the processes communicate in a separate group."""
 
     def __init__(self) -> None:
         self._group = cast("dist.ProcessGroup", dist.new_group(backend="gloo"))
-        self._under_way: tuple[Path, Future[object]] | None = None
+        self._pending: tuple[Path, Future[object]] | None = None
 
     def begin(self, folder: Path, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
-        """Copy the values and begin to write them; all processes come here, and what was begun before ends first.
+        """Copy the values and start to write them; all processes call it, and an earlier write is finished first.
 
-        State in 8 bits, which torch cannot copy so, is written before this returns.
+        8-bit state, which torch cannot copy in this way, is written before this returns.
+
+        Raises:
+            BadData: the parts cannot be written.
         """
         self.done(wait=True)
         values = tensors(model, optimizers)
         if all(type(getattr(value, "_local_tensor", value)) is Tensor for value in values.values()):
-            self._under_way = (
+            self._pending = (
                 folder,
                 cast("Future[object]", async_save(values, checkpoint_id=folder, process_group=self._group)),
             )
@@ -58,25 +61,33 @@ class PartWriter:
             try:
                 save_now(values, checkpoint_id=folder, process_group=self._group)
             except FAILURES as error:
-                raise _not_written(folder, error) from error
+                raise BadData(_not_written(folder, error)) from error
 
     def done(self, *, wait: bool) -> bool:
-        """Return whether this process's part is written, and everything if it is so in all; BadData where it failed."""
-        if self._under_way is None:
+        """Return True if this process's part is written; the checkpoint is complete if that holds in all processes.
+
+        Raises:
+            BadData: the write failed.
+        """
+        if self._pending is None:
             return True
-        folder, writing = self._under_way
+        folder, writing = self._pending
         if not wait and not writing.done():
             return False
-        self._under_way = None
+        self._pending = None
         try:
             writing.result()
         except FAILURES as error:
-            raise _not_written(folder, error) from error
+            raise BadData(_not_written(folder, error)) from error
         return True
 
 
 def load(folder: Path, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
-    """Take them over, whatever number of processes wrote them; BadData for a folder that holds something else."""
+    """Load the parts, written by any number of processes.
+
+    Raises:
+        BadData: the folder is damaged.
+    """
     try:
         saved = FileSystemReader(folder).read_metadata().state_dict_metadata
         for number, optimizer in enumerate(optimizers):
@@ -85,25 +96,27 @@ def load(folder: Path, model: nn.Module, optimizers: Sequence[Optimizer]) -> Non
         with torch.no_grad():
             read_parts(tensors(model, optimizers), checkpoint_id=folder)
     except FAILURES as error:
-        raise BadData(f"{folder}: damaged checkpoint ({_said(error)}); remove its folder to use an earlier one") from error
+        raise BadData(
+            f"{folder}: damaged checkpoint ({_described(error)}); remove its folder to use an earlier one"
+        ) from error
 
 
-def _not_written(folder: Path, error: BaseException) -> BadData:
-    return BadData(
-        f"checkpoint {folder.parent} could not be written ({_said(error)}). The earlier ones are intact: free space, then "
-        "continue with --resume"
+def _not_written(folder: Path, error: BaseException) -> str:
+    return (
+        f"checkpoint {folder.parent} could not be written ({_described(error)}). The earlier ones are intact: free "
+        "space, then continue with --resume"
     )
 
 
-def _said(error: BaseException) -> str:
-    """Return what went wrong in a line, without the stacks of the processes it went wrong in."""
+def _described(error: BaseException) -> str:
+    """Return the error in one line, without the stacks of the processes in which it occurred."""
     if not isinstance(error, CheckpointException):
         return f"{type(error).__name__}: {error}"
     return "; ".join(f"process {rank}: {type(why).__name__}: {why}" for rank, (why, _) in error.failures.items())
 
 
 def _step_without_gradient(optimizer: Optimizer) -> None:
-    """Make an optimizer's state in its own form, for what is saved to be copied into; weights are loaded afterwards."""
+    """Create an optimizer's state, into which saved values can be copied; weights are loaded afterwards."""
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             parameter.grad = torch.zeros_like(parameter)
@@ -112,7 +125,7 @@ def _step_without_gradient(optimizer: Optimizer) -> None:
 
 
 def _updated(model: nn.Module, optimizers: Sequence[Optimizer]) -> list[tuple[str, Tensor, Optimizer]]:
-    """Return the parameters that optimizers update, with the beginning of their names in a checkpoint."""
+    """Return the parameters that optimizers update, with the prefix of their names in a checkpoint."""
     names = {id(value): name for name, value in model.named_parameters()}
     return [
         (f"optimizers.{number}.{names[id(parameter)]}", parameter, optimizer)

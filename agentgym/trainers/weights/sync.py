@@ -1,4 +1,8 @@
-"""Bringing new weights to the engine; nothing computed under old ones is used again."""
+"""Send new weights to the engine; nothing computed under old ones is reused.
+
+# TEMPERATURE, TOKENS
+Sampling settings of the request that checks a server's log-probabilities.
+"""
 
 # torch is typed in parts only
 # pyright: reportUnknownMemberType=false
@@ -26,34 +30,39 @@ from agentgym.trainers.weights.outgoing import OnePass, adapter_folder, has_adap
 TEMPERATURE, TOKENS = 0.5, 16
 """How a server is asked whose log-probabilities are to be looked at."""
 DISTINCT = 0.05
-"""Mean difference from which log-probabilities of two temperatures can be told apart."""
+"""Mean difference above which log-probabilities of two temperatures can be distinguished."""
 
 
 class WeightSync(Protocol):
-    """The way from a trainer's model to the engine that samples from it."""
+    """The connection from a trainer's model to the engine that samples from it."""
 
     async def push(self, version: int) -> None:
-        """Make the engine sample from the model's present weights, as policy version `version`.
+        """Make the engine sample from the model's current weights, as policy version `version`.
 
-        Running requests end first, and none spans two versions. Every process that trains calls it. Raises
-        `Fault(reason="engine")` when the weights did not arrive.
+        Running requests finish first, and none spans two versions. Every training process calls it.
+
+        Raises:
+            Fault: the weights did not arrive (`reason="engine"`).
         """
         ...
 
     def close(self) -> None:
-        """Let go of what connects the two."""
+        """Close the connection."""
         ...
 
 
 def weight_sync(
     model: PreTrainedModel, engine: Any, *, copied: bool = False, device: torch.device | None = None
 ) -> WeightSync:
-    """Return the way from a model to an engine: by the tensors they share, or by the engine's transport.
+    """Return the connection from a model to an engine: shared tensors, or the engine's transport.
 
-    `copied`: an engine in this process has a copy of the model, into which new weights are copied. `device`: where the
-    model will be, if it is elsewhere now because it is yet to be sharded.
+    `copied`: an engine in this process has a copy of the model, into which new weights are copied. `device`: the future
+    device of the model, if it is elsewhere until it is sharded.
+
+    Raises:
+        BadConfig: the engine accepts no weights.
     """
-    kind: EngineKind | None = getattr(engine, "kind", None)  # an engine of one's own has none
+    kind: EngineKind | None = getattr(engine, "kind", None)  # the user's own engine has none
     if kind and kind.in_process and (copied or engine.model is model):
         return InProcess(model, engine)
     if kind and kind.sent_weights and kind.of_address:
@@ -66,18 +75,18 @@ def weight_sync(
 
 
 class InProcess:
-    """The hf engine in this process: over the trainer's own tensors it only forgets its caches; a copy it changes."""
+    """The hf engine in this process: with the trainer's own tensors it only drops its caches; a copy is updated."""
 
     def __init__(self, model: PreTrainedModel, engine: HFEngine) -> None:
         self._model, self._engine = model, engine
         self._dtypes = {name: value.dtype for name, value in model.named_parameters()}
 
     async def push(self, version: int) -> None:
-        """Between two turns of all episodes, take the weights over, drop every cache and set the version."""
+        """Between two turns of all episodes, update the weights, drop every cache and set the version."""
         await self._engine.load_weights(self._named(), version)
 
     def _named(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield the parameters; of sharded ones those that are trained, each gathered when its turn comes."""
+        """Yield the parameters; of sharded ones only those that are trained, each gathered when its turn comes."""
         for name, value in self._model.named_parameters():
             if not is_sharded(value):
                 yield name, value
@@ -101,11 +110,11 @@ class Transfer:
         self._sender: Any = None
 
     async def push(self, version: int) -> None:
-        """Send every tensor; those that are sharded are gathered one at a time."""
+        """Send every tensor; sharded ones are gathered one at a time."""
         await self._engine.receive(shapes(self._source), self._send, version)
 
     def _send(self, control: Control) -> None:
-        """Run one update, in a thread of its own: which device is current is a thread's own affair."""
+        """Run one update in a separate thread, which has its own current device."""
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
         try:
@@ -114,24 +123,24 @@ class Transfer:
                     self._sender = sender(self._engine.transport, control, self._source, self._engine.workers)
                 self._sender.send_weights()
         except BaseException:
-            self.close()  # a broken connection is made anew
+            self.close()  # reconnect next time
             raise
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._sender is not None:
             self._sender.shutdown()
             self._sender = None
 
 
 class AdapterFolder:
-    """Hands a model's LoRA adapter to a vLLM engine as a folder in shared memory; the weights under it are never sent."""
+    """Passes a model's LoRA adapter to a vLLM engine as a folder in shared memory; the base weights are never sent."""
 
     def __init__(self, model: PreTrainedModel, engine: Any) -> None:
         self._model, self._engine = model, engine
 
     async def push(self, version: int) -> None:
-        """Let the engine read the present adapter, as small as it is; the folder is gone afterwards."""
+        """Let the engine read the current adapter; the folder is deleted afterwards."""
         with adapter_folder(self._model, adapter(self._model)) as folder:
             await self._engine.load_weights(folder, version)
 
@@ -140,17 +149,19 @@ class AdapterFolder:
 
 
 class FleetTransfer:
-    """Brings a model's weights, or its adapter, to a fleet of servers; of several processes the first does it for all."""
+    """Sends a model's weights, or its adapter, to a fleet of servers; with several processes the first does it for all."""
 
     def __init__(self, model: PreTrainedModel, engine: Any) -> None:
         self._model, self._engine, self._outgoing = model, engine, outgoing(model)
         self._proved: set[tuple[str, int]] = set()
 
     async def push(self, version: int) -> None:
-        """Send what was trained. With the first, every server has to score a known text as the model does.
+        """Send the trained weights. After the first version, every server has to score a known text like the model.
 
-        Whether a server's log-probabilities are those of the temperature asked for is found out as soon as the model can
-        tell; BadConfig where they are not.
+        Each server's log-probabilities are checked for the requested temperature as soon as the model can tell.
+
+        Raises:
+            BadConfig: a server ignores the temperature.
         """
         if not distributed.is_initialized():
             await self._send(version)
@@ -158,10 +169,10 @@ class FleetTransfer:
         was_paused = self._engine.paused
         await self._engine.pause()
         try:
-            await asyncio.to_thread(_barrier)  # nobody's requests run on any server
+            await asyncio.to_thread(_barrier)  # no requests run on any server
             errors: list[Any] = [None]
             if distributed.get_rank() == 0:
-                errors = [await self._told(version)]
+                errors = [await self._sent_state(version)]
             elif self._sharded:
                 await asyncio.to_thread(self._outgoing.gather)
             await asyncio.to_thread(distributed.broadcast_object_list, errors)
@@ -173,11 +184,11 @@ class FleetTransfer:
             if not was_paused:
                 await self._engine.resume()
 
-    async def _told(self, version: int) -> Any:
-        """Return what the other processes are to take over, or what went wrong."""
+    async def _sent_state(self, version: int) -> Any:
+        """Return the engine state for the other processes, or the error."""
         try:
             await self._send(version)
-        except Exception as error:  # which the others must hear of, whatever it is
+        except Exception as error:  # the others need to know of any error
             return error
         return self._engine.state()
 
@@ -187,7 +198,7 @@ class FleetTransfer:
 
     async def _bring(self, weights: OnePass | str, version: int) -> None:
         unproved = not self._proved or any(name not in self._proved for name, _ in self._engine.taken_in())
-        proving = unproved and not self._sharded  # a sharded model computes nothing in one process alone
+        proving = unproved and not self._sharded  # a sharded model cannot compute in one process alone
         reference = HFEngine(self._model, self._engine.tokenizer, slots=1) if proving else None
         expected = await reference.score(self._engine.known) if reference else None
 
@@ -199,7 +210,7 @@ class FleetTransfer:
 
     async def _prove(self, reference: HFEngine) -> None:
         for name, backend in self._engine.taken_in():
-            with suppress(Lost, Trouble):  # it is lost to the next request, too; one that stays is asked again
+            with suppress(Lost, Trouble):  # the next request finds it lost; one that stays is checked again
                 if name not in self._proved and await tempered(backend, self._engine.known, reference):
                     self._proved.add(name)
 
@@ -216,9 +227,12 @@ def _barrier() -> None:
 
 
 async def tempered(server: Any, prompt: list[int], reference: Any) -> bool:
-    """Find out whether a server tells log-probabilities at the temperature asked for; False where both look the same.
+    """Check that a server's log-probabilities follow the requested temperature; return False if both look the same.
 
-    BadConfig where it tells those of temperature 1. `reference`: an engine over the model that the server has.
+    `reference`: an engine with the server's model.
+
+    Raises:
+        BadConfig: they are those of temperature 1.
     """
     answer = await server.generate(prompt, Sampling(temperature=TEMPERATURE, max_tokens=TOKENS), TOKENS)
     ids, ours = [*prompt, *answer.completion.ids], answer.completion.logprobs
@@ -234,6 +248,10 @@ async def tempered(server: Any, prompt: list[int], reference: Any) -> bool:
 
 
 async def prove(server: Any, model: Any, tokenizer: Any) -> None:
-    """Hold a server to the trainer's model: BadConfig unless it scores at temperature 0.7 as the model does."""
+    """Check that a server scores like the trainer's model at temperature 0.7.
+
+    Raises:
+        BadConfig: it does not.
+    """
     if not server.accepted:
         await server.qualify(HFEngine(model, tokenizer, slots=1))

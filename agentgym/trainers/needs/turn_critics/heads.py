@@ -1,4 +1,4 @@
-"""What critics of turns are made of: small networks, and how they stand in a checkpoint."""
+"""Building blocks of turn critics: small networks and their storage in checkpoints."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 class Head(nn.Module):
-    """A number from a vector: `hidden` rectified units, or with 0 a linear map; it says 0 at first."""
+    """Maps a vector to a number: `hidden` rectified units, or a linear map if 0; its initial output is 0."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -28,18 +28,18 @@ class Head(nn.Module):
 
 
 class SavedCritic(nn.Module):
-    """A critic whose weights and optimizer are saved together, as bytes: the same in every process, and plain data."""
+    """A critic whose weights and optimizer are saved together as bytes: plain data, the same in every process."""
 
     optimizer: torch.optim.Optimizer
 
     def saved(self) -> bytes:
-        """Return what goes into the checkpoint."""
+        """Return the state for the checkpoint."""
         file = io.BytesIO()
         torch.save({"weights": self.state_dict(), "optimizer": self.optimizer.state_dict()}, file)
         return file.getvalue()
 
     def load(self, content: bytes) -> None:
-        """Go on from it."""
+        """Restore the state from a checkpoint."""
         saved: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
         self.load_state_dict(saved["weights"])
         self.optimizer.load_state_dict(saved["optimizer"])
@@ -47,7 +47,7 @@ class SavedCritic(nn.Module):
 
 @contextmanager
 def seeded(seed: int) -> Generator[None]:
-    """Draw weights from a seed inside the block; draws outside are not disturbed."""
+    """Seed the weights drawn inside the block; the global random state is restored afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

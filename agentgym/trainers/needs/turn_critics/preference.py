@@ -1,4 +1,4 @@
-"""The critic of SWEET-RL: advantages of turns whose sums say which of two episodes at a task went better."""
+"""SWEET-RL's critic: advantages of turns whose sums predict which of two episodes at a task is better."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -15,7 +15,7 @@ from agentgym.trainers.needs.turn_critics.heads import Head, SavedCritic, seeded
 
 Floats = npt.NDArray[np.float32]
 ScoredTurns = tuple[float, int, bytes]
-"""Of an episode: its reward, its number of turns, and their states without and with the action."""
+"""An episode as (reward, number of turns, their states without and with the action)."""
 
 
 def packed(reward: float, turns: Sequence[Floats]) -> ScoredTurns:
@@ -51,7 +51,7 @@ class PreferenceCritic(SavedCritic):
         return -F.logsigmoid(self.beta * (sums[:, 0] - sums[:, 1])).mean()
 
     def update(self, batch: Sequence[tuple[ScoredTurns, ScoredTurns]]) -> float:
-        """Take a step and return the loss before it."""
+        """Take an optimizer step and return the loss before it."""
         loss = self.loss(batch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()

@@ -1,4 +1,4 @@
-"""How likely an episode is to succeed, from where it stands: a logistic head on hidden states."""
+"""Success probability of an episode from its current state: a logistic head on hidden states."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Outcome = tuple[bytes, bool]
-"""A state, and whether the episode succeeded."""
+"""A state, and True if the episode succeeded."""
 
 
 class Quality:
-    """P(success) = sigmoid(w . (x - mean) / std / sqrt(width) + b), fitted to outcomes by penalised maximum likelihood.
+    """P(success) = sigmoid(w . (x - mean) / std / sqrt(width) + b), fitted to outcomes by penalized maximum likelihood.
 
-    Fitted anew from all outcomes each time, by Newton's method: it has no state of its own.
+    It is fitted from scratch to all outcomes each time, by Newton's method, so it has no state of its own.
     """
 
     def __init__(self, outcomes: Sequence[Outcome], *, ridge: float, rounds: int = 12) -> None:
@@ -21,10 +21,10 @@ class Quality:
         self.mean, self.spread = states.mean(0), states.std(0) + 1e-6
         labels = np.array([success for _, success in outcomes], dtype=np.float64)
         scaled = self._scaled(states)
-        values, vectors = np.linalg.eigh(scaled @ scaled.T)  # no more directions matter than there are outcomes
-        some = values > 1e-9 * max(float(values[-1]), 1e-300)
-        lengths = np.sqrt(values[some])
-        inputs = np.concatenate([vectors[:, some] * lengths, np.ones((len(states), 1))], axis=1)
+        values, vectors = np.linalg.eigh(scaled @ scaled.T)  # the outcomes span at most as many directions
+        kept_directions = values > 1e-9 * max(float(values[-1]), 1e-300)
+        lengths = np.sqrt(values[kept_directions])
+        inputs = np.concatenate([vectors[:, kept_directions] * lengths, np.ones((len(states), 1))], axis=1)
         penalty = np.full(inputs.shape[1], ridge)
         penalty[-1] = 1e-6  # of the bias
         fitted = np.zeros(inputs.shape[1])
@@ -33,13 +33,13 @@ class Quality:
             slope = inputs.T @ (chances - labels) + penalty * fitted
             curvature = (inputs * (chances * (1 - chances))[:, None]).T @ inputs + np.diag(penalty)
             fitted = fitted - np.linalg.solve(curvature, slope)
-        self.weights, self.bias = scaled.T @ (vectors[:, some] / lengths) @ fitted[:-1], float(fitted[-1])
+        self.weights, self.bias = scaled.T @ (vectors[:, kept_directions] / lengths) @ fitted[:-1], float(fitted[-1])
 
     def _scaled(self, states: Floats) -> Floats:
         return (states - self.mean) / self.spread / np.sqrt(states.shape[1])
 
     def chances(self, states: Sequence[npt.NDArray[np.float32]]) -> list[float]:
-        """Return the chance of success at each state."""
+        """Return the probability of success at each state."""
         return _sigmoid(self._scaled(np.stack(states).astype(np.float64)) @ self.weights + self.bias).tolist()
 
 
@@ -48,17 +48,17 @@ def _sigmoid(values: Floats) -> Floats:
 
 
 def survivors(chances: Sequence[float], number: int, ended: Sequence[bool], ratio: float) -> list[int]:
-    """Return which `number` of the episodes under way go on, so that a share `ratio` of the group is expected to succeed.
+    """Return the indices of the `number` running episodes to continue, so that a share `ratio` of the group should succeed.
 
-    The likeliest and the least likely to succeed stay, as many of each as bring the expected successes among them and the
-    episodes that have `ended` nearest to `ratio` of all of these; of two ways alike the one with fewer likely ones.
+    The most and the least likely to succeed continue, in numbers that bring the expected successes among them and the
+    `ended` episodes closest to `ratio` of all of these; in a tie, fewer likely ones.
     """
     order = sorted(range(len(chances)), key=lambda place: (-chances[place], place))
     number = min(number, len(order))
-    wanted = ratio * (number + len(ended)) - sum(ended)
+    target = ratio * (number + len(ended)) - sum(ended)
 
     def of(high: int) -> list[int]:
         return [*order[:high], *order[len(order) - (number - high) :]] if high < number else order[:number]
 
-    best = min(range(number + 1), key=lambda high: (round(abs(sum(chances[p] for p in of(high)) - wanted), 9), high))
+    best = min(range(number + 1), key=lambda high: (round(abs(sum(chances[p] for p in of(high)) - target), 9), high))
     return sorted(of(best))

@@ -1,4 +1,4 @@
-"""The critic of ArCHer: two action values and two state values of turns, learned by temporal differences."""
+"""ArCHer's critic: two action values and two state values of turns, learned by temporal differences."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -18,17 +18,17 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Turns as a critic sees them."""
+    """Turns as inputs of a critic."""
 
     states: Tensor  # [turns, width]
     actions: Tensor  # [turns, width], the states with the action
     rewards: Tensor  # [turns]
-    later: Tensor  # [turns, width], the next turn's states; 0 where there is none
-    last: Tensor  # [turns], 1 where there is none
+    later: Tensor  # [turns, width], the next turn's states; 0 without one
+    last: Tensor  # [turns], 1 without a next turn
 
     @classmethod
     def of(cls, packed: list[bytes]) -> "Steps":
-        """Return turns that `packed` made."""
+        """Return the turns that `packed` stored."""
         rows = torch.from_numpy(np.stack([np.frombuffer(row, dtype=np.float32) for row in packed]))
         width = (rows.shape[1] - 2) // 3
         states, actions, later, ends = rows.split([width, width, width, 2], dim=1)
@@ -37,8 +37,8 @@ class Steps:
     def __len__(self) -> int:
         return len(self.rewards)
 
-    def some(self, rows: npt.NDArray[np.int64]) -> "Steps":
-        """Return some of the turns."""
+    def select(self, rows: npt.NDArray[np.int64]) -> "Steps":
+        """Return the turns at these indices."""
         at = torch.from_numpy(rows)
         return Steps(self.states[at], self.actions[at], self.rewards[at], self.later[at], self.last[at])
 
@@ -59,12 +59,12 @@ class Values(nn.Module):
         self.of_states = nn.ModuleList([Head(width, hidden) for _ in range(2)])
 
     def q(self, steps: Steps) -> Tensor:
-        """Return [2, turns]."""
+        """Return the action values, [2, turns]."""
         inputs = torch.cat([steps.states, steps.actions], dim=1)
         return torch.stack([head(inputs) for head in self.of_actions])
 
     def v(self, states: Tensor) -> Tensor:
-        """Return [2, turns]."""
+        """Return the state values, [2, turns]."""
         return torch.stack([head(states) for head in self.of_states])
 
 
@@ -85,7 +85,7 @@ class TwinCritic(SavedCritic):
 
     @torch.no_grad()
     def v_targets(self, steps: Steps) -> Tensor:
-        """Return Q'_i(s, a), [2, turns], of actions that the present policy took."""
+        """Return Q'_i(s, a), [2, turns], for actions of the current policy."""
         return self.targets.q(steps)
 
     def loss(self, replayed: Steps, fresh: Steps, gamma: float) -> Tensor:
@@ -95,7 +95,7 @@ class TwinCritic(SavedCritic):
         return of_q + of_v
 
     def update(self, replayed: Steps, fresh: Steps, *, gamma: float, tau: float) -> float:
-        """Take a step, let the target copy follow, and return the loss before it."""
+        """Take an optimizer step, update the target copy, and return the loss before it."""
         loss = self.loss(replayed, fresh, gamma)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
