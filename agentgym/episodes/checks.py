@@ -1,4 +1,4 @@
-"""What stored episodes must be, which may come from a stranger: verdicts, types, and every line once."""
+"""Checks of stored episodes, which may come from a stranger: verdicts, types, and repeated lines."""
 
 import hashlib
 import math
@@ -9,11 +9,11 @@ from agentgym.errors import Reason
 
 FAULTS = (Reason.TIMEOUT, Reason.CRASH, Reason.ENGINE)
 JUDGED = (Reason.SUCCESS, Reason.FAILURE, Reason.HORIZON, Reason.CONTEXT)
-"""Reasons of episodes that have a verdict."""
+"""Reasons of episodes with a verdict."""
 
 
 def repeated(line: bytes, seen: set[bytes]) -> bool:
-    """Whether a line was seen before; `seen` remembers it."""
+    """Return True if a line is in `seen`; otherwise add it."""
     digest = hashlib.blake2b(line.strip(), digest_size=16).digest()
     if digest in seen:
         return True
@@ -22,17 +22,25 @@ def repeated(line: bytes, seen: set[bytes]) -> bool:
 
 
 def check_verdict(reason: object, success: object) -> None:
-    """Raise TypeError unless a stored verdict is one: true, false or null, and null after an infrastructure error."""
+    """Check that a stored verdict is true, false or null, and null after an infrastructure error.
+
+    Raises:
+        TypeError: it is not.
+    """
     if not (success is None or isinstance(success, bool)):
         raise TypeError(f"success is {str(success)[:40]!r}; expected true, false or null")
     if success is not None and reason in FAULTS:
         raise TypeError(f"reason is {reason!r}, an infrastructure error, and success {success}; expected null")
-    if success is None and reason in JUDGED:  # it would count neither as a failure nor as an infrastructure error
+    if success is None and reason in JUDGED:  # else it would count neither as a failure nor as an infrastructure error
         raise TypeError(f"reason is {reason!r}, and success null; expected true or false")
 
 
 def check_fields(raw: dict[str, Any]) -> None:
-    """Raise TypeError where what tables are made of is not what it should be: files come from strangers too."""
+    """Check the types of an episode's fields, since files may come from strangers.
+
+    Raises:
+        TypeError: one is wrong.
+    """
     texts: list[object] = [raw.get(name, "") for name in ("env", "task_id", "group_id", "instruction", "split", "reason")]
     labels = raw.get("labels", {})
     if not all(isinstance(text, str) for text in [*texts, *labels.values(), raw.get("final_observation", "")]):
@@ -73,7 +81,11 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def check_turn(raw: dict[str, Any]) -> None:
-    """Raise TypeError where a field of a stored turn is of another type."""
+    """Check the types of a stored turn's fields.
+
+    Raises:
+        TypeError: one is wrong.
+    """
     if not _known_shape((*raw, *map(type, raw.values()))):
         _check_kinds(raw)
     rewards = raw.get("rewards")
@@ -84,7 +96,7 @@ def check_turn(raw: dict[str, Any]) -> None:
     if messages := cast("list[object]", raw.get("messages")):
         _check_messages(messages)
     ids, logprobs = raw.get("output_ids"), raw.get("logprobs")
-    try:  # sums look at every number, without a loop of Python's; bool counts as an integer
+    try:  # sums check every number without a Python loop; bool counts as an integer
         whole = (not ids or type(sum(ids)) is int) and (not logprobs or type(sum(logprobs)) in (int, float))
     except TypeError:
         whole = False
@@ -104,7 +116,7 @@ def _check_messages(messages: list[object]) -> None:
 
 @lru_cache(maxsize=256)
 def _known_shape(names_and_types: tuple[object, ...]) -> bool:
-    """Return whether the names of a turn's fields, followed by their types, are as they should be: few shapes are met."""
+    """Return True if a turn's field names, followed by their types, are valid; cached, since few combinations occur."""
     half = len(names_and_types) // 2
     pairs = zip(names_and_types[:half], names_and_types[half:], strict=True)
     return all(kind in _KINDS.get(cast("str", name), (kind,)) for name, kind in pairs)

@@ -1,4 +1,4 @@
-"""What a model says of its own chances, and how far that is from what happened."""
+"""A model's stated confidence, and its calibration error."""
 
 import math
 import re
@@ -11,17 +11,17 @@ BINS = 10
 
 
 def confidence(text: str) -> float | None:
-    """Return what a reply gives as its confidence, a number from 0 to 1; None where it does not, or more than once."""
+    """Return the stated confidence of a reply, from 0 to 1; None if it has none or several."""
     matches = FORM.findall(text) if text.count("<confidence>") == 1 else []
     return float(matches[0]) if len(matches) == 1 else None
 
 
 def calibration(episodes: Sequence[Episode]) -> dict[str, float] | None:
-    """Return how well the confidence of the last replies fits success; None where no reply states any.
+    """Return the calibration of the last replies' confidence; None if no reply states any.
 
-    `stated`: the share of the episodes with one; over these `confidence` (mean), `brier` (mean squared error) and `ece`, the
-    expected calibration error over ten equal ranges (Guo et al., arXiv 1706.04599): the mean over episodes of the distance
-    between mean confidence and success rate of their range. Faults do not count.
+    `stated`: the share of episodes with a confidence; over these `confidence` (mean), `brier` (mean squared error) and
+    `ece`, the expected calibration error over ten equal bins (Guo et al., arXiv 1706.04599): the mean over episodes of
+    the distance between mean confidence and success rate of their bin. Faults do not count.
     """
     counted = [episode for episode in episodes if episode.success is not None and episode.turns]
     pairs = [

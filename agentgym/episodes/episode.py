@@ -1,4 +1,4 @@
-"""What a rollout leaves behind: turns, episodes, groups, and the JSON lines they are kept in."""
+"""Results of rollouts: turns, episodes, groups, and their JSON lines."""
 
 import json
 import os
@@ -16,13 +16,13 @@ from agentgym.errors import BadData, Reason
 
 FORMAT = 1
 _PROMPTS = ("prompt_ids", "plain_ids")
-_SOMETIMES = ("turns", "hint", "forks", "role_outcomes")  # in another form, or only where there is something in them
+_SOMETIMES = ("turns", "hint", "forks", "role_outcomes")  # stored in another form, or only if not empty
 DECIDED = (Reason.SUCCESS, Reason.FAILURE)
-"""Reasons of an episode that its task decided: of a role that succeeded, and of one that did not."""
-_OTHER_LINE_ENDS = {mark: f"\\u{mark:04x}" for mark in (0x85, 0x2028, 0x2029)}  # str.splitlines ends a line at these too
+"""Reasons of an episode that its task decided: for a role that succeeded, and for one that did not."""
+_OTHER_LINE_ENDS = {mark: f"\\u{mark:04x}" for mark in (0x85, 0x2028, 0x2029)}  # str.splitlines splits at these too
 STARTED = "start"  # the label of an episode that began inside a demonstration; branches have `forks` instead
 MOST_FAULTS = 0.01
-"""Share of faults above which a success rate is not comparable with others: nobody knows what they would have been."""
+"""Share of faults above which a success rate is not comparable with others, because their outcomes are unknown."""
 
 
 @dataclass(slots=True)
@@ -32,13 +32,13 @@ class Turn:
     observation: str
     """The text the agent acted on."""
     state_key: str | None = None
-    """The environment's state before the action; None where it cannot be read."""
+    """The environment's state before the action; None if it cannot be read."""
     admissible: int | None = None
-    """How many commands were admissible before the action."""
+    """Number of admissible commands before the action."""
     prompt_ids: Sequence[int] = field(default_factory=list[int])
-    """The exact tokens the model was given; in an episode, a `Prompt` that shares its beginning with those before it."""
+    """The exact prompt tokens; in an episode, a `Prompt` that shares its beginning with earlier ones."""
     output_ids: list[int] = field(default_factory=list[int])
-    """The exact tokens it sampled, stop token included."""
+    """The exact sampled tokens, including the stop token."""
     logprobs: list[float] = field(default_factory=list[float])
     """`log_softmax(logits / temperature)` of each sampled token, under `policy_version`."""
     messages: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
@@ -46,36 +46,37 @@ class Turn:
     text: str = ""
     """The reply as text."""
     reasoning: str = ""
-    """What a server told of the model's thoughts beside the reply."""
+    """The model's thoughts, if a server reports them separately from the reply."""
     action: str = ""
-    """What was sent to the environment."""
+    """The action sent to the environment."""
     parsed: bool = True
-    """Whether an action was found in the reply."""
+    """True if an action was found in the reply."""
     finish: str = Finish.STOP
-    """Why generation ended: a `Finish`; a file may hold another text."""
+    """End of the generation: a `Finish`; a file may hold another text."""
     policy_version: int = 0
     """The version of the weights that sampled the tokens."""
     reward: float = 0.0
-    """What the action was paid."""
+    """Reward of the action."""
     rewards: dict[str, float] = field(default_factory=dict[str, float])
     """The named parts of the reward."""
     valid: bool = True
-    """Whether the environment accepted the action."""
+    """True if the environment accepted the action."""
     error: str | None = None
-    """What was wrong with it otherwise."""
+    """The error of an action that was not accepted."""
     role: str = "agent"
-    """Who acted, where an environment has several players."""
+    """The acting role, in environments with several."""
     images: list[object] = field(default_factory=list[object])
-    """Reserved for environments that show pictures."""
+    """Reserved for environments with images."""
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Arrays that a credit algorithm asked for; of an engine without tokens, what the request took
-    (`agentgym.episodes.usage`), and `call`: the place of the turn's call in its reply."""
+    """Arrays that a credit algorithm needs; for an engine without tokens, the usage of the request
+    (`agentgym.episodes.usage`), and `call`: the index of the turn's call in its reply."""
     seconds: float = 0.0
     """Wall-clock time of the turn; the only field that may differ between two runs."""
     notes: list["Turn"] = field(default_factory=list["Turn"])
-    """What the model wrote for itself before it acted (a summary): trained with this turn, never seen by the environment."""
+    """Text that the model wrote for itself before acting (a summary): trained with this turn, never seen by the
+    environment."""
     plain_ids: Sequence[int] = field(default_factory=list[int])
-    """The prompt without the hint of an episode that was played with one; empty in all others."""
+    """The prompt without the hint, in an episode with one; else empty."""
 
     def record_observation(self, observation: str, info: Info, role: str) -> None:
         """Record the observation before the action. The agent's conversation has recorded the reply."""
@@ -88,7 +89,7 @@ class Turn:
         self.seconds = seconds
 
     def copy_result(self, other: "Turn") -> None:
-        """Take the state before the action and its result from the turn that this one writes again for another agent."""
+        """Copy the state before the action and its result from the turn that this one rewrites for another agent."""
         self.reward, self.rewards, self.valid, self.error = other.reward, other.rewards, other.valid, other.error
         self.state_key = other.state_key
 
@@ -104,7 +105,7 @@ class Turn:
 
     @property
     def sampled(self) -> int:
-        """How many tokens the model sampled in this turn, notes included."""
+        """Number of tokens that the model sampled in this turn, including notes."""
         return sum(len(call.output_ids) for call in self.calls)
 
 
@@ -116,14 +117,14 @@ class Episode:
     """The registered id of the environment."""
     task_id: str
     group_id: str
-    """Attempts that are compared with one another share it."""
+    """Shared by attempts that are compared with one another."""
     seed: int
     attempt: int = 0
     turns: list[Turn] = field(default_factory=list[Turn])
     instruction: str = ""
     split: str = ""
     labels: dict[str, str] = field(default_factory=dict[str, str])
-    """Names to sort results by: the task's `type`, where it has one, and its `difficulty`."""
+    """Labels to sort results by: the task's `type`, if it has one, and its `difficulty`."""
     final_observation: str = ""
     final_state_key: str | None = None
     reward: float = 0.0
@@ -131,30 +132,27 @@ class Episode:
     final_rewards: dict[str, float] = field(default_factory=dict[str, float])
     """The total by role."""
     role_success: dict[str, bool] = field(default_factory=dict[str, bool])
-    """Whether each role of several succeeded; empty after a fault, and where there is one role."""
+    """Success per role; empty after a fault and for a single role."""
     role_outcomes: dict[str, float] = field(default_factory=dict[str, float])
-    """The part of `final_rewards` that the outcome paid each role of several; empty where `role_success` is."""
+    """The outcome's part of `final_rewards` per role; empty if `role_success` is."""
     metrics: dict[str, float] = field(default_factory=dict[str, float])
-    """The last value of each measure that was not paid."""
+    """Last value of each measure that was not paid."""
     success: bool | None = None
     """True or False; None when a fault ended the episode."""
     reason: str = ""
-    """Why it ended: a `Reason`; empty until then, and a file may hold another text."""
+    """Reason of the end: a `Reason`; empty before, and a file may hold another text."""
     horizon: int = 0
     error: str | None = None
-    """What a fault was, also one that the agent's own actions or text brought about: then the reason is `failure`."""
+    """Error of a fault, even if the agent's own actions or text caused it: the reason is then `failure`."""
     hint: Hint | None = None
-    """What the agent was told besides, as only training does: such an episode counts in no success rate of others."""
+    """Hint for the agent, in training only: such an episode counts in no success rate of others."""
     forks: list[list[int]] = field(default_factory=list[list[int]])
-    """Where this attempt branched off from others of its group: [attempt, turn, seed], the earliest first. Turns from the
-    previous fork up to that `turn` were played by that attempt, with that seed; from the last fork on, by this one."""
+    """Forks from other attempts of the group: [attempt, turn, seed], the earliest first. Turns from the previous fork up to
+    `turn` were played by that attempt with that seed; from the last fork on, by this one."""
     format: int = FORMAT
 
     def end(self, totals: Mapping[str, float], outcomes: Mapping[str, RoleReward]) -> None:
-        """Record what an episode paid: the total by role, and with several roles the outcome of each.
-
-        A role without an outcome, as when the agent cannot go on, has no success.
-        """
+        """Record the total reward by role and, with several roles, the outcome of each (no success if it has none)."""
         self.final_rewards = dict(totals)
         if len(totals) > 1 and self.success is not None:
             by_role = {role: outcomes.get(role, RoleReward(0.0, success=False)) for role in totals}
@@ -163,7 +161,7 @@ class Episode:
         self.reward = sum((turn.reward for turn in self.turns), 0.0)
 
     def pay_last(self, amount: float, parts: dict[str, float]) -> None:
-        """Pay the last turn in place of everything that the episode was paid."""
+        """Replace all rewards of the episode by a reward of the last turn."""
         for turn in self.turns:
             turn.reward, turn.rewards = 0.0, {}
         self.reward, self.final_rewards = amount, dict.fromkeys(self.final_rewards, 0.0)
@@ -175,7 +173,7 @@ class Episode:
 
     @property
     def shared(self) -> int:
-        """How many turns at the beginning were played by other attempts; 0 unless it is a branch."""
+        """Number of turns at the beginning that other attempts played; 0 unless it is a branch."""
         return self.forks[-1][1] if self.forks else 0
 
     def origin_of(self, turn: int) -> int:
@@ -184,17 +182,17 @@ class Episode:
 
     @property
     def sampled(self) -> int:
-        """How many tokens the model sampled for this attempt; those of turns that it shares are another's."""
+        """Number of tokens that the model sampled for this attempt, without turns of other attempts."""
         return sum(turn.sampled for turn in self.turns[self.shared :])
 
     @property
     def started(self) -> bool:
-        """Whether it began inside a demonstration, so that its success is not the policy's alone."""
+        """True if it began inside a demonstration, so that its success is not only the policy's."""
         return STARTED in self.labels
 
     @property
     def fault(self) -> bool:
-        """Whether something other than the model ended the episode: never trained on, never a failure."""
+        """True if something other than the model ended the episode: never trained on, never a failure."""
         return self.reason in FAULTS
 
     def add(self, turn: Turn) -> None:
@@ -208,24 +206,21 @@ class Episode:
         self.turns.append(turn)
 
     def to_json(self) -> str:
-        """Return one JSON line; each prompt is stored as the tokens it adds to those before it.
-
-        It is one line for every reader, also one that splits text where Unicode ends a line.
-        """
+        """Return one JSON line, even for readers that split at Unicode line ends; a prompt is stored as the tokens it adds."""
         raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _SOMETIMES}
         raw |= {"hint": asdict(self.hint)} if self.hint else {}
         raw |= {"forks": self.forks} if self.forks else {}
         raw |= {"role_outcomes": self.role_outcomes} if self.role_outcomes else {}
-        held: dict[str, list[int]] = {name: [] for name in _PROMPTS}
+        previous: dict[str, list[int]] = {name: [] for name in _PROMPTS}
         turns: list[dict[str, object]] = []
         for turn in self.turns:
             *notes, entry = (_shallow(call) for call in turn.calls)
             for written in (*notes, entry):
                 for name in _PROMPTS if "plain_ids" in written else _PROMPTS[:1]:
                     prompt = list(written[name])
-                    common = _common_prefix(held[name], prompt)
+                    common = _common_prefix(previous[name], prompt)
                     written[name] = [common, prompt[common:]]
-                    held[name] = prompt + written["output_ids"]
+                    previous[name] = prompt + written["output_ids"]
             turns.append({**entry, "notes": [{**note, "notes": []} for note in notes]} if notes else entry)
         line = json.dumps({**raw, "turns": turns}, ensure_ascii=False, default=_jsonable)
         try:
@@ -236,13 +231,17 @@ class Episode:
 
     @staticmethod
     def from_json(line: str) -> "Episode":
-        """Read one JSON line; raises BadData when it is not an episode of this format."""
+        """Read one JSON line.
+
+        Raises:
+            BadData: it is not an episode of this format.
+        """
         try:
             raw = cast("dict[str, Any]", json.loads(line))
             if raw.get("format") != FORMAT:
                 raise BadData(f"episode format {raw.get('format')!r}; this version reads {FORMAT}")
             check_fields(raw)
-            held: dict[str, tuple[list[int], list[int]]] = {name: ([], []) for name in _PROMPTS}
+            previous: dict[str, tuple[list[int], list[int]]] = {name: ([], []) for name in _PROMPTS}
             turns = raw.pop("turns")
             hint = raw.pop("hint", None)
             episode = Episode(**raw, hint=None if hint is None else Hint(**hint))
@@ -253,20 +252,20 @@ class Episode:
                     for name in _PROMPTS if "plain_ids" in written else _PROMPTS[:1]:
                         common, added = written[name]
                         if type(added) is not list:
-                            raise TypeError(f"{name} ends with {str(added)[:40]!r}; expected a list of ids")
+                            raise BadData(f"not an episode: {name} ends with {str(added)[:40]!r}; expected a list of ids")
                         if common:
-                            prompt, output = held[name]
+                            prompt, output = previous[name]
                             added = prompt[:common] + output[: max(common - len(prompt), 0)] + added
                         written[name] = added
-                        held[name] = added, written.get("output_ids", [])
+                        previous[name] = added, written.get("output_ids", [])
                     calls.append(Turn(**written))
                 turn = calls.pop()
                 turn.notes = calls
                 episode.add(turn)
             return episode
+        except BadData:
+            raise
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
-            if isinstance(error, BadData):
-                raise
             raise BadData(f"not an episode: {error}") from error
 
 
@@ -289,12 +288,12 @@ class Group:
 
 
 def fault_share(episodes: Sequence[Episode]) -> float:
-    """Return which share of episodes ended as faults; 0 of none."""
+    """Return the share of episodes that ended as faults; 0 if there are none."""
     return sum(episode.fault for episode in episodes) / len(episodes) if episodes else 0.0
 
 
 def unhinted(episodes: Iterable[Episode]) -> list[Episode]:
-    """Return the episodes that were played without a hint: those of which a success rate is made."""
+    """Return the episodes without a hint, which determine success rates."""
     return [episode for episode in episodes if episode.hint is None]
 
 
@@ -311,7 +310,7 @@ def groups(episodes: Iterable[Episode]) -> list[Group]:
 
 
 def view(episode: Episode, role: str) -> Episode:
-    """Return the episode as one role sees it: its own turns, its own reward and success, and nothing of the others'."""
+    """Return the episode as one role sees it: only its own turns, reward and success."""
     if not episode.role_success and all(turn.role == role for turn in episode.turns):
         return episode
     values = {f.name: getattr(episode, f.name) for f in fields(episode)}
@@ -328,9 +327,10 @@ def view(episode: Episode, role: str) -> Episode:
 
 
 def read_episodes(path: str | Path) -> list[Episode]:
-    """Read a file of JSON lines; a last line cut off by a crash is left out, any other bad line raises BadData.
+    """Read a file of JSON lines; a last line cut off by a crash and repeated lines are left out: an attempt counts once.
 
-    A line that is there again is left out: an attempt counts once.
+    Raises:
+        BadData: any other line is not an episode.
     """
     lines = Path(path).read_bytes().split(b"\n")  # a crash may have cut off half a character
     episodes: list[Episode] = []
@@ -350,9 +350,10 @@ def read_episodes(path: str | Path) -> list[Episode]:
 
 
 def append_episodes(path: str | Path) -> IO[str]:
-    """Open a file of episodes to write on at its end, after cutting off a line that an interruption left unfinished.
+    """Open a file of episodes for appending and lock it until it is closed, after removing an incomplete last line.
 
-    It is held until it is closed: BadConfig while another process, or another open file of this one, writes to it.
+    Raises:
+        BadConfig: another process, or another open file of this one, writes to it.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -368,7 +369,7 @@ def append_episodes(path: str | Path) -> IO[str]:
 
 
 def _end_of_lines(file: IO[bytes]) -> int:
-    """Return how many bytes of a file are whole lines."""
+    """Return the number of bytes in complete lines of a file."""
     end = file.seek(0, os.SEEK_END)
     while end > 0:
         begin = max(0, end - 65536)
@@ -381,8 +382,7 @@ def _end_of_lines(file: IO[bytes]) -> int:
 
 
 def _shallow(call: Turn) -> dict[str, Any]:
-    """Return the fields of a call without its notes, and without the plain prompt and the reasoning of one that has none;
-    nothing is copied."""
+    """Return the fields of a call, not copied, without notes and without an empty plain prompt and reasoning."""
     left_out = ("notes", *(name for name in ("plain_ids", "reasoning") if not getattr(call, name)))
     return {f.name: getattr(call, f.name) for f in fields(call) if f.name not in left_out}
 

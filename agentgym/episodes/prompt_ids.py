@@ -1,13 +1,13 @@
-"""The tokens of a prompt, kept as the beginning of a list that the prompts of one episode share."""
+"""Prompt tokens, stored as the beginning of a list that the prompts of one episode share."""
 
 from collections.abc import Iterator, Sequence
 from typing import overload
 
 
 class Prompt(Sequence[int]):
-    """The first tokens of a list that only grows: a prompt that goes on from another costs what it adds.
+    """The first tokens of a growing list: a prompt that extends another costs only the added tokens.
 
-    It behaves as a list that nobody changes: slices, sums and iteration give plain ints, and it equals the list of them.
+    It behaves like an immutable list: slices, sums and iteration give plain ints, and it equals the list of them.
     """
 
     __slots__ = ("_length", "_tokens")
@@ -16,7 +16,7 @@ class Prompt(Sequence[int]):
         self._tokens, self._length = tokens, length
 
     def extended(self, ids: list[int]) -> "Prompt":
-        """Return a prompt of some tokens, which shares this one's list where it goes on from it."""
+        """Return a prompt of these tokens, which shares this one's list if it extends it."""
         tokens, length = self._tokens, self._length
         if len(tokens) == length and ids[:length] == tokens:
             tokens.extend(ids[length:])
@@ -55,8 +55,8 @@ class Prompt(Sequence[int]):
 
 
 def shared(before: Sequence[int], ids: Sequence[int]) -> Prompt:
-    """Return a prompt that shares what it has in common with the prompt of the call before it."""
-    if not ids and isinstance(before, Prompt) and not before:  # of an agent without tokens
+    """Return a prompt that shares its common beginning with the prompt of the previous call."""
+    if not ids and isinstance(before, Prompt) and not before:  # an agent without tokens
         return before
-    plain = list(ids)  # a list of its own, which will grow
+    plain = list(ids)  # a separate list, which will grow
     return before.extended(plain) if isinstance(before, Prompt) else Prompt(plain, len(plain))

@@ -1,4 +1,4 @@
-"""What a request to a model took: tokens as its server counted them, what it says that they cost, and seconds."""
+"""Usage of a model request: tokens as counted by its server, reported cost, and seconds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request as a server counted them."""
+    """Tokens of one request as counted by the server."""
 
     input: int
-    """Tokens of the prompt, with those that came from or went into a cache."""
+    """Prompt tokens, including those read from or written to a cache."""
     output: int
-    """Tokens of the reply, with those of its reasoning."""
+    """Reply tokens, including reasoning."""
     cached: int = 0
-    """Of the input, those that the server had in its cache."""
+    """Input tokens read from the server's cache."""
     written: int = 0
-    """Of the input, those that it put into its cache for a price of their own."""
+    """Input tokens written to its cache at a separate price."""
     reasoning: int = 0
-    """Of the output, those of the reasoning."""
+    """Output tokens of the reasoning."""
     cost: float | None = None
-    """US dollars, where the server says so."""
+    """US dollars, if the server reports them."""
 
 
 _KEYS = {
@@ -31,15 +31,15 @@ _KEYS = {
     "reasoning": "reasoning_tokens",
 }
 MOST_TOKENS = 10**9
-"""Tokens of one request beyond which a server's count is no count."""
+"""Largest accepted token count of one request; a server's larger count is invalid."""
 MOST = 1e9
-"""US dollars, or seconds, beyond which a number that someone else wrote is no amount."""
+"""Largest accepted external amount, in US dollars or seconds."""
 SECONDS = "request_seconds"
-"""The key in `Turn.extra` of how long the request took that was answered, without waiting and retries."""
+"""Key in `Turn.extra` of the duration of the answered request, without waiting and retries."""
 
 
 def to_extra(usage: Usage | None, seconds: float) -> dict[str, float]:
-    """Return what a turn keeps of a request in its `extra`."""
+    """Return the entries of a turn's `extra` for a request."""
     extra: dict[str, float] = {SECONDS: seconds} if seconds else {}
     if usage is None:
         return extra
@@ -49,7 +49,7 @@ def to_extra(usage: Usage | None, seconds: float) -> dict[str, float]:
 
 
 def from_extra(extra: Mapping[str, Any]) -> Usage | None:
-    """Return the usage that a turn keeps in its `extra`; None where there is none, or what is there is none."""
+    """Return the usage in a turn's `extra`; None if it is missing or malformed."""
     counts = {name: count(extra.get(key, 0)) for name, key in _KEYS.items()}
     known = {name: number for name, number in counts.items() if number is not None}
     if "completion_tokens" not in extra or len(known) < len(counts):
@@ -58,12 +58,12 @@ def from_extra(extra: Mapping[str, Any]) -> Usage | None:
 
 
 def count(value: object) -> int | None:
-    """Return a number of tokens that someone else wrote, from 0 to `MOST_TOKENS`; None for anything else."""
+    """Return an external token count if it is an integer from 0 to `MOST_TOKENS`, else None."""
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def amount(value: object) -> float | None:
-    """Return a number that someone else wrote, from 0 to `MOST`; None for anything else."""
+    """Return an external number if it is from 0 to `MOST`, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= MOST else None  # NaN is neither

@@ -1,4 +1,4 @@
-"""One episode on the caller's event loop: the door for trainers and harnesses that have a loop of their own."""
+"""One episode on the caller's event loop, for trainers and harnesses that have their own loop."""
 
 from contextlib import closing
 from typing import Any
@@ -10,7 +10,7 @@ from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 from agentgym.core.wrapper import forwarded
 from agentgym.episodes.episode import Episode
-from agentgym.rollout.lent import lent
+from agentgym.rollout.caller_env import host_caller_env
 from agentgym.rollout.play import Job
 from agentgym.rollout.play import attempt as play_attempt
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
@@ -27,20 +27,23 @@ async def play(
     horizon: int | None = None,
     step_seconds: float = 60.0,
 ) -> Episode:
-    """Play one episode on the running event loop and return it: the one that `collect` plays of the same arguments.
+    """Play one episode on the running event loop and return it; `collect` plays the same one for the same arguments.
 
-    `task`: a Task, its id, its number in the split of the environment, or None: one drawn by `seed`. Attempts that are to
-    be compared share `group_id` (default: the task's id), `seed` and `task`. An instance is played where the caller is, so
-    that a step which waits holds up the loop, and is not closed; of an id one is made, in a worker process where it
-    blocks, and closed after. Whatever fails is in the episode (`reason`, `error`); only BadConfig and EngineDead, which
-    no other episode would escape, are raised.
+    `task`: a Task, its id, its number in the split of the environment, or None: one drawn by `seed`. Attempts to be
+    compared share `group_id` (default: the task's id), `seed` and `task`. An environment instance is played in the
+    caller's thread, so a step that waits blocks the loop, and it stays open; for an id one is made, in a worker process
+    if it blocks, and closed afterwards. Failures are stored in the episode (`reason`, `error`).
+
+    Raises:
+        BadConfig: no episode could be played with this configuration.
+        EngineDead: the engine is permanently unavailable.
     """
     if isinstance(env, str):
         return await _of_id(env, agent, task, seed, attempt, group_id, horizon, step_seconds)
     env = forwarded(env)
     name = env.spec.id if env.spec else type(env.unwrapped).__name__
     job = _job(env, name, task, seed, attempt, group_id, horizon)
-    with closing(lent(env)) as hosted:
+    with closing(host_caller_env(env)) as hosted:
         return await play_attempt(hosted, agent, job, max(step_seconds, env.step_seconds), None)
 
 

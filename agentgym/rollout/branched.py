@@ -1,4 +1,4 @@
-"""Groups whose episodes branch off from one another, round by round, and how a branch becomes an episode of its own."""
+"""Groups whose episodes branch off from one another, played round by round."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ Progress = Callable[[Episode], None]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Episodes to play: on from before a turn (counted from 0) of an attempt, or from the beginning of the task."""
+    """Episodes to play: from before a turn (counted from 0) of an attempt, or from the beginning of the task."""
 
     number: int = 1
     attempt: int | None = None
@@ -30,20 +30,20 @@ class Growth:
     """A group of episodes that is being played."""
 
     size: int
-    """How many episodes it will have."""
+    """Final number of episodes."""
     left: int
-    """How many of them are still to be played."""
+    """Number of episodes still to be played."""
     episodes: Sequence[Episode]
-    """What was played so far, infrastructure errors left out."""
+    """Episodes so far, without infrastructure errors."""
     new: Sequence[Episode]
-    """Those of them that the last round brought."""
+    """Episodes of the last round."""
     rounds: int
-    """How many rounds there were that brought an episode: one of infrastructure errors alone does not count."""
+    """Number of rounds with an episode; rounds of only infrastructure errors do not count."""
     chance: np.random.Generator
-    """All chance of the decision comes from it: it depends on seed, step, group and round."""
+    """Random generator for the decision, seeded by seed, step, group and round."""
 
     def taken(self, episode: Episode) -> dict[int, int]:
-        """Return by turn how many branches left the path of an episode there so far, its own included."""
+        """Return the number of branches so far at each turn of an episode's path, its own included."""
         counts: dict[int, int] = {}
         for other in self.episodes:
             for attempt, turn, _ in other.forks[-1:]:
@@ -53,12 +53,12 @@ class Growth:
 
 
 class Branching(Protocol):
-    """Says what is played next of a group."""
+    """Chooses the next episodes of a group."""
 
     name: str
 
     def __call__(self, growth: Growth, *, step: int) -> Sequence[Branch]:
-        """Return episodes to play; for an empty list the rest of the group begins at the beginning of the task."""
+        """Return episodes to play; if empty, the rest of the group starts at the beginning of the task."""
         ...
 
 
@@ -69,33 +69,37 @@ class Player(Protocol):
 
     @property
     def seed(self) -> int:
-        """All chance of the run comes from it."""
+        """Root seed of the run."""
         ...
 
     async def play(
         self, agents: Mapping[str, Any], jobs: Sequence[Job], progress: Progress | None = None, rank: int = -1
     ) -> list[Episode]:
-        """Return their episodes; of several steps at a time the lower rank goes first."""
+        """Return the jobs' episodes; among several steps, the lower rank goes first."""
         ...
 
 
 class Grower:
-    """Plays groups round by round, as a branching asks for them."""
+    """Plays groups round by round, as a branching requests."""
 
     def __init__(self, player: Player, branching: Branching) -> None:
         self.player, self.branching = player, branching
         self.lost = 0
-        """Branches that could not be played, since their turn was not reached again; since the last `take_lost`."""
+        """Branches since the last `take_lost` that could not be played because their turn was not reached again."""
 
     def take_lost(self) -> int:
-        """Return how many branches were lost since the last call."""
+        """Return the number of branches lost since the last call."""
         lost, self.lost = self.lost, 0
         return lost
 
     async def grow(
         self, agents: Mapping[str, Any], jobs: Sequence[Job], step: int, progress: Progress | None
     ) -> list[Episode]:
-        """Play the jobs of one group, in order; some begin inside the episode of another."""
+        """Play the jobs of one group, in order; some begin inside the episode of another.
+
+        Raises:
+            BadConfig: the task was drawn with a start, or the branching requests a turn that does not exist.
+        """
         if jobs[0].start is not None:
             raise BadConfig(
                 f"task {jobs[0].task.id!r} was drawn with a start, and branching {self.branching.name!r} goes through "
@@ -114,27 +118,27 @@ class Grower:
                 origins = [None] * growth.left
             new = await self._play(agents, jobs[len(played) :][: len(origins)], origins, step, progress)
             played += new
-            rounds += any(not episode.fault for episode in new)  # else it is asked again, as if there had been none
+            rounds += any(not episode.fault for episode in new)  # else the round is repeated
         return played
 
     async def _origins(
         self, agents: Mapping[str, Any], job: Job, branches: Sequence[Branch], growth: Growth
     ) -> list[tuple[Episode, int, Start] | None]:
-        """Return where each episode of a round begins: parent, turn and start, or None for the beginning of the task."""
-        wanted: list[tuple[Episode, int] | None] = []
+        """Return the origin of each episode of a round: parent, turn and start, or None for the beginning of the task."""
+        requested: list[tuple[Episode, int] | None] = []
         for branch in branches:
             origin = None if branch.attempt is None or branch.turn == 0 else self._parent(branch, growth)
-            wanted += [origin] * branch.number
-        wanted = wanted[: growth.left]
+            requested += [origin] * branch.number
+        requested = requested[: growth.left]
         turns: dict[int, set[int]] = {}
-        parents = {parent.attempt: parent for parent, _ in filter(None, wanted)}
-        for parent, turn in filter(None, wanted):
+        parents = {parent.attempt: parent for parent, _ in filter(None, requested)}
+        for parent, turn in filter(None, requested):
             turns.setdefault(parent.attempt, set()).add(turn)
         question = [(job.task, parents[attempt], sorted(turns[attempt])) for attempt in turns]
         reached = await self.player.pool.starts(agents[job.env], job.env, question) if question else []
         starts = dict(zip(turns, reached, strict=True))
         origins: list[tuple[Episode, int, Start] | None] = []
-        for origin in wanted:
+        for origin in requested:
             if origin is None:
                 origins.append(None)
             elif start := starts[origin[0].attempt].get(origin[1]):
@@ -144,7 +148,11 @@ class Grower:
         return origins
 
     def _parent(self, branch: Branch, growth: Growth) -> tuple[Episode, int]:
-        """Return the episode that a branch leaves: of a turn that it shares with another, that other one."""
+        """Return the episode that a branch leaves; for a shared turn, the one that played it.
+
+        Raises:
+            BadConfig: there is no such attempt or turn.
+        """
         by_attempt = {episode.attempt: episode for episode in growth.episodes}
         parent = by_attempt.get(-1 if branch.attempt is None else branch.attempt)
         if parent is None or not 0 <= branch.turn < len(parent.turns):
@@ -171,7 +179,7 @@ class Grower:
 
 
 async def together(growing: Iterable[Coroutine[Any, Any, list[Episode]]]) -> list[list[Episode]]:
-    """Return what grows beside one another; the first failure ends them all."""
+    """Run coroutines concurrently and return their results; the first failure cancels all."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(item) for item in growing]
@@ -181,7 +189,7 @@ async def together(growing: Iterable[Coroutine[Any, Any, list[Episode]]]) -> lis
 
 
 def graft(episode: Episode, parent: Episode, turn: int) -> None:
-    """Put the first turns of another attempt, as copies, before those of an episode that went on from there."""
+    """Prepend copies of another attempt's first turns to an episode that continued from there."""
     own, episode.turns, episode.forks = episode.turns, [], []
     for attempt, end, seed in [*parent.forks, [parent.attempt, turn, parent.seed]]:
         if not episode.forks or episode.forks[-1][1] < turn:

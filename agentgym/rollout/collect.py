@@ -40,11 +40,14 @@ async def acollect(
 ) -> list[Episode]:
     """Play `attempts` episodes of every task, with the concurrency in `config`, and return them in order.
 
-    `env` is a registered id or a function that makes an environment; `tasks` a number (the first so many of the split's
-    fixed list), or tasks or their ids. A task that comes again is played with other seeds, in a group of its own. Each
-    finished episode is appended to `out` as a JSON line at once; `skip` holds (task id, attempt) pairs that need not be
-    played. A fault is retried once; BadConfig and EngineDead, which no episode would escape, end the rollout. `config`
-    says how many episodes are in flight and where environments that block are played.
+    `env` is a registered id or a function that makes an environment; `tasks` a number (the first tasks of the split's
+    fixed list), or tasks or their ids. A repeated task is played with other seeds, in its own group. Each finished
+    episode is appended to `out` as a JSON line at once; `skip` holds (task id, attempt) pairs to skip. A fault is retried
+    once. `config` sets the number of episodes in flight and where blocking environments are played.
+
+    Raises:
+        BadConfig: an argument is invalid, or no episode could be played with this configuration.
+        EngineDead: the engine is permanently unavailable.
     """
     if attempts < 1:
         raise BadConfig(f"attempts is {attempts}; expected at least 1")
@@ -60,7 +63,7 @@ async def acollect(
 
 
 def blocking(function: Callable[P, Coroutine[object, object, T]]) -> Callable[P, T]:
-    """Return a coroutine function as one that blocks until it is done, with the same signature; also for notebooks."""
+    """Return a blocking version of a coroutine function with the same signature; it also works in notebooks."""
 
     @functools.wraps(function)
     def run(*arguments: P.args, **options: P.kwargs) -> T:
@@ -78,9 +81,9 @@ def jobs_of(
     prefix: str = "",
     repeats: Sequence[int] = (),
 ) -> list[Job]:
-    """Return what is to be played, in the order of tasks and attempts.
+    """Return the jobs, in the order of tasks and attempts.
 
-    `repeats` says of each task how often it came before, where that was elsewhere.
+    `repeats`: number of earlier occurrences of each task elsewhere.
     """
     ids = [task.id for task in tasks]
     again = repeats or [ids[:place].count(name) if len(set(ids)) < len(ids) else 0 for place, name in enumerate(ids)]
@@ -92,7 +95,7 @@ def jobs_of(
 
 
 def group_of(prefix: str, task: Task, again: int) -> str:
-    """Return the group of a task's attempts: one of its own each time that the task comes."""
+    """Return the group of a task's attempts; each occurrence of the task has its own."""
     return f"{prefix}{task.id}~{again}" if again else prefix + task.id
 
 
@@ -107,7 +110,7 @@ def play_out(env: TextEnv, agent: Agent, conversation: Conversation | None = Non
 
 @contextmanager
 def runner() -> Generator[asyncio.Runner]:
-    """Give an event loop in which a second Ctrl-C, which may strike any task, is not reported as that task's failure."""
+    """Run an event loop in which a second Ctrl-C, which may hit any task, is not reported as that task's failure."""
 
     def report(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         if not isinstance(context.get("exception"), KeyboardInterrupt):
@@ -120,10 +123,10 @@ def runner() -> Generator[asyncio.Runner]:
 
 @own_loop()
 def finished(coroutine: Coroutine[object, object, T]) -> T:
-    """Run a coroutine to its end, also from a notebook, whose own event loop is running."""
+    """Run a coroutine to completion, also from a notebook with a running event loop."""
 
     async def watched() -> T:
-        with interrupts_watched():  # in the loop: the runner sets its own handler of Ctrl-C first
+        with interrupts_watched():  # in the loop, after the runner has set its own Ctrl-C handler
             return await coroutine
 
     with runner() as loop:
@@ -131,7 +134,7 @@ def finished(coroutine: Coroutine[object, object, T]) -> T:
 
 
 collect = blocking(acollect)
-"""`acollect` where no event loop is to be had."""
+"""`acollect` for callers without an event loop."""
 
 
 @contextmanager
@@ -140,7 +143,7 @@ def _appended(out: str | Path) -> Generator[IO[str]]:
     try:
         yield file
     finally:
-        with suppress(OSError):  # every line was flushed; where one could not be, that is on its way up already
+        with suppress(OSError):  # every line was flushed; a failure to do so is already being raised
             file.close()
 
 

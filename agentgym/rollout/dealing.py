@@ -1,4 +1,4 @@
-"""How the groups of a step are dealt to the processes of a run: an even share of each, or one queue for all of them."""
+"""Distribution of a step's groups over the processes of a run: even shares, or one queue."""
 
 import asyncio
 import contextlib
@@ -22,18 +22,18 @@ class Dealer(Protocol):
         ...
 
     async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
-        """Return this process's episodes of draws that all processes know; `key` names them, once in a session."""
+        """Return this process's episodes of draws that all processes know; `key` names them uniquely in a session."""
         ...
 
 
 class EvenShare:
-    """Deals each process its fixed share."""
+    """Gives each process its fixed share."""
 
     def __init__(self, play: Play, rank: int, processes: int) -> None:
         self._play, self._rank, self._processes = play, rank, processes
 
     def share(self, draws: Sequence[Draw]) -> Sequence[Draw]:
-        """Return every so-manieth draw."""
+        """Return every n-th draw for n processes, starting at this process's rank."""
         return list(draws[self._rank :: self._processes])
 
     async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
@@ -43,10 +43,10 @@ class EvenShare:
 
 
 class TaskQueue:
-    """Deals the draws of a step to the processes of a run by a counter in a store that all of them reach.
+    """Distributes the draws of a step over the processes of a run with a counter in a shared store.
 
-    A process takes a group when a place is free, so one with long episodes takes fewer. Of two steps in flight the earlier
-    one is served first. `store.add(key, 1)` counts one up and returns the new number; it may block.
+    A process takes a group when it has free places, so one with long episodes takes fewer. Of two steps in flight the
+    earlier one is served first. `store.add(key, 1)` increments the counter and returns it; it may block.
     """
 
     def __init__(self, play: Play, store: Any, *, concurrency: int, group_size: int, drawn_by: str) -> None:
@@ -56,7 +56,7 @@ class TaskQueue:
         self._turn = asyncio.Lock()
 
     def share(self, draws: Sequence[Draw]) -> Sequence[Draw]:
-        """Return all draws: which of them this process takes is not known before they are played."""
+        """Return all draws: this process's part is only known after they are played."""
         return draws
 
     async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
@@ -104,7 +104,11 @@ class TaskQueue:
 
 
 def _check(draw: Draw, drawn_by: str) -> None:
-    """Raise BadConfig for a draw that only the process which made it can play."""
+    """Check that any process can play a draw.
+
+    Raises:
+        BadConfig: it has a start, which only one process has.
+    """
     if draw.start is not None:
         raise BadConfig(
             f"task_queue with {drawn_by}, which drew task {draw.task.id!r} with a start that no other process has; leave "

@@ -1,4 +1,4 @@
-"""Earlier replies offered to an engine as drafts: those of the same task and attempt, where the prompt is the very same."""
+"""Earlier replies offered to an engine as drafts: those of the same task and attempt with the same prompt."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -12,21 +12,21 @@ from agentgym.engines import Completing, Completion, Draft, Likeliest, Request
 from agentgym.episodes.episode import Episode
 
 WORDS = 4
-"""Of 32 bits, in what stands for a prompt."""
+"""Number of 32-bit words in the key of a prompt."""
 Packed = tuple[bytes, bytes]
-"""The replies of an episode: whole numbers, and log-probabilities."""
+"""The replies of an episode: (integers, log-probabilities), as bytes."""
 Prompt = tuple[int, ...]
 
 
 def key_of(ids: Sequence[int]) -> Prompt:
-    """Return what stands for a prompt: a hash of its tokens."""
+    """Return the key of a prompt: a hash of its tokens."""
     content = np.asarray(ids, dtype=np.int32).tobytes()
     return tuple(np.frombuffer(hashlib.blake2b(content, digest_size=4 * WORDS).digest(), dtype=np.int32).tolist())
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model once answered to a prompt."""
+    """An earlier reply to a prompt."""
 
     prompt: Prompt
     ids: list[int]
@@ -35,7 +35,7 @@ class Reply:
 
 
 def packed(replies: Sequence[Reply]) -> Packed:
-    """Return replies as plain data that takes little room and is copied at no cost."""
+    """Return replies as compact plain data that is cheap to copy."""
     known = max((len(tokens) for reply in replies for tokens, _ in reply.likeliest), default=0)
     numbers: list[int] = [len(replies), known]
     logprobs: list[float] = []
@@ -49,7 +49,7 @@ def packed(replies: Sequence[Reply]) -> Packed:
 
 
 def unpacked(content: Packed) -> list[Reply]:
-    """Return the replies."""
+    """Return the replies in packed data."""
     numbers: npt.NDArray[np.int32] = np.frombuffer(content[0], dtype=np.int32)
     logprobs: npt.NDArray[np.float32] = np.frombuffer(content[1], dtype=np.float32)
     count, known = numbers[:2].tolist()
@@ -69,16 +69,17 @@ def unpacked(content: Packed) -> list[Reply]:
 
 
 class Drafting(Completing):
-    """An engine that is offered earlier replies, and tells what it answered.
+    """An engine that offers earlier replies to another one as drafts, and records the answers.
 
-    `earlier`: by episode (`GROUP#ATTEMPT`) the replies of an earlier one at the same task. The first prompt that differs,
-    since the environment answered otherwise or the policy did, finds no draft any more: the prompt holds it all.
+    `earlier`: replies of an earlier episode at the same task, by episode (`GROUP#ATTEMPT`). After the first different
+    prompt, because the environment or the policy answered differently, there are no more drafts, since a prompt includes
+    all earlier turns.
     """
 
     def __init__(self, engine: Any, earlier: Mapping[str, Sequence[Reply]], lenience: float, known: int) -> None:
         self.engine, self.lenience, self.known = engine, lenience, known
         self.replies: dict[str, list[Reply]] = {}
-        """By episode, what was answered."""
+        """Answers by episode."""
         self.offered = self.kept = 0
         """Tokens of drafts, and how many of them the engine kept."""
         self._drafts: dict[str, dict[Prompt, list[Reply]]] = {}
@@ -88,7 +89,7 @@ class Drafting(Completing):
                 by_prompt.setdefault(reply.prompt, []).append(reply)
 
     async def complete(self, request: Request) -> Completion:
-        """Answer a request, from an earlier reply as far as the engine keeps it."""
+        """Answer a request, from an earlier reply as far as the engine accepts it."""
         episode, prompt = request.session.rpartition("#")[0], key_of(request.prompt_ids)
         drafts = self._drafts.get(episode, {}).get(prompt)
         earlier = drafts.pop(0) if drafts else None
@@ -105,10 +106,10 @@ class Drafting(Completing):
         return completion
 
     def of(self, episode: Episode) -> list[Reply]:
-        """Return the replies that an episode is made of: an attempt that was a fault has left others."""
-        heard = {(r.prompt, tuple(r.ids)): r for r in self.replies.get(f"{episode.group_id}#{episode.attempt}", ())}
+        """Return the replies in an episode; an attempt that was a fault has left others."""
+        recorded = {(r.prompt, tuple(r.ids)): r for r in self.replies.get(f"{episode.group_id}#{episode.attempt}", ())}
         calls = [call for turn in episode.turns for call in turn.calls if call.output_ids]
-        replies = [heard.get((key_of(call.prompt_ids), tuple(call.output_ids))) for call in calls]
+        replies = [recorded.get((key_of(call.prompt_ids), tuple(call.output_ids))) for call in calls]
         return [reply for reply in replies if reply is not None]
 
     def __getattr__(self, name: str) -> Any:

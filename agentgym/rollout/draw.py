@@ -1,4 +1,4 @@
-"""A task that is drawn to be played: one group of episodes, and how it differs from the run's settings."""
+"""A drawn task: one group of episodes, and its differences from the run's settings."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,24 +16,24 @@ class Draw:
 
     task: Task
     epoch: int = 0
-    """How often the split was gone through before: part of the seeds and the session, so that a task which comes twice in
-    a step is played in two ways."""
+    """Number of earlier passes through the split; it is part of the seeds and the session, so that a task drawn twice in a
+    step is played differently."""
     env: str = ""
-    """The environment's name in the run."""
+    """The run's name of the environment."""
     attempts: int | None = None
     """Episodes; None for the run's group size."""
     horizon: int | None = None
     """Turns; None for the run's schedule."""
     sampling: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What of the agent's way to draw replies is different."""
+    """Sampling settings that differ from the agent's."""
     start: Start | None = None
-    """Where the episodes begin; None at the beginning of the task."""
+    """Start of the episodes; None for the beginning of the task."""
     label: str = ""
-    """What tells two groups of one task and epoch apart, such as two starts."""
+    """Distinguishes groups of one task and epoch, such as two starts."""
     hint: Hint | None = None
-    """What the agent is told besides; None for nothing."""
+    """Hint for the agent, if any."""
     hinted: int | None = None
-    """How many of the attempts, the last ones, have the hint; None for all of them."""
+    """Number of attempts with the hint, the last ones; None for all."""
 
     def __post_init__(self) -> None:
         for name in ("attempts", "horizon", "hinted"):
@@ -49,7 +49,7 @@ class Draw:
             )
 
     def plain(self) -> dict[str, object]:
-        """Return it as plain data, for a checkpoint; without its start, which no checkpoint holds."""
+        """Return the draw as plain data for a checkpoint; without its start, which no checkpoint can store."""
         return {
             "env": self.env,
             "task": self.task.id,
@@ -64,7 +64,7 @@ class Draw:
 
 
 def drawn(task: Task, values: Mapping[str, Any]) -> Draw:
-    """Return the draw of a task that `plain` returned."""
+    """Return the draw of a task from the data of `plain`."""
     others = {name: value for name, value in values.items() if name not in ("task", "hint")}
     hint = values.get("hint")
     others["hint"] = None if hint is None else Hint(**hint)
@@ -72,7 +72,11 @@ def drawn(task: Task, values: Mapping[str, Any]) -> Draw:
 
 
 def check_sampling(draw: Draw) -> None:
-    """Raise BadConfig for a way to draw replies whose log-probabilities the trainer cannot compute."""
+    """Check that the trainer can compute log-probabilities for a draw's sampling settings.
+
+    Raises:
+        BadConfig: it cannot.
+    """
     for name, value in draw.sampling.items():
         if name not in ("temperature", "max_tokens"):
             raise BadConfig(f"a task sampler asks for {name} = {value!r}; training takes only temperature and max_tokens")

@@ -1,4 +1,4 @@
-"""Environments inside a worker: a thread each, which answers the requests of its environment one after another."""
+"""Environments inside a worker: one thread per environment, which answers its requests one by one."""
 
 import pickle
 import queue
@@ -16,21 +16,21 @@ from agentgym.rollout.hosted import Status, status_of
 from agentgym.rollout.limits import described
 
 Key = tuple[int, int]
-"""An environment of a worker: what makes it, by its place among what the worker was given, and a number of its own."""
+"""An environment of a worker: (index of its maker, its own number)."""
 Request = tuple[Any, ...]
-"""What is asked of an environment, and its arguments: see `_Env.answer`; ("close",) ends it."""
+"""A request to an environment and its arguments: see `_Env.answer`; ("close",) closes it."""
 Reply = Callable[[bool, Any], None]
-"""Takes a request's answer; where it failed, False and a Fault, BadConfig or traceback."""
+"""Receives a request's answer; after a failure, False and a Fault, BadConfig or traceback."""
 
 
 Packed = tuple[Key, bytes]
-"""A request or a reply as it is sent: what cannot be read is the trouble of its own environment alone."""
+"""A request or a reply as sent; content that cannot be unpickled only affects its own environment."""
 
 
 def as_bytes(value: object, *, script: bool = False) -> bytes:
-    """Return a value as bytes; what the running script or a notebook defines goes by value, unless it is imported there.
+    """Return a value as bytes; definitions of the running script or a notebook go by value, unless imported there.
 
-    `script`: whether the process that reads them imports the script.
+    `script`: the receiving process imports the script.
     """
     try:
         content = pickle.dumps(value)
@@ -46,10 +46,14 @@ def _cloudpickled(value: object) -> bytes:
 
 
 def sendable(what: str, value: object, dumps: Callable[[object], bytes]) -> bytes:
-    """Return a value as it is sent to a worker; BadConfig where it cannot be, for no other episode would fare better."""
+    """Return a value in the form sent to a worker.
+
+    Raises:
+        BadConfig: it cannot be pickled, which would hold for every episode.
+    """
     try:
         return dumps(value)
-    except Exception as error:  # of any kind: the value is the caller's
+    except Exception as error:  # any type: the value is the caller's
         raise BadConfig(
             f"{what} cannot be sent to a worker: {described(error)}. Define the environment, the policy and all that they "
             "use without open files, locks or connections, in the script or in a module"
@@ -57,7 +61,7 @@ def sendable(what: str, value: object, dumps: Callable[[object], bytes]) -> byte
 
 
 def packed_reply(env: Key, ok: bool, value: object, dumps: Callable[[object], bytes] = as_bytes) -> Packed:
-    """Return a reply as it is sent; what cannot be is a failure of the environment."""
+    """Return a reply in the form sent back; if that fails, it is a failure of the environment."""
     try:
         return env, dumps((ok, value))
     except BaseException as error:  # an environment's own objects raise what they like
@@ -65,18 +69,18 @@ def packed_reply(env: Key, ok: bool, value: object, dumps: Callable[[object], by
 
 
 class EnvThreads:
-    """The environments of one worker, made when they are first asked something."""
+    """The environments of one worker, made at their first request."""
 
     def __init__(self, makes: Sequence[Callable[[], TextEnv]]) -> None:
         self._makes = makes
         self._inboxes: dict[Key, queue.SimpleQueue[tuple[Request, Reply]]] = {}
 
     def ask(self, packed: Packed, reply: Reply) -> None:
-        """Have a request answered in its environment's own thread, which is where `reply` is called."""
+        """Have a request answered in its environment's own thread, which also calls `reply`."""
         env, content = packed
         try:
             request: Request = pickle.loads(content)
-        except (ImportError, AttributeError) as error:  # no other episode would fare better
+        except (ImportError, AttributeError) as error:  # every other episode would fail too
             why = f"a worker cannot import what it is sent: {error!s:.500}"
             reply(False, BadConfig(f"{why}; put its module into this folder, on PYTHONPATH, or install it there"))
             return
@@ -102,22 +106,22 @@ class EnvThreads:
             try:
                 env = env or _Env(make())
                 answer = True, env.answer(request)
-            except (Fault, BadConfig) as error:  # a fault with its reason; BadConfig ends the rollout there as it does here
+            except (Fault, BadConfig) as error:  # a fault with its reason; BadConfig ends the rollout, as without workers
                 answer = False, error
-            except BaseException:  # the rollout boundary, seen from the other side; SystemExit would leave it unanswered
+            except BaseException:  # the rollout boundary in the worker; SystemExit would leave the request unanswered
                 answer = False, traceback.format_exc(limit=8)
             reply(*answer)
 
 
 class _Env:
-    """An environment and what its rollout was last told about it."""
+    """An environment and the last status sent to its rollout."""
 
     def __init__(self, env: TextEnv) -> None:
         self.env = env
-        self._told: Status | None = None
+        self._sent_status: Status | None = None
 
     def answer(self, request: Request) -> Any:
-        """Return the result of a request; of a reset, restore or step with the status, None where it is as it was."""
+        """Return the result of a request; for a reset, restore or step with the status, None if unchanged."""
         env, (what, *arguments) = self.env, request
         if what == "consult":
             return arguments[0](env, *arguments[1])
@@ -137,14 +141,14 @@ class _Env:
         else:
             result = checked(env.step(arguments[0]), env)
         status = status_of(env)
-        if status == self._told:
+        if status == self._sent_status:
             return result, None
-        self._told = status
+        self._sent_status = status
         return result, status
 
 
 def _task(env: TextEnv, named: object, seed: int) -> Task | str:
-    """Return the task that a reset with this seed would play; a text that says why there is none of that name."""
+    """Return the task that a reset with this seed would play, or a text with the reason why there is none."""
     try:
         return env.named_task(named, generator("reset", seed))
     except (BadConfig, BadData, UnknownName, ValueError, OverflowError) as error:

@@ -1,11 +1,11 @@
-"""Whose doing a fault is: the agent's failure, or an infrastructure error.
+"""Attribution of a fault: the agent's failure, or an infrastructure error.
 
 A policy that could turn its failures into faults would never be trained on them, and its success would be counted over
-the rest. So a step that faults is repeated in fresh environments, in processes of their own where they block. Control:
-the same task and seed, a harmless action for each of the agent's, then the environment's `health_check`. Repetition: the
-agent's own actions. A control that faults too shows an infrastructure error; else a repetition that faults again shows
-that the agent's actions did it; else it was chance, and the episode goes on in a third environment in the same state.
-A fault whose environment has made such a control itself (`errors.RULED_OUT`) is an infrastructure error.
+the rest. So a step that faults is repeated in fresh environments, in separate processes if they block. Control: the same
+task and seed, a harmless action for each of the agent's, then the environment's `health_check`. Repetition: the agent's
+own actions. A control that faults too shows an infrastructure error; otherwise a repetition that faults again shows that
+the agent's actions caused it; otherwise it was chance, and the episode continues in a third environment in the same
+state. A fault whose environment has made such a control itself (`errors.RULED_OUT`) is an infrastructure error.
 """
 
 import dataclasses
@@ -25,13 +25,13 @@ from agentgym.rollout.workers import WorkerLost
 HARMLESS = ""
 """An action that is invalid in every environment."""
 MOST = 5
-"""Repetitions without a fault in one episode; after these it ends as a fault, to be played again alone."""
+"""Maximum repetitions without a fault in one episode; after these it ends as a fault and is replayed in isolation."""
 CAUSED = "the agent's actions caused a "
-"""How the error of a fault begins that is the agent's doing; what failed comes after a colon."""
+"""Prefix of the error of a fault that the agent caused; the failure follows after a colon."""
 LOST = 5
-"""Workers whose machine left that one episode outlives; one more is a fault like another, whoever brought it about."""
+"""Maximum number of lost worker machines that one episode survives; the next loss is a normal fault."""
 REPLY = 16
-"""Tokens of the reply that shows whether an engine works."""
+"""Tokens of the reply that tests an engine."""
 
 
 Begin = Callable[[HostedEnv], Awaitable[tuple[str, Info]]]
@@ -39,7 +39,7 @@ Begin = Callable[[HostedEnv], Awaitable[tuple[str, Info]]]
 
 
 Trial = Callable[[HostedEnv, float], Awaitable[Exception | None]]
-"""Tries something in an environment, each step within so many seconds, and returns the fault."""
+"""Tries something in an environment, with a time limit per step, and returns the fault."""
 
 
 async def _not_begun(hosted: HostedEnv) -> tuple[str, Info]:
@@ -49,8 +49,8 @@ async def _not_begun(hosted: HostedEnv) -> tuple[str, Info]:
 class RetryingEnv:
     """An environment of a rollout whose faulting steps are repeated, so that no policy can choose a fault.
 
-    `make` gives an environment like the others, `alone` one that takes nobody along; `hosted` is the first one, if there
-    is one. A step whose fault is the agent's doing ends the episode: success False, reason `failure`, and the error.
+    `make` makes an environment like the others, `alone` one in isolation; `hosted` is the first one, if any. A step whose
+    fault the agent caused ends the episode: success False, reason `failure`, and the error.
     """
 
     def __init__(
@@ -69,20 +69,20 @@ class RetryingEnv:
 
     @property
     def env(self) -> Any:
-        """What agents ask in place of the environment."""
+        """Object that agents query instead of the environment."""
         return self.hosted.env if self.hosted else None
 
     @property
     def usable(self) -> bool:
-        """Whether another episode may be played here."""
+        """True if another episode may be played here."""
         return True
 
     async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
-        """Start an episode, in a fresh environment where the last one is broken."""
+        """Start an episode, in a fresh environment if the last one is broken."""
         return await self._begun(lambda hosted: hosted.reset(seed, options, seconds))
 
     async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, Info]:
-        """Go on from a snapshot, in a fresh environment where the last one is broken."""
+        """Continue from a snapshot, in a fresh environment if the last one is broken."""
         return await self._begun(lambda hosted: hosted.restore(state, seed, seconds))
 
     async def _begun(self, begin: "Begin") -> tuple[str, Info]:
@@ -103,21 +103,21 @@ class RetryingEnv:
         return result
 
     async def snapshot(self, seconds: float) -> Snapshot:
-        """Return everything `restore` needs to go on from here."""
+        """Return everything that `restore` needs to continue from here."""
         assert self.hosted is not None
         return await self.hosted.snapshot(seconds)
 
     async def step(self, action: str, seconds: float) -> StepResult:
-        """Carry out one action; what it brings about, time and memory included, is the agent's."""
+        """Execute one action; its effects, including time and memory, are the agent's responsibility."""
         assert self.hosted is not None
         self._actions.append(action)
         result, fault = await _tried(self.hosted.step(action, seconds))
         return await self._judged(result, fault, seconds)
 
     def step_here(self, action: str, seconds: float) -> StepResult | Coroutine[object, object, StepResult]:
-        """Carry out one action in an environment of this process; where it faults, return what gives the result awaited.
+        """Execute one action in an environment of this process; after a fault, return an awaitable of the result.
 
-        A step without the coroutines of `step`, which would take as long as a step of a small environment does.
+        It avoids the coroutines of `step`, which would take as long as a step of a small environment.
         """
         hosted = self.hosted
         assert isinstance(hosted, LocalEnv)
@@ -133,7 +133,7 @@ class RetryingEnv:
         return result
 
     async def _judged(self, result: StepResult | None, fault: Exception | None, seconds: float) -> StepResult:
-        """Return the result of the last action, which is repeated where it faulted."""
+        """Return the result of the last action, which is repeated after a fault."""
         while fault is not None:
             self.close()
             if not self._outlived(fault):
@@ -151,12 +151,12 @@ class RetryingEnv:
         return result
 
     def _outlived(self, fault: Exception) -> bool:
-        """Return whether a fault is only that the worker's machine left, which is outlived so many times."""
+        """Return True if a fault is only a lost worker machine, within the limit."""
         self._lost += isinstance(fault, WorkerLost)
         return isinstance(fault, WorkerLost) and self._lost <= LOST
 
     async def _alone_with(self, trial: Trial, seconds: float) -> Exception | None:
-        """Return the fault of a trial in an environment out of reach of the others, which outlives its worker's machine."""
+        """Return the fault of a trial in an isolated environment; lost worker machines are retried."""
         while True:
             async with self._alone() as hosted:
                 try:
@@ -167,23 +167,23 @@ class RetryingEnv:
                 return fault
 
     async def _control(self, hosted: HostedEnv, seconds: float) -> Exception | None:
-        """Return the fault that comes with nothing of the agent's in it."""
+        """Return the fault that occurs without the agent's actions."""
         _, fault = await _tried(self._replay(hosted, [HARMLESS] * len(self._actions), seconds))
         return fault or (await _tried(hosted.check(seconds)))[1]
 
     async def _repetition(self, hosted: HostedEnv, seconds: float) -> Exception | None:
-        """Return the fault that the agent's actions lead to, if they do so again."""
+        """Return the fault that the agent's actions cause again, if they do."""
         return (await self._repeated_in(hosted, seconds))[1]
 
     async def _repeated_in(self, hosted: HostedEnv, seconds: float) -> tuple[StepResult | None, Exception | None]:
-        """Return what the agent's actions lead to; another course is its programs' doing, for all else repeats itself."""
+        """Return the result of the agent's repeated actions; a difference is due to its programs: all else is repeatable."""
         result, fault = await _tried(self._replay(hosted, self._actions, seconds))
         if result is None and fault is None:
             fault = Fault("the episode was over earlier when the same actions were repeated")
         return result, fault
 
     async def _replay(self, hosted: HostedEnv, actions: list[str], seconds: float) -> StepResult | None:
-        """Play actions from the start; None where the episode is over before the last of them."""
+        """Play actions from the start; return None if the episode ends before the last of them."""
         await self._begin(hosted)
         result = None
         for place, action in enumerate(actions):
@@ -195,7 +195,7 @@ class RetryingEnv:
         return result
 
     def _failed(self, fault: Exception) -> StepResult:
-        error = f"{CAUSED}{getattr(fault, 'reason', 'crash')} twice, and others cause none: {said(fault)}"
+        error = f"{CAUSED}{getattr(fault, 'reason', 'crash')} twice, and others cause none: {error_text(fault)}"
         info = broken_off(self._task, valid=False, error=error, reason=Reason.FAILURE)
         return "", 0.0, True, False, {**info, "metrics": self._metrics, "success": False}
 
@@ -203,12 +203,12 @@ class RetryingEnv:
         self.status, self._metrics = hosted.status, info["metrics"]
 
     async def check(self, seconds: float) -> None:
-        """Check what the environment leans on."""
+        """Check the health of the environment's dependencies."""
         assert self.hosted is not None
         await self.hosted.check(seconds)
 
     def close(self) -> None:
-        """Free what is held."""
+        """Close the environment."""
         hosted, self.hosted = self.hosted, None
         if hosted:
             hosted.close()
@@ -218,13 +218,13 @@ async def _tried(work: Awaitable[StepResult | None]) -> tuple[StepResult | None,
     """Return a result and its fault: raised, or the reason why the environment ended the episode."""
     try:
         result = await work
-    except Exception as error:  # the rollout boundary: whatever it is, the question is who brought it about
+    except Exception as error:  # the rollout boundary: any error, whose cause is then determined
         return None, error
     return result, None if result is None else _fault_of(result)
 
 
 def _fault_of(result: StepResult) -> Fault | None:
-    """Return the fault that ended an episode, where one did."""
+    """Return the fault that ended an episode, if any."""
     reason = result[4]["reason"]
     return Fault(str(result[4]["error"]), reason=reason) if reason is not None and reason in FAULTS else None
 
@@ -237,7 +237,7 @@ def _or_raise(result: StepResult | None, fault: Exception) -> StepResult:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TurnRequest:
-    """What a conversation is asked, as `Conversation.take` has it."""
+    """Arguments of `Conversation.take`."""
 
     observation: str
     info: Info
@@ -246,41 +246,51 @@ class TurnRequest:
     session: str
 
     async def of(self, talk: Conversation) -> Turn:
-        """Return the turn of a conversation; an aborted one is a Fault."""
+        """Return the turn of a conversation.
+
+        Raises:
+            Fault: the engine aborted the request.
+        """
         turn = await talk.take(self.observation, self.info, env=self.env, seed=self.seed, session=self.session)
         if turn.finish == Finish.ABORT:
             raise Fault("the engine aborted the request", reason=Reason.ENGINE)
         return turn
 
 
-async def taken(agent: Agent, talk: Conversation, asked: TurnRequest, first: Callable[[], object], *, begun: bool) -> Any:
-    """Return the agent's turn and the conversation after it; what its engine refuses is asked for once more.
+async def take_turn(
+    agent: Agent, talk: Conversation, request: TurnRequest, first: Callable[[], object], *, begun: bool
+) -> Any:
+    """Return the agent's turn and the conversation after it; a request that its engine refuses is repeated once.
 
-    `first` gives the episode's first prompt, which holds nothing of the agent's; `begun`: whether the agent has said
-    anything yet. A turn that failed twice, while the engine answers that prompt, and over plain chat also as many turns of
-    the same kind, has `finish == "refused"`: the agent's own text did it.
+    `first` makes the episode's first prompt, which contains nothing of the agent's; `begun`: the agent has had a turn
+    already. A turn that failed twice, while the engine answers that prompt, and over plain chat also as many turns of the
+    same kind, has `finish == "refused"`: the agent's own text caused it.
+
+    Raises:
+        BadConfig: no episode could be played with this configuration.
+        EngineDead: the engine is permanently unavailable.
     """
     if agent.engine is None:
-        return await asked.of(talk), talk
+        return await request.of(talk), talk
     before = talk.fork()
     try:
-        return await asked.of(talk), talk
+        return await request.of(talk), talk
     except (BadConfig, EngineDead):
         raise
     except Exception as error:
-        if (isinstance(error, Fault) and not begun) or not await _answers(agent, before, first, asked.session):
+        if (isinstance(error, Fault) and not begun) or not await _answers(agent, before, first, request.session):
             raise
     try:
-        return await asked.of(before), before
+        return await request.of(before), before
     except Exception as error:
-        if not await _answers(agent, before, first, asked.session):
+        if not await _answers(agent, before, first, request.session):
             raise
-        why = f"the agent's own text failed twice, and the engine answers others: {said(error)}"
-        return Turn(asked.observation, parsed=False, finish=Finish.REFUSED, error=why), before
+        why = f"the agent's own text failed twice, and the engine answers others: {error_text(error)}"
+        return Turn(request.observation, parsed=False, finish=Finish.REFUSED, error=why), before
 
 
 async def _answers(agent: Agent, talk: Any, first: Callable[[], object], session: str) -> bool:
-    """Return whether the first prompt can be made and the engine answers it, plain chat with harmless turns after it."""
+    """Return True if the first prompt can be made and the engine answers it, for plain chat with harmless turns after it."""
     engine: Any = agent.engine
     sampling = dataclasses.replace(agent.sampling, max_tokens=REPLY)
     try:
@@ -290,13 +300,13 @@ async def _answers(agent: Agent, talk: Any, first: Callable[[], object], session
             done = await engine.chat(messages, getattr(talk, "offer", ()), sampling, f"{session}#check")
         else:
             done = await engine.generate(first(), sampling, f"{session}#check")
-    except Exception:  # whatever it is, it does not answer
+    except Exception:  # after any error, it does not answer
         return False
     finally:
         engine.abort(f"{session}#check")
     return done.finish != Finish.ABORT
 
 
-def said(error: Exception) -> str:
-    """Return what an exception says: the message of a Fault, the end of another's traceback."""
+def error_text(error: Exception) -> str:
+    """Return the text of an exception: the message of a Fault, else the end of the traceback."""
     return str(error) if isinstance(error, Fault) else "".join(traceback.format_exception(error, limit=-8)).strip()

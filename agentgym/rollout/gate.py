@@ -1,4 +1,4 @@
-"""A gate inside an episode: after so many turns it waits until it is known whether it goes on."""
+"""A gate inside an episode: after a number of turns the episode waits for a decision to continue."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -7,16 +7,16 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import Reason
 
 PRUNED = Reason.PRUNED
-"""The reason of an episode that a gate ended. Who sets gates takes these out of what is trained on and counted."""
+"""Reason of an episode that a gate ended. Code that sets gates removes these from training and counts."""
 
 
 class Gate(Protocol):
-    """What the episodes of a group have in common."""
+    """The shared gate of a group's episodes."""
 
     async def passes(self, attempt: int, episode: Episode, prompt: Callable[[], Sequence[int]]) -> bool:
-        """Return whether an episode goes on, before each of its turns. `prompt`: makes the tokens that it would see next."""
+        """Return True if an episode continues; called before each turn. `prompt` makes the tokens of its next prompt."""
         ...
 
     def left(self, attempt: int) -> None:
-        """Take note that an episode has ended, however it did."""
+        """Record that an episode has ended, for any reason."""
         ...

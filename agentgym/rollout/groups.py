@@ -1,4 +1,4 @@
-"""Groups of episodes: the draws of a step become jobs, branch off from one another where asked, and are played in a pool."""
+"""Groups of episodes: the draws of a step become jobs, branch if requested, and are played in a pool."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,16 +20,16 @@ Progress = Callable[[Episode], None]
 
 
 class GroupSettings(Protocol):
-    """What the groups of a run follow."""
+    """Settings for the groups of a run."""
 
     @property
     def seed(self) -> int:
-        """All chance of the run comes from it."""
+        """Root seed of the run."""
         ...
 
     @property
     def group_size(self) -> int:
-        """Episodes of a draw that names no number."""
+        """Episodes of a draw without its own number."""
         ...
 
     @property
@@ -39,17 +39,17 @@ class GroupSettings(Protocol):
 
     @property
     def temperature(self) -> float:
-        """That of training."""
+        """Sampling temperature of training."""
         ...
 
     @property
     def test_temperature(self) -> float:
-        """That of evaluations."""
+        """Sampling temperature of evaluations."""
         ...
 
 
 class Generation(Protocol):
-    """Plays the jobs of a training step in a way of its own."""
+    """Plays the jobs of a training step in its own way."""
 
     async def play(
         self,
@@ -58,13 +58,13 @@ class Generation(Protocol):
         play: Callable[[Mapping[str, Any], Sequence[Job]], Awaitable[list[Episode]]],
         step: int,
     ) -> list[Episode]:
-        """Return their episodes; `play` plays jobs plainly."""
+        """Return the jobs' episodes; `play` plays jobs in the default way."""
         ...
 
 
 @runtime_checkable
 class ExternalAgent(Protocol):
-    """An agent that plays whole attempts by itself, in an environment wherever it is."""
+    """An agent that plays whole attempts by itself, in its own environment."""
 
     async def collect(
         self,
@@ -82,32 +82,32 @@ class ExternalAgent(Protocol):
 
 
 class Groups(ABC):
-    """Plays draws in a pool that lives as long as this does. To inherit from: `agents` and `horizon` are to be written.
+    """Plays draws in a pool that lives as long as this object. Subclasses implement `agents` and `horizon`.
 
-    `ids`: by the name of each environment, its full id.
+    `ids`: full id of each environment by name.
     """
 
     generation: Generation | None = None
-    """How the episodes of training steps are played; None for each by itself."""
+    """Method of playing the episodes of training steps; None for independent episodes."""
 
     def __init__(
         self, settings: GroupSettings, pool: RolloutPool, ids: Mapping[str, str], branching: Branching | None = None
     ) -> None:
         self.settings, self.pool, self.ids = settings, pool, ids
         self.grower = Grower(self, branching) if branching else None
-        """What plays groups whose episodes branch off from one another, where they do."""
+        """Player of groups whose episodes branch, if they do."""
 
     @abstractmethod
     def agents(self, temperature: float) -> Mapping[str, Any]:
-        """Return the agent of each environment, sampling at a temperature."""
+        """Return the agent of each environment, with this sampling temperature."""
 
     @abstractmethod
     def horizon(self, env: str, step: int) -> int | None:
-        """Return the turns of an episode of a training step; None leaves them to the environment."""
+        """Return the turns per episode of a training step; None for the environment's default."""
 
     @property
     def seed(self) -> int:
-        """All chance of the run comes from it."""
+        """Root seed of the run."""
         return self.settings.seed
 
     @property
@@ -116,7 +116,7 @@ class Groups(ABC):
         return self.pool.seconds
 
     async def collect(self, draws: Sequence[Draw], step: int, progress: Progress | None = None) -> list[Episode]:
-        """Play a group of episodes of every draw, for a step counted from 0; of several at a time earlier ones go first."""
+        """Play a group of episodes for every draw of a step (counted from 0); concurrently, earlier steps go first."""
         seed, agents = derive("train", self.settings.seed, step), self.agents(self.settings.temperature)
         if self.grower is None:
             return await self._played(agents, draws, seed, f"{step + 1}/", progress, step)
@@ -126,7 +126,11 @@ class Groups(ABC):
         return [episode for group in grown for episode in group]
 
     async def evaluate(self, draws: Sequence[Draw], prefix: str, progress: Progress | None = None) -> list[Episode]:
-        """Play one episode of every draw."""
+        """Play one episode of every draw.
+
+        Raises:
+            BadConfig: a draw has a hint.
+        """
         seed = derive("evaluate", self.settings.seed)
         if any(draw.hint for draw in draws):
             raise BadConfig("an evaluation is asked to play with hints; expected none: hints are for training alone")
@@ -142,7 +146,7 @@ class Groups(ABC):
         progress: Progress | None,
         step: int | None = None,
     ) -> list[Episode]:
-        """Play every draw; of a training step, by its schedule of horizons."""
+        """Play every draw; in a training step, with its scheduled horizon."""
         agent, rank = next(iter(agents.values())), -1 if step is None else step
         if isinstance(agent, ExternalAgent):
             return await self._play_external(agent, draws, seed, prefix)
@@ -158,7 +162,11 @@ class Groups(ABC):
         return episodes
 
     async def _play_external(self, agent: ExternalAgent, draws: Sequence[Draw], seed: int, prefix: str) -> list[Episode]:
-        """Play with an agent of others, whose environment is wherever it plays."""
+        """Play with an external agent, in its own environment.
+
+        Raises:
+            BadConfig: a draw has a setting that such agents do not support.
+        """
         for draw in draws:
             for name in ("start", "horizon", "sampling", "label", "hint"):
                 if getattr(draw, name):
@@ -183,7 +191,7 @@ class Groups(ABC):
     async def play(
         self, agents: Mapping[str, Any], jobs: Sequence[Job], progress: Progress | None = None, rank: int = -1
     ) -> list[Episode]:
-        """Play jobs and say of each episode where it was played."""
+        """Play jobs and record the environment of each episode."""
         episodes = await self.pool.collect(agents, jobs, progress=progress, rank=rank)
         for job, episode in zip(jobs, episodes, strict=True):
             episode.env = self.ids[job.env]
@@ -192,7 +200,7 @@ class Groups(ABC):
         return episodes
 
     def jobs(self, draw: Draw, seed: int, prefix: str, step: int | None = None) -> list[Job]:
-        """Return the episodes of a draw; of a training step, with the horizon of its schedule."""
+        """Return the jobs of a draw; in a training step, with its scheduled horizon."""
         seed = derive("again", seed, draw.epoch) if draw.epoch else seed
         seed = derive("label", seed, draw.label) if draw.label else seed
         group = self.group_id(draw, prefix)
@@ -209,9 +217,9 @@ class Groups(ABC):
         ]
 
     def group_id(self, draw: Draw, prefix: str) -> str:
-        """Return what the episodes of a draw have in common."""
+        """Return the group id of a draw."""
         return group_of(f"{prefix}{draw.env}/" if len(self.ids) > 1 else prefix, draw.task, draw.epoch) + draw.label
 
     def close(self) -> None:
-        """Free all environments."""
+        """Close all environments."""
         self.pool.close()

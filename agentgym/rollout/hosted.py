@@ -1,4 +1,4 @@
-"""An environment as a rollout sees it, wherever it runs, and one that runs in this process."""
+"""Environments as a rollout uses them, wherever they run, and the one that runs in this process."""
 
 import time
 import warnings
@@ -10,7 +10,7 @@ from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.outcome import Info, RoleReward
 from agentgym.core.wrapper import checked
-from agentgym.rollout.limits import CONTAINED, described, is_ctrl_c, time_limit
+from agentgym.rollout.limits import described, is_ctrl_c, time_limit
 
 T = TypeVar("T")
 StepResult = tuple[str, float, bool, bool, Info]
@@ -20,70 +20,74 @@ _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class Status(NamedTuple):
-    """Where the episode of an environment stands: immutable, and equal where nothing changed."""
+    """State of an environment's episode: immutable, and equal if nothing changed."""
 
     limit: int = 0
-    """The horizon of the episode."""
+    """Horizon of the episode."""
     role: str = "agent"
-    """Who acts next."""
+    """Role that acts next."""
     tools: Mapping[str, Tool] = _EMPTY
-    """What may be called."""
+    """Tools that may be called."""
     totals: Mapping[str, float] = _EMPTY
-    """The rewards so far by role."""
+    """Rewards so far by role."""
     outcomes: Mapping[str, RoleReward] = _EMPTY
-    """The outcome by role; empty until the episode is over."""
+    """Outcome by role; empty until the episode is over."""
 
 
 def status_of(env: TextEnv) -> Status:
-    """Return the status of an environment of this process."""
+    """Return the status of an environment in this process."""
     return Status(env.limit, env.role, dict(env.tools), dict(env.totals), env.outcomes)
 
 
 class HostedEnv(Protocol):
-    """What a rollout needs of an environment, wherever it runs."""
+    """The environment interface of rollouts, wherever the environment runs."""
 
     @property
     def env(self) -> Any:
-        """What agents that are part of the environment ask, by `consult`: its stand-in, wherever it is."""
+        """Object that policies which are part of the environment query with `consult`."""
 
     @property
     def usable(self) -> bool:
-        """Whether another episode may be played here."""
+        """True if another episode may be played here."""
         ...
 
     @property
     def status(self) -> Status:
-        """Where the episode stands after the last reset, restore or step."""
+        """Status after the last reset, restore or step."""
         ...
 
     async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
-        """Start an episode within so many seconds."""
+        """Start an episode within `seconds`."""
         ...
 
     async def step(self, action: str, seconds: float) -> StepResult:
-        """Carry out one action within so many seconds."""
+        """Execute one action within `seconds`."""
         ...
 
     async def snapshot(self, seconds: float) -> Snapshot:
-        """Return everything `restore` needs to go on from here, in this or another environment of the same kind."""
+        """Return everything that `restore` needs to continue from here, in this or another environment of the same kind."""
         ...
 
     async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, Info]:
-        """Go on from a snapshot, later chance drawn afresh where a seed is given; return what the agent sees there."""
+        """Continue from a snapshot, with new random numbers if a seed is given; return the current observation and info."""
         ...
 
     async def check(self, seconds: float) -> None:
-        """Check what the environment leans on (`TextEnv.health_check`); a Fault where it fails."""
+        """Check the health of the environment's dependencies.
+
+        Raises:
+            Fault: one of them failed.
+        """
 
     def close(self) -> None:
-        """Free what the environment holds."""
+        """Close the environment."""
 
 
 class LocalEnv:
     """An environment in this process; a step that runs too long is interrupted (in the main thread, on POSIX).
 
-    Agents that are part of the environment see it as this, with the environment's own attributes. `owned`: `close` closes
-    the environment.
+    Policies that are part of the environment see this object, with the environment's own attributes. `owned`: `close`
+    closes the environment.
     """
 
     usable = True
@@ -95,11 +99,15 @@ class LocalEnv:
 
     @property
     def env(self) -> "LocalEnv":
-        """What agents ask in place of the environment."""
+        """Object that policies query instead of the environment."""
         return self
 
     async def consult(self, function: Callable[..., T], *arguments: object) -> T:
-        """Return `function(env, *arguments)`; a Fault where that takes longer than a step may."""
+        """Return `function(env, *arguments)`.
+
+        Raises:
+            Fault: it takes longer than a step may.
+        """
         with time_limit(self._seconds, "answer to an agent"):
             return function(self._env, *arguments)
 
@@ -118,11 +126,11 @@ class LocalEnv:
         return result
 
     async def step(self, action: str, seconds: float) -> StepResult:
-        """Carry out one action."""
+        """Execute one action."""
         return self.step_here(action, seconds)
 
     def step_here(self, action: str, seconds: float) -> StepResult:
-        """Carry out one action, for a caller that has no event loop to wait in."""
+        """Execute one action, for a caller without an event loop."""
         started = time.perf_counter()
         with time_limit(seconds, "step"):
             result = checked(self._env.step(action), self._env)
@@ -135,12 +143,12 @@ class LocalEnv:
             self._timings["env"] = self._timings.get("env", 0.0) + time.perf_counter() - started
 
     async def snapshot(self, seconds: float) -> Snapshot:
-        """Return everything `restore` needs to go on from here."""
+        """Return everything that `restore` needs to continue from here."""
         with time_limit(seconds, "snapshot"):
             return self._env.snapshot()
 
     async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, Info]:
-        """Go on from a snapshot."""
+        """Continue from a snapshot."""
         self._seconds = seconds
         with time_limit(seconds, "restore"):
             self._env.restore(state, seed=seed)
@@ -148,21 +156,25 @@ class LocalEnv:
             return self._env.observation, self._env.info()
 
     async def check(self, seconds: float) -> None:
-        """Check what the environment leans on."""
+        """Check the health of the environment's dependencies."""
         with time_limit(seconds, "health check"):
             self._env.health_check()
 
     def close(self) -> None:
-        """Free what the environment holds; one that is not owned stays open."""
+        """Close the environment if it is owned."""
         if self._owned:
             close(self._env)
 
 
 def close(env: TextEnv) -> None:
-    """Close an environment; what that raises is a warning, for its episodes have ended, and the others go on."""
+    """Close an environment; its errors become warnings, because its episodes have ended and others continue.
+
+    Raises:
+        BaseException: the user pressed Ctrl-C.
+    """
     try:
         env.close()
-    except CONTAINED as error:  # a connection that broke, say, whose environment is closed for that
+    except BaseException as error:  # for example a broken connection
         if is_ctrl_c(error):
             raise
         warnings.warn(f"closing an environment ({type(env.unwrapped).__name__}) failed: {described(error)}", stacklevel=2)

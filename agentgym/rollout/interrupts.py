@@ -1,4 +1,4 @@
-"""The user's Ctrl-C told apart from a KeyboardInterrupt that an environment or an agent raises itself."""
+"""Distinguish the user's Ctrl-C from a KeyboardInterrupt that an environment or an agent raises."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from typing import Any, cast
 
 
 class _Watch:
-    """Notes each SIGINT and passes it on; blocks may overlap, as collections on one event loop do."""
+    """Records each SIGINT and passes it on; blocks may overlap, like collections on one event loop."""
 
     def __init__(self) -> None:
         self.blocks = 0
@@ -25,7 +25,7 @@ class _Watch:
 
     def end(self) -> None:
         self.blocks -= 1
-        if not self.blocks and signal.getsignal(signal.SIGINT) == self._note:  # else somebody set another meanwhile
+        if not self.blocks and signal.getsignal(signal.SIGINT) == self._note:  # else another handler was set in the meantime
             signal.signal(signal.SIGINT, self._before)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
@@ -38,8 +38,8 @@ _watch = _Watch()
 
 @contextmanager
 def interrupts_watched() -> Generator[None]:
-    """Note each Ctrl-C in the block, so that `interrupted` can tell it from what other code raises."""
-    if threading.current_thread() is not threading.main_thread():  # no signal arrives there
+    """Record each Ctrl-C in the block, so that `interrupted` can distinguish it from other code's exceptions."""
+    if threading.current_thread() is not threading.main_thread():  # no signal arrives in other threads
         yield
         return
     _watch.begin()
@@ -50,7 +50,7 @@ def interrupts_watched() -> Generator[None]:
 
 
 def interrupted() -> bool:
-    """Return whether a KeyboardInterrupt raised here may be the user's: in the main thread, unless no SIGINT was noted."""
+    """Return True if a KeyboardInterrupt here may be the user's: in the main thread, unless no SIGINT was recorded."""
     if threading.current_thread() is not threading.main_thread():
         return False
     return not _watch.blocks or _watch.came

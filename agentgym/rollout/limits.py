@@ -1,4 +1,4 @@
-"""How long an environment in this process may take: SIGALRM, set for one call or once for many."""
+"""Time limits for environments in this process: SIGALRM, set for one call or once for many."""
 
 import asyncio
 import signal
@@ -13,13 +13,15 @@ from agentgym.errors import Fault, Reason
 from agentgym.rollout.interrupts import interrupted
 
 CONTAINED = BaseException
-"""What code of others may raise without ending more than its own episode, unless it `ends_more`."""
+"""Exceptions of foreign code that end only its own episode, unless `ends_more` is true."""
 
 
 def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
-    """Raise `Fault(reason="timeout")` when the block runs longer; outside the main thread there is no limit.
+    """Limit the duration of the block; outside the main thread there is no limit.
 
-    What else than an error the block raises, which would end more than an episode or get lost, becomes a RuntimeError.
+    Raises:
+        Fault: the block runs longer (`reason="timeout"`).
+        RuntimeError: the block raises something that is not an error, which would end more than an episode or get lost.
     """
     if _shared is not None and threading.get_ident() == _shared.thread:
         return _shared.begun(seconds, what)
@@ -28,7 +30,7 @@ def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def one_alarm() -> Generator[None]:
-    """Set the signal's handler once for all `time_limit` blocks within, which makes each of them six times as cheap.
+    """Set the signal handler once for all `time_limit` blocks inside, which makes each of them six times as cheap.
 
     The block must not wait for anything else: other tasks of the event loop would run under its handler.
     """
@@ -47,7 +49,7 @@ def one_alarm() -> Generator[None]:
 
 
 class _Alarm:
-    """Limits one after another, watched by a timer that is wound up again only when it rings."""
+    """Consecutive limits on one timer, which is restarted only when it fires."""
 
     __slots__ = ("armed", "seconds", "started", "thread", "what")
 
@@ -55,7 +57,7 @@ class _Alarm:
         self.started, self.seconds, self.what = 0.0, 0.0, ""  # started: 0 between two blocks
         self.thread = threading.get_ident()
         self.armed = 0.0
-        """Seconds that the timer was last wound up to; 0 where it has to be wound up."""
+        """Seconds of the last timer start; 0 if it has to be started."""
 
     def begun(self, seconds: float, what: str) -> "_Alarm":
         self.seconds, self.what = seconds, what
@@ -108,31 +110,35 @@ def _alone(seconds: float, what: str) -> Generator[None]:
 
 
 def _contain(error: BaseException) -> None:
-    """Raise an error in place of what a task or the program would end by, such as SystemExit; Ctrl-C is none of it."""
+    """Replace exceptions that would end a task or the program, such as SystemExit, except Ctrl-C.
+
+    Raises:
+        RuntimeError: in their place.
+    """
     if (isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration)) or is_ctrl_c(error):
         return
     raise RuntimeError(f"the environment raised {described(error)}") from error
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Return whether an error is the user's Ctrl-C, or a group that has one in it."""
+    """Return True if an error is the user's Ctrl-C, or a group that contains it."""
     if isinstance(error, BaseExceptionGroup):
         error = cast("BaseException", error.subgroup(KeyboardInterrupt) and KeyboardInterrupt())  # pyright: ignore[reportUnknownMemberType]
     return isinstance(error, KeyboardInterrupt) and interrupted()
 
 
 def described(error: BaseException) -> str:
-    """Return the repr of an error of others, which may itself raise."""
+    """Return the repr of a foreign error, which may itself raise."""
     try:
         return f"{error!r:.500}"
-    except BaseException as failure:  # of a class of the environment's own
+    except BaseException as failure:  # the environment's own class
         return f"{type(error).__name__}, whose repr raised {type(failure).__name__}"
 
 
 def ends_more(error: BaseException) -> bool:
-    """Return whether an error is meant for more than an episode: the user's Ctrl-C, or the end of this task.
+    """Return True if an error concerns more than an episode: the user's Ctrl-C, or the cancellation of this task.
 
-    An agent may raise CancelledError, GeneratorExit or KeyboardInterrupt of its own, and the other episodes would be lost.
+    An agent may itself raise CancelledError, GeneratorExit or KeyboardInterrupt, which must not end other episodes.
     """
     if is_ctrl_c(error):
         return True

@@ -1,4 +1,4 @@
-"""Overlap: the episodes of later steps are played while the learner is at an earlier one, never too far ahead of it."""
+"""Overlap: play the episodes of later steps while the learner is at an earlier one, within a limit."""
 
 import asyncio
 import math
@@ -12,7 +12,7 @@ from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw, drawn
 
 StepProgress = Callable[[int, Sequence[Draw]], Callable[[Episode], None]]
-"""Of a step and its draws, what shows how many of their episodes have ended."""
+"""Maps a step and its draws to the progress callback of their episodes."""
 
 
 class StepRun(Protocol):
@@ -29,32 +29,32 @@ class StepRun(Protocol):
         ...
 
     def group_id(self, draw: Draw, step: int) -> str:
-        """Return what the episodes of a draw of a step have in common."""
+        """Return the group id of a draw of a step."""
         ...
 
     def find(self, env: str, task_id: str) -> Task:
-        """Return the task of an id."""
+        """Return the task with this id."""
         ...
 
     async def meet(self) -> None:
-        """Wait until all processes are here, while episodes go on."""
+        """Wait until all processes are here, while episodes continue."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How far ahead a run may play."""
+    """Limits on how far ahead a run plays."""
 
     level: int
-    """Steps beyond the one that is trained."""
+    """Steps ahead of the trained one."""
     steps: int
     """Steps of the run."""
     tasks: int
-    """Groups that a step trains on."""
+    """Groups per step to train on."""
     oversample: float
-    """Times as many are drawn in each round."""
+    """Multiple of that number to draw in each round."""
     drawn_by: str
-    """What draws them, for errors."""
+    """Name of the drawer, for errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class InFlight:
 
 
 class StepScheduler:
-    """Draws and plays steps before their turn: at most `pace.level` of them beyond the one that is trained.
+    """Draws and plays steps ahead of time: at most `pace.level` beyond the trained one.
 
-    The sampler is paced: the tasks of step s are drawn when the update of step s - level - 1 is over, so no token of it is
-    more than `level` versions old when it is trained, and no episode is thrown away for being long. Only a step's first
-    round is played ahead: selection, and what it plays once more, have their turn with the step.
+    The sampler is paced: the tasks of step s are drawn when the update of step s - level - 1 is over, so no token is more
+    than `level` versions old when it is trained, and no episode is discarded for being long. Only a step's first round is
+    played ahead; selection and its further rounds happen during the step.
     """
 
     def __init__(
@@ -79,37 +79,37 @@ class StepScheduler:
         self.run, self.pace, self.progress = run, pace, progress
         self.plans: dict[int, InFlight] = {}
         self._groups: set[str] = set()
-        """The groups that the present step has drawn."""
+        """Groups that the current step has drawn."""
         self._again = {
             int(step): [drawn(run.find(values["env"], values["task"]), values) for values in draws]
             for step, draws in state.items()
         }
 
-    async def round(self, step: int, number: int, wanted: int) -> tuple[list[Draw], list[Episode]]:
+    async def round(self, step: int, number: int, missing: int) -> tuple[list[Draw], list[Episode]]:
         """Return the draws of a round of a step and this process's episodes of them.
 
-        The first round was begun ahead; a later one draws fresh tasks for so many groups that are still wanted.
+        The first round was started ahead; a later one draws fresh tasks for the `missing` groups.
         """
         if number == 0:
             draws, episodes = await self.take(step)
             self._groups = {self.run.group_id(draw, step) for draw in draws}
             return draws, episodes
-        draws = await self.run.draw(step, math.ceil(wanted * self.pace.oversample), self._groups)
+        draws = await self.run.draw(step, math.ceil(missing * self.pace.oversample), self._groups)
         return draws, await self.run.collect(draws, step, f"{step}/{number}", self.progress(step, draws))
 
     async def take(self, step: int) -> tuple[list[Draw], list[Episode]]:
-        """Return the draws of a step and this process's episodes of them; later steps begin as far as they may."""
+        """Return the draws of a step and this process's episodes of them; start later steps as far as allowed."""
         for number in range(step, min(step + self.pace.level + 1, self.pace.steps)):
             if number not in self.plans:
                 self.plans[number] = await self._begun(number)
         plan = self.plans.pop(step)
         episodes = await plan.playing
-        if self.pace.level:  # the others wait too, and go on playing what is ahead meanwhile
+        if self.pace.level:  # the others wait too, while later steps continue
             await self.run.meet()
         return plan.draws, episodes
 
     async def _begun(self, step: int) -> InFlight:
-        """Draw a step and begin to play it."""
+        """Draw a step and start to play it."""
         again = self._again.pop(step, None)
         draws = again or await self.run.draw(step, math.ceil(self.pace.tasks * self.pace.oversample), set())
         for draw in draws if self.pace.level else ():
@@ -119,19 +119,23 @@ class StepScheduler:
         return InFlight(draws, playing)
 
     def state_dict(self) -> dict[int, list[dict[str, Any]]]:
-        """Return what is in flight, to be played from the start by a later session: its sampler will not draw it again."""
+        """Return the steps in flight, which a later session plays from the start: its sampler will not draw them again."""
         known = {**self._again, **{step: plan.draws for step, plan in self.plans.items()}}
         return {step: [draw.plain() for draw in draws] for step, draws in known.items()}
 
 
 def _retrieve_exception(playing: "asyncio.Task[list[Episode]]") -> None:
-    """Take note of a failure: the step's own turn reports it, if the run comes to it."""
+    """Mark a failure as retrieved: the step itself reports it, if the run gets there."""
     if not playing.cancelled():
         playing.exception()
 
 
 def _check(draw: Draw, drawn_by: str) -> None:
-    """Raise BadConfig for a draw that a checkpoint cannot hold."""
+    """Check that a checkpoint can store a draw.
+
+    Raises:
+        BadConfig: it has a start.
+    """
     if draw.start is not None:
         raise BadConfig(
             f"{drawn_by} drew task {draw.task.id!r} with a start, and a checkpoint cannot store the starts of episodes in "

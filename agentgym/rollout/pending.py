@@ -1,4 +1,4 @@
-"""What a worker was asked and has not answered yet."""
+"""Open requests to a worker."""
 
 import asyncio
 import pickle
@@ -11,7 +11,7 @@ from agentgym.rollout.limits import CONTAINED, described, is_ctrl_c
 
 
 class Pending(ABC):
-    """A worker's side of the conversation, whatever carries it: at most one question to each of its environments."""
+    """The rollout's side of the communication with a worker: at most one open request per environment."""
 
     def __init__(self) -> None:
         self.hosted = self.last = 0
@@ -21,7 +21,12 @@ class Pending(ABC):
         self._pending: dict[Key, asyncio.Future[tuple[bool, Any]]] = {}
 
     async def ask(self, env: Key, request: Request, seconds: float) -> Any:
-        """Return what an environment answers; a hang or the worker's end is a Fault."""
+        """Return an environment's answer.
+
+        Raises:
+            Fault: it takes too long, fails, or the worker ends.
+            BadConfig: no episode could be played with this configuration.
+        """
         future = self._pending[env] = self._loop.create_future()
         timer = self._loop.call_later(seconds, self._late, future, f"{request[0]} took longer than {seconds:g} s")
         try:
@@ -38,7 +43,7 @@ class Pending(ABC):
         return value
 
     def release(self, env: Key) -> None:
-        """Free an environment; a condemned worker ends with its last one."""
+        """Close an environment; a condemned worker ends with its last one."""
         if not self.condemned:
             self._send(env, ("close",))
         elif self.hosted == 0:
@@ -49,13 +54,13 @@ class Pending(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """End it at once."""
+        """End the worker at once."""
 
-    def _look(self) -> None:  # noqa: B027  # where nothing can come that has not been looked at
-        """Take what has come and nobody has looked at, this process being too busy: with an update, a checkpoint."""
+    def _read_replies(self) -> None:  # noqa: B027  # overridden if replies can wait unread
+        """Read replies that have arrived while this process was busy with an update or a checkpoint."""
 
     def _late(self, future: "asyncio.Future[tuple[bool, Any]]", what: str) -> None:
-        self._look()
+        self._read_replies()
         if not future.done():
             self.condemned = True  # its thread cannot be stopped: the worker ends with its last episode
             future.set_result((False, Fault(f"the environment's {what}", reason=Reason.TIMEOUT)))
@@ -64,7 +69,7 @@ class Pending(ABC):
         env, content = reply
         try:
             ok, value = pickle.loads(content)
-        except CONTAINED as error:  # an environment's own objects raise what they like
+        except CONTAINED as error:  # an environment's own objects may raise anything
             if is_ctrl_c(error):
                 raise
             ok, value = False, f"the environment's answer cannot be read here: {described(error)}"
@@ -76,7 +81,7 @@ class Pending(ABC):
             future.set_result((ok, value))
 
     def _ended(self, reason: str | Exception) -> None:
-        """Answer everybody, and whoever asks from now on, that nothing more comes."""
+        """Answer all open and future requests with the end of the worker."""
         self.condemned, self._end_reason = True, reason
         for future in self._pending.values():
             if not future.done():

@@ -1,4 +1,4 @@
-"""One episode: an agent and an environment, turn by turn, and whatever fails on the way."""
+"""One episode: an agent and an environment, turn by turn, including all failures."""
 
 import asyncio
 import time
@@ -17,59 +17,59 @@ from agentgym.core.outcome import Finish, Info
 from agentgym.core.seeding import derive
 from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, EngineDead, Fault, Reason
-from agentgym.rollout.faults import TurnRequest, taken
+from agentgym.rollout.faults import TurnRequest, take_turn
 from agentgym.rollout.gate import PRUNED, Gate
 from agentgym.rollout.hosted import HostedEnv
-from agentgym.rollout.limits import CONTAINED, ends_more
+from agentgym.rollout.limits import ends_more
 
 ENDS = {Finish.CONTEXT: Reason.CONTEXT, Finish.SILENT: Reason.FAILURE, Finish.REFUSED: Reason.FAILURE}
-"""Why generation ended, and the reason that is of an episode which cannot go on after it."""
+"""Maps the end of a generation to the reason of an episode that cannot continue after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A point inside an episode from which another goes on: a branch point."""
+    """A branch point: a point inside an episode from which another one continues."""
 
     snapshot: Snapshot
     conversations: Mapping[str, Conversation] = field(default_factory=dict[str, Conversation])
-    """By role, the agent's side as it was there; each episode takes a fork. Without one the agent begins afresh."""
+    """The agent's conversations at this point by role; each episode takes a fork. Without one the agent starts over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One attempt at one task, with everything that decides its course."""
+    """One attempt at one task, with everything that determines its course."""
 
     task: Task
     attempt: int
     seed: int
     group_id: str
     env: str = ""
-    """Which environment of a pool."""
+    """Environment of a pool, by name."""
     horizon: int | None = None
-    """Turns; None leaves it to the environment."""
+    """Turns; None for the environment's default."""
     start: Start | None = None
-    """Where it begins; None at the beginning of the task."""
+    """Start of the episode; None for the beginning of the task."""
     sampling: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What of the agent's way to draw replies is different, such as the temperature."""
+    """Sampling settings that differ from the agent's, such as the temperature."""
     hint: Hint | None = None
-    """What the agent is told besides, from the beginning of the task; None for nothing, as in every evaluation."""
+    """Hint for the agent from the beginning of the task; None for nothing, as in every evaluation."""
     moments: deque[Start] | None = None
-    """Where the points before each turn are put, from which others may start; None where nobody asks."""
+    """Receives the points before each turn, from which other episodes may start; None if unused."""
     gate: Gate | None = None
-    """What says before each turn whether the episode goes on; None where it does."""
+    """Decides before each turn if the episode continues; None for always."""
 
     @property
     def env_seed(self) -> int:
-        """The seed of the environment's chance: a function of run seed, task and attempt."""
+        """Seed of the environment: a function of run seed, task and attempt."""
         return derive("world", self.seed, self.task.id, self.attempt)
 
     def turn_seed(self, turn: int) -> int:
-        """The seed of one reply."""
+        """Return the seed of one reply."""
         return derive("reply", self.seed, self.task.id, self.attempt, turn)
 
 
 class Lockstep:
-    """Makes all episodes wait for the slowest at every turn: the way lockstep trainers do it."""
+    """Makes all episodes wait for the slowest at every turn, like lockstep trainers."""
 
     def __init__(self) -> None:
         self.members = 0
@@ -80,12 +80,12 @@ class Lockstep:
         self.members += 1
 
     def leave(self) -> None:
-        """Take part no longer."""
+        """Stop taking part."""
         self.members -= 1
         self._open_if_full()
 
     async def wait(self) -> None:
-        """Wait until everyone who takes part waits."""
+        """Wait until all participants wait."""
         future = asyncio.get_running_loop().create_future()
         self.waiting.append(future)
         self._open_if_full()
@@ -100,12 +100,18 @@ class Lockstep:
 
 
 async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float, lockstep: Lockstep | None) -> Episode:
-    """Play one episode; whatever fails on the way becomes its reason."""
+    """Play one episode; any failure becomes its reason.
+
+    Raises:
+        BadConfig: no episode could be played with this configuration.
+        EngineDead: the engine is permanently unavailable.
+        BaseException: it `ends_more` than this episode, such as the user's Ctrl-C.
+    """
     agent = sampled(agent, job.sampling) if job.sampling else agent
     episode = blank(job, job.horizon or 0)
     talks: dict[str, Conversation] = {}
     if job.moments is not None:
-        job.moments.clear()  # of an attempt that was a fault
+        job.moments.clear()  # of an earlier attempt that was a fault
     try:
         if job.start is None:
             options: dict[str, object] = {"task": job.task, **({"horizon": job.horizon} if job.horizon else {})}
@@ -113,14 +119,14 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
         else:
             observation, info = await hosted.restore(job.start.snapshot, job.env_seed, step_seconds)
             talks = {role: redrawn(talk.fork(), job.sampling) for role, talk in job.start.conversations.items()}
-        episode.hint = await _told(hosted, job, talks)
+        episode.hint = await _hint_text(hosted, job, talks)
         episode.horizon = hosted.status.limit
         await play(hosted, agent, talks, job, episode, (observation, info), step_seconds, lockstep)
-    except (BadConfig, EngineDead):  # not this episode's: no other would fare better
+    except (BadConfig, EngineDead):  # every other episode would fail too
         raise
     except Fault as fault:
         episode.reason, episode.error, episode.success = fault.reason, str(fault), None
-    except CONTAINED as error:
+    except BaseException as error:
         if ends_more(error):
             raise
         # the rollout boundary: a bug in an environment or an agent ends that episode alone
@@ -144,7 +150,7 @@ async def play(
     step_seconds: float,
     lockstep: Lockstep | None,
 ) -> None:
-    """Play an episode from what is seen to its end; the turns go into `episode` as they are played."""
+    """Play an episode from the current observation to its end; turns are added to `episode` as they are played."""
     observation, info = seen
     over, opening = False, partial(_opening, agent, job.task, hosted.status.tools, observation, info)
     while not over:
@@ -159,11 +165,11 @@ async def play(
             break
         seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
         turn_request = TurnRequest(observation, info, hosted.env, seed, session)
-        turn, talks[role] = await taken(agent, talk, turn_request, opening, begun=bool(episode.turns))
+        turn, talks[role] = await take_turn(agent, talk, turn_request, opening, begun=bool(episode.turns))
         if turn.finish in ENDS:
             episode.reason, episode.success, episode.error = ENDS[turn.finish], False, turn.error
             break
-        if "temperature" in job.sampling:  # what the trainer has to divide by
+        if "temperature" in job.sampling:  # the trainer has to divide by it
             for call in turn.calls:
                 call.extra["temperature"] = agent.sampling.temperature
         if lockstep:
@@ -183,10 +189,14 @@ async def play(
     episode.end(hosted.status.totals, hosted.status.outcomes)
 
 
-async def _told(hosted: HostedEnv, job: Job, talks: Mapping[str, Any]) -> Hint | None:
-    """Return what the agent of an episode is told besides, in the words that it sees: None where there is nothing to say."""
+async def _hint_text(hosted: HostedEnv, job: Job, talks: Mapping[str, Any]) -> Hint | None:
+    """Return the hint of an episode with the text that the agent sees; None if the text is empty.
+
+    Raises:
+        BadConfig: the episode has both a start and a hint.
+    """
     if job.hint is None:
-        return next((talk.hint for talk in talks.values() if getattr(talk, "hint", None)), None)  # of a branch point
+        return next((talk.hint for talk in talks.values() if getattr(talk, "hint", None)), None)  # from a branch point
     if talks:
         raise BadConfig(f"task {job.task.id!r} is to begin inside an episode and with a hint: leave one of the two out")
     words = await consult(hosted.env, asked, job.hint.level)
@@ -218,9 +228,9 @@ def _opening(agent: Agent, task: Task, tools: Mapping[str, Tool], observation: s
 
 
 def _next(talk: Conversation, observation: str, info: Info) -> Sequence[int]:
-    """Return the tokens that an agent would be asked with next; it is not asked."""
-    ahead: Any = talk.fork()
-    return ahead.prompt(observation, info)
+    """Return the tokens of the agent's next prompt, without sampling."""
+    fork: Any = talk.fork()
+    return fork.prompt(observation, info)
 
 
 def _session(job: Job, role: str) -> str:

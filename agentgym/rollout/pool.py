@@ -28,7 +28,7 @@ from agentgym.rollout.workers import StartWorker, Workers
 Factory = Callable[[], TextEnv]
 T = TypeVar("T")
 Replay = Callable[[HostedEnv, float], Awaitable[T]]
-"""Goes through an episode again in an environment, each step within so many seconds."""
+"""Replays an episode in an environment, with a time limit per step."""
 
 
 WorkerBackend = Literal["process", "ray"]
@@ -37,23 +37,29 @@ WORKER_BACKENDS = get_args(WorkerBackend)
 
 @dataclass(frozen=True)
 class RolloutConfig:
-    """How episodes are played."""
+    """Playing of episodes."""
 
     concurrency: int = 128
     """Episodes in flight."""
     workers: int = 0
-    """Workers (of each process) for environments whose steps may wait for something external, such as a browser; 0 is
-    one per core, from 2 to 16."""
+    """Workers per process for environments whose steps may wait for something external, such as a browser; 0 means one per
+    core, from 2 to 16."""
     step_seconds: float = 60.0
-    """Seconds that one step or reset of the environment may take."""
+    """Maximum seconds of one step or reset of the environment."""
     worker_backend: WorkerBackend = "process"
-    """Where workers are: processes of this machine, or actors of the Ray cluster that RAY_ADDRESS names (or of one that is
-    started here), which then hold every environment."""
+    """Location of the workers: processes of this machine, or actors of the Ray cluster at RAY_ADDRESS (or of one started
+    here), which then hold every environment."""
     worker_options: Mapping[str, object] = field(default_factory=dict[str, object])
     """Options of a Ray actor, such as num_cpus (1) or resources."""
 
     def check_workers(self) -> None:
-        """Raise BadConfig, UnknownName or MissingExtra if workers of this kind are not available."""
+        """Check that workers of this kind are available.
+
+        Raises:
+            UnknownName: there is no such backend.
+            BadConfig: `worker_options` have no effect with this backend.
+            MissingExtra: ray is not installed.
+        """
         if self.worker_backend not in WORKER_BACKENDS:
             raise UnknownName(no_such("worker_backend", str(self.worker_backend), WORKER_BACKENDS))
         if self.worker_options and self.worker_backend == "process":
@@ -64,22 +70,22 @@ class RolloutConfig:
             raise MissingExtra(f"workers on Ray need the ray package: {how_to_install('ray')}")
 
     def worker_count(self) -> int:
-        """Return how many workers an environment has, never more than episodes in flight."""
+        """Return the number of workers per environment, at most the episodes in flight."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
-        share = cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # of a process that trains beside others
+        share = cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # other training processes share the cores
         return min(self.workers or min(max(share, 2), 16), self.concurrency)
 
 
 @dataclass(slots=True)
 class _Source:
-    """One environment of a pool: how it is made, where it runs, and those that wait for their next episode."""
+    """One environment of a pool: its factory, its location, and idle instances."""
 
     make: Factory
     probe: TextEnv
     timings: dict[str, float]
     workers: Workers | None
     kind: int
-    """What the workers know it by."""
+    """Index by which the workers know it."""
     step_seconds: float
     waiting: list[RetryingEnv]
 
@@ -88,23 +94,21 @@ class _Source:
         return self.workers.hosted(self.kind) if self.workers else LocalEnv(self.make(), self.timings)
 
     def alone(self) -> AbstractAsyncContextManager[HostedEnv]:
-        """Give an environment to judge a fault in, out of reach of all others."""
+        """Return an isolated environment to judge a fault in."""
         return self.workers.alone(self.kind) if self.workers else nullcontext(LocalEnv(self.make(), self.timings))
 
     def single(self) -> HostedEnv:
-        """Return an environment out of reach of all others."""
         return self.workers.single(self.kind) if self.workers else self.fresh()
 
     def take(self) -> RetryingEnv:
-        """Return an environment for the next episode: one that waits, or a new one."""
         return self.waiting.pop() if self.waiting else RetryingEnv(self.fresh, self.alone)
 
-    def apart(self) -> RetryingEnv:
-        """Return an environment for an episode that is played again, in a worker of its own if it has workers."""
+    def isolated(self) -> RetryingEnv:
+        """Return an environment for an episode that is repeated, in its own worker if it has workers."""
         return RetryingEnv(self.single, self.alone)
 
     def close(self) -> None:
-        """Free all that waits."""
+        """Close all idle environments."""
         for env in self.waiting:
             env.close()
         self.waiting.clear()
@@ -112,7 +116,7 @@ class _Source:
 
 @dataclass(slots=True)
 class _Round:
-    """What the episodes of one `collect` share."""
+    """State shared by the episodes of one `collect`."""
 
     agents: Mapping[str, Agent]
     queue: Iterator[tuple[int, Job]]
@@ -124,7 +128,7 @@ class _Round:
 
 
 class _Slots:
-    """Places for episodes in flight; of those who wait for one, the lowest rank goes first, then who came first."""
+    """Slots for episodes in flight; among waiters the lowest rank goes first, then the first to arrive."""
 
     def __init__(self, number: int) -> None:
         self._free = number
@@ -132,8 +136,8 @@ class _Slots:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
 
     @asynccontextmanager
-    async def held(self, rank: int) -> AsyncGenerator[None]:
-        """Hold a place."""
+    async def acquired(self, rank: int) -> AsyncGenerator[None]:
+        """Hold a slot during the block."""
         if self._free:
             self._free -= 1
         else:
@@ -149,28 +153,28 @@ class _Slots:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # the place came at the same moment
+            if not turn.cancelled():  # the slot came at the same moment
                 self._give()
             raise
 
     def _give(self) -> None:
         while self._waiting:
             turn = heappop(self._waiting)[2]
-            if not turn.done():  # else who waited was cancelled
+            if not turn.done():  # else the waiter was cancelled
                 turn.set_result(None)
                 return
         self._free += 1
 
-    def wanted(self, rank: int) -> bool:
-        """Return whether somebody of a lower rank waits for a place."""
+    def contended(self, rank: int) -> bool:
+        """Return True if a waiter has a lower rank."""
         return bool(self._waiting) and self._waiting[0][0] < rank
 
 
 class RolloutPool:
-    """Plays episodes of one or several environments, which are made when they are first needed and then kept.
+    """Plays episodes of one or several environments, which are made when first needed and then reused.
 
-    `envs`: by name, a picklable function that makes one. Everything lives until `close`; an environment that faulted, or
-    whose episode was cut off, is not used again. `seconds`: time spent in environments of this process so far.
+    `envs`: picklable factories by name. Everything lives until `close`; an environment that faulted, or whose episode was
+    cut off, is not reused. `seconds`: time spent in environments of this process so far.
     """
 
     def __init__(self, envs: Mapping[str, Factory], config: RolloutConfig | None = None) -> None:
@@ -203,11 +207,15 @@ class RolloutPool:
         progress: Callable[[Episode], None] | None = None,
         rank: int = -1,
     ) -> list[Episode]:
-        """Play the jobs, so many at a time, and return their episodes in order.
+        """Play the jobs concurrently and return their episodes in order.
 
-        `agents`: one for all, or one for each environment by name. Each finished episode is written to `file` at once.
-        Where several collections go on beside one another, those of a lower `rank` get the free places first. A fault
-        is retried once; BadConfig and EngineDead, which no episode would escape, end the collection.
+        `agents`: one for all, or one per environment by name. Each finished episode is written to `file` at once. Among
+        concurrent collections, those of a lower `rank` get free slots first. A fault is retried once.
+
+        Raises:
+            BadConfig: no episode could be played with this configuration.
+            EngineDead: the engine is permanently unavailable.
+            RuntimeError: episodes were cancelled from inside.
         """
         policies = agents if isinstance(agents, Mapping) else dict.fromkeys(self._makers, agents)
         shared = _Round(policies, iter(enumerate(jobs)), Lockstep() if lockstep else None, file, progress, rank)
@@ -218,16 +226,16 @@ class RolloutPool:
                         group.create_task(self._serve(shared))
         except BaseExceptionGroup as failure:
             raise failure.exceptions[0] from failure
-        if len(shared.done) < len(jobs):  # a task group takes a CancelledError that came from inside for an end
+        if len(shared.done) < len(jobs):  # a task group treats a CancelledError from inside as a normal end
             raise RuntimeError(f"{len(jobs) - len(shared.done)} of {len(jobs)} episodes were cancelled from inside")
         return [episode for _, episode in sorted(shared.done, key=lambda pair: pair[0])]
 
     async def starts(
         self, agent: Agent, env: str, queries: Sequence[tuple[Task, Episode, Collection[int]]]
     ) -> list[dict[int, Start]]:
-        """Return branch points before turns of episodes: of each task and episode by the turn, counted from 0.
+        """Return branch points before turns of episodes: per task and episode, by turn (counted from 0).
 
-        The episode is gone through again, in an environment of the pool. A turn that cannot be reached is left out.
+        The episode is replayed in an environment of the pool. Turns that cannot be reached are left out.
         """
 
         def replay(task: Task, episode: Episode, turns: Collection[int]) -> Replay[dict[int, Start]]:
@@ -237,9 +245,9 @@ class RolloutPool:
         return [of_episode or {} for of_episode in points]
 
     async def consult(self, env: str, queries: Sequence[tuple[Task, Episode]], ask: Callable[[TextEnv], T]) -> list[list[T]]:
-        """Return what `ask` says of the environment before each turn of episodes, which are gone through again.
+        """Return the results of `ask` on the environment before each turn of replayed episodes.
 
-        It is called where the environment lives, so it must pickle. An episode's answers end with the last turn that can
+        It is called where the environment lives, so it must pickle. An episode's results end with the last turn that can
         be reached.
         """
 
@@ -250,7 +258,7 @@ class RolloutPool:
         return [of_episode or [] for of_episode in answers]
 
     async def _replayed(self, env: str, replays: Sequence[Replay[T]]) -> list[T | None]:
-        """Return what each replay returns, each in an environment of the pool; None where it fails."""
+        """Return the results of replays, each in an environment of the pool; None for those that fail."""
         slots = asyncio.Semaphore(self.config.concurrency)
 
         async def run(replay: Replay[T]) -> T | None:
@@ -265,7 +273,7 @@ class RolloutPool:
                 except CONTAINED as error:
                     if ends_more(error):
                         raise
-                    return None  # the rollout boundary: what failed now did not then, and leaves nothing to go on from
+                    return None  # the rollout boundary: the replay failed, so there is nothing to continue from
                 finally:
                     source.waiting.append(hosted) if whole else hosted.close()
                 return answer
@@ -276,28 +284,28 @@ class RolloutPool:
         return [task.result() for task in running]
 
     def close(self) -> None:
-        """Free all environments and end all worker processes."""
+        """Close all environments and end all worker processes."""
         with interrupts_watched():
             for source in self._sources.values():
                 source.close()
             for name, probe in self._probes.items():
-                if name not in self._sources or self._sources[name].workers:  # else it was one of those
+                if name not in self._sources or self._sources[name].workers:  # else it is among those already closed
                     close(probe)
         if self._workers:
             self._workers.close()
         self._sources, self._probes, self._workers = {}, {}, None
 
     def probe(self, name: str) -> TextEnv:
-        """Return an environment to ask for its tasks; where it does not block, it is the first to be played in."""
+        """Return an environment for task queries; if it does not block, it also plays the first episode."""
         return self._source(name).probe
 
     def _source(self, name: str) -> _Source:
-        """Return an environment's source; the first of its environments says whether it blocks."""
+        """Return an environment's source; its first instance tells if it blocks."""
         if name not in self._sources:
             make, probe = self._makers[name], self._probed(name)
-            apart = [other for other in self._makers if self._is_apart(self._probed(other))]
-            workers = self._shared_workers(apart) if name in apart else None
-            kind = apart.index(name) if workers else 0
+            isolated = [other for other in self._makers if self._needs_worker(self._probed(other))]
+            workers = self._shared_workers(isolated) if name in isolated else None
+            kind = isolated.index(name) if workers else 0
             step_seconds = max(self.config.step_seconds, probe.step_seconds)
             source = _Source(make, probe, self._timings, workers, kind, step_seconds, [])
             if not workers:
@@ -310,11 +318,11 @@ class RolloutPool:
             self._probes[name] = forwarded(self._makers[name]())
         return self._probes[name]
 
-    def _is_apart(self, probe: TextEnv) -> bool:
+    def _needs_worker(self, probe: TextEnv) -> bool:
         return probe.blocking or self.config.worker_backend != "process"
 
     def _shared_workers(self, names: Sequence[str]) -> Workers:
-        """Return the workers, which all environments that have some share."""
+        """Return the workers, which all environments with workers share."""
         if self._workers is None:
             makes = [self._makers[name] for name in names]
             self._workers = Workers(makes, self.config.worker_count(), self._start_worker())
@@ -336,14 +344,14 @@ class RolloutPool:
         try:
             more = True
             while more:
-                async with self._slots.held(shared.rank):
+                async with self._slots.acquired(shared.rank):
                     more = await self._serve_on(shared)
         finally:
             if shared.lockstep:
                 shared.lockstep.leave()
 
     async def _serve_on(self, shared: _Round) -> bool:
-        """Play one job after another, in one place; return whether some are left as another collection goes first."""
+        """Play one job after another in one slot; return True if jobs are left because another collection goes first."""
         for index, job in shared.queue:
             episode = await self._played(shared, job)
             if shared.file:
@@ -351,18 +359,18 @@ class RolloutPool:
             shared.done.append((index, episode))
             if shared.progress:
                 shared.progress(episode)
-            await asyncio.sleep(0)  # policies of the environment never wait: without this, Ctrl-C comes at the end
-            if self._slots.wanted(shared.rank):
+            await asyncio.sleep(0)  # environments' policies never wait: else Ctrl-C arrives at the end
+            if self._slots.contended(shared.rank):
                 return True
         return False
 
     async def _played(self, shared: _Round, job: Job) -> Episode:
-        """Play a job, once more where it ends in a fault."""
+        """Play a job, and once more if it ends in a fault."""
         source, agent = self._source(job.env), shared.agents[job.env]
         env, whole = source.take(), False
         try:
             episode = await attempt(env, agent, job, source.step_seconds, shared.lockstep)
-            whole = not episode.fault  # what faulted once is not trusted again
+            whole = not episode.fault  # not reused after a fault
         finally:
             if whole:
                 source.waiting.append(env)
@@ -371,12 +379,12 @@ class RolloutPool:
         return episode if whole else await self._again(shared, source, agent, job)
 
     async def _again(self, shared: _Round, source: _Source, agent: Agent, job: Job) -> Episode:
-        """Play a job again, out of reach of what happens to the others: they do not wait for it either."""
+        """Play a job again in isolation; in lockstep, the others do not wait for it."""
         if shared.lockstep:
             shared.lockstep.leave()
         try:
             async with source.workers.retries if source.workers else nullcontext():
-                with contextlib.closing(source.apart()) as env:
+                with contextlib.closing(source.isolated()) as env:
                     return await attempt(env, agent, job, source.step_seconds, None)
         finally:
             if shared.lockstep:
@@ -388,5 +396,5 @@ def _write(file: IO[str], episode: Episode) -> None:
         file.write(episode.to_json() + "\n")
         file.flush()
     except OSError as error:
-        error.filename = file.name  # the system does not say it of a full disk
+        error.filename = file.name  # the system does not name the file if the disk is full
         raise

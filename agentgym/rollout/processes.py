@@ -21,7 +21,7 @@ from agentgym.rollout.spawning import GUARD, defined_in_script, spawned
 
 
 class ProcessWorker(Pending):
-    """One worker process and the replies it still owes; replies that are ready at once come through the pipe together."""
+    """One worker process and its open replies; replies that are ready at the same time are sent together."""
 
     def __init__(self, makes: Sequence[Callable[[], TextEnv]], alone: bool = False) -> None:
         super().__init__()
@@ -32,27 +32,27 @@ class ProcessWorker(Pending):
         with _allowed_children(), safe_start(), spawned(script=self._imports_script):
             self.process.start()
         theirs.close()
-        self._loop.add_reader(self.connection.fileno(), self._look)
+        self._loop.add_reader(self.connection.fileno(), self._read_replies)
 
     def usable(self) -> bool:
-        """Return whether new environments may be put here."""
+        """Return True if new environments may be placed here."""
         return not self.condemned and self.process.is_alive()
 
     async def begun(self) -> None:
-        """Return at once: what is asked of it waits in the pipe until it has started."""
+        """Return at once: requests wait in the pipe until the process has started."""
 
     def _send(self, env: Key, request: Request) -> None:
-        """Send at once: a policy that is sampled from in this process may hold its event loop for long."""
+        """Send at once: a policy that is sampled in this process may block its event loop for long."""
         packed = self._packed(request[0], request)
         try:
             self.connection.send((env, packed))
-        except OSError as error:  # it died, or was ended
+        except OSError as error:  # it died or was killed
             self._ended(f"the worker process is gone: {error}")
 
     def _packed(self, what: str, value: object) -> bytes:
         return sendable(what, value, partial(as_bytes, script=self._imports_script))
 
-    def _look(self) -> None:
+    def _read_replies(self) -> None:
         if self.connection.closed:
             return
         try:
@@ -65,14 +65,14 @@ class ProcessWorker(Pending):
             self._ended(self._end())
 
     def _end(self) -> str | BadConfig:
-        """Return why nothing more comes: it died, or the script that it imports failed, whose error is on the screen."""
+        """Return the reason for the end: the process died, or the script that it imports failed, which prints its error."""
         self.process.join(1)
         if self._answers or not self._imports_script or self.process.exitcode != 1:
             return "the worker process died"
         return BadConfig(f"a worker process imports this script, where the environment is defined, and failed: {GUARD}")
 
     def kill(self) -> None:
-        """End the process."""
+        """Kill the process."""
         self.condemned = True
         if not self.connection.closed:
             self._loop.remove_reader(self.connection.fileno())
@@ -83,9 +83,9 @@ class ProcessWorker(Pending):
 
 @contextlib.contextmanager
 def _allowed_children() -> Generator[None]:
-    """Let a daemonic process, as those of `multiprocessing.Pool` are, start a worker.
+    """Let a daemonic process, such as one of `multiprocessing.Pool`, start a worker.
 
-    They may not, since their own end would leave children behind; a worker ends when its pipe does.
+    This is normally forbidden because its end would orphan children; a worker ends when its pipe does.
     """
     settings: dict[str, Any] = getattr(multiprocessing.current_process(), "_config", {})
     daemonic = settings.pop("daemon", None)
@@ -110,20 +110,20 @@ def _work(connection: Connection, makes: bytes) -> None:
 
 
 class _Replies:
-    """Sends replies of many threads: who finds the pipe free sends what has come together meanwhile."""
+    """Sends replies of many threads: the thread that finds the pipe free sends all that have accumulated."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection, self._lock = connection, threading.Lock()
         self._ready: deque[Packed] = deque()
 
     def send(self, env: Key, ok: bool, value: object) -> None:
-        """Send one reply, soon."""
+        """Send one reply soon."""
         self._ready.append(packed_reply(env, ok, value))
-        while self._ready and self._lock.acquire(blocking=False):  # else who holds it looks again when it is done
+        while self._ready and self._lock.acquire(blocking=False):  # else the lock's holder checks again when it is done
             try:
                 batch = [self._ready.popleft() for _ in range(len(self._ready))]
                 if batch:
-                    with contextlib.suppress(OSError):  # nobody is there any more, and this process ends
+                    with contextlib.suppress(OSError):  # the parent is gone, and this process ends
                         self._connection.send(batch)
             finally:
                 self._lock.release()

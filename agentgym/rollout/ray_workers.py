@@ -1,7 +1,7 @@
 """A worker that is an actor of a Ray cluster: environments, their sandboxes and browsers, on other machines.
 
-An actor is never restarted and no call of it repeated by Ray: an episode whose worker is gone is played again by the
-rollout, which counts it once. Ray: https://docs.ray.io
+Ray never restarts an actor or repeats its calls: the rollout replays an episode whose worker is gone, and counts it once.
+Ray: https://docs.ray.io
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from agentgym.rollout.pending import Pending
 from agentgym.rollout.workers import StartWorker, WorkerLost
 
 OPTIONS: Mapping[str, object] = {"num_cpus": 1, "scheduling_strategy": "SPREAD", "max_concurrency": 10_000}
-"""Options of an actor unless others are given."""
+"""Default options of an actor."""
 SECONDS = 10
-"""What a cluster may take to answer."""
+"""Maximum seconds for a cluster to answer."""
 OURS = ("max_restarts", "max_task_retries", "name", "namespace", "get_if_exists", "lifetime", "concurrency_groups")
-"""Options with which an episode could be played twice, or outlive the rollout."""
+"""Options with which an episode could be played twice or outlive the rollout."""
 
 
 class RayWorker(Pending):
-    """One actor. What is asked of it in one turn of the event loop is one call, and what is ready at once one answer."""
+    """One actor. All requests of one turn of the event loop are one call, and all replies that are ready are one answer."""
 
     def __init__(self, actor: Any) -> None:
         super().__init__()
@@ -41,11 +41,15 @@ class RayWorker(Pending):
         self._hearing: asyncio.Task[None] | None = None
 
     def usable(self) -> bool:
-        """Return whether new environments may be put here."""
+        """Return True if new environments may be placed here."""
         return not self.condemned
 
     async def begun(self) -> None:
-        """Return when the actor runs; a Fault where it failed as it started."""
+        """Return when the actor runs.
+
+        Raises:
+            Fault: it failed at its start.
+        """
         if self._hearing:
             return
         try:
@@ -56,17 +60,17 @@ class RayWorker(Pending):
         self._hearing = asyncio.create_task(self._hear())
 
     async def _hear(self) -> None:
-        """Take answers as they come, until the actor ends."""
+        """Receive answers until the actor ends."""
         try:
             while True:
                 for reply in await self._actor.answers.remote():
                     self._heard(reply)
-        except Exception as error:  # whatever it is, it answers no more
+        except Exception as error:  # after any error, it no longer answers
             self.condemned = True
             self._ended(await self._why(error))
 
     async def _why(self, error: Exception) -> Fault:
-        """Return what the end of an actor means: its own, or that of its machine."""
+        """Return the fault for the end of an actor: its own, or that of its machine."""
         from ray import exceptions
 
         message = f"the Ray actor is gone: {str(error).strip()}"
@@ -74,7 +78,7 @@ class RayWorker(Pending):
         return Fault(message) if not died or await asyncio.to_thread(_stands, self._node) else WorkerLost(message)
 
     def _send(self, env: Key, request: Request) -> None:
-        if self._loop.is_closed():  # at the end of a run, which ends the actor
+        if self._loop.is_closed():  # at the end of a run, which also ends the actor
             return
         packed = env, sendable(str(request[0]), request, _pickled)
         if not self._outbox:
@@ -87,7 +91,7 @@ class RayWorker(Pending):
             self._actor.take.remote(requests)
 
     def kill(self) -> None:
-        """End the actor."""
+        """Kill the actor."""
         ray = importlib.import_module("ray")
         self._ended("the Ray actor was ended")
         if self._hearing and not self._loop.is_closed():
@@ -97,13 +101,13 @@ class RayWorker(Pending):
 
 
 class _Actor:
-    """What runs in the cluster."""
+    """The worker's part in the cluster."""
 
     def __init__(self, makes: bytes, path: list[str]) -> None:
-        sys.path.extend(folder for folder in path if folder not in sys.path)  # where modules of the user may lie
+        sys.path.extend(folder for folder in path if folder not in sys.path)  # for the user's modules
         self._envs = EnvThreads(pickle.loads(makes))
         self._ready: deque[Packed] = deque()
-        self._some = asyncio.Event()
+        self._available = asyncio.Event()
 
     async def begun(self) -> str:
         """Return the node on which it runs."""
@@ -118,34 +122,37 @@ class _Actor:
 
     def _reply(self, env: Key, ok: bool, value: object) -> None:
         self._ready.append(packed_reply(env, ok, value, _pickled))
-        self._loop.call_soon_threadsafe(self._some.set)
+        self._loop.call_soon_threadsafe(self._available.set)
 
     async def answers(self) -> list[Packed]:
-        """Return what is ready, when there is something."""
-        await self._some.wait()
-        self._some.clear()
+        """Return the ready replies, once there are any."""
+        await self._available.wait()
+        self._available.clear()
         return [self._ready.popleft() for _ in range(len(self._ready))]
 
 
 def _pickled(value: object) -> bytes:
-    """Return a value as bytes; what a script defines, which is not imported there, is among them."""
+    """Return a value as bytes, with definitions of a script, which is not imported there."""
     return importlib.import_module("ray.cloudpickle").dumps(value)
 
 
 def _stands(node: str) -> bool:
-    """Return whether a node is still there; an actor that never ran has none."""
+    """Return True if a node still exists; an actor that never ran has none."""
     ray = importlib.import_module("ray")
     try:
         return any(known["NodeID"] == node and known["Alive"] for known in ray.nodes())
-    except Exception:  # the cluster itself is gone: whoever waits for an answer has to hear of it
+    except Exception:  # the cluster itself is gone, which the waiters have to learn
         return False
 
 
 def start_with(options: Mapping[str, object]) -> StartWorker:
-    """Connect to the cluster that RAY_ADDRESS names, or to one of this machine, and return what starts actors there.
+    """Connect to the cluster at RAY_ADDRESS, or to one of this machine, and return a function that starts actors there.
 
-    `options`: of an actor (`num_cpus`, `resources`, `runtime_env`, `label_selector` …). One for a single environment asks
-    for no CPU, so that a full cluster has room for it.
+    `options`: of an actor (`num_cpus`, `resources`, `runtime_env`, `label_selector` …). An actor for a single environment
+    requests no CPU, so that a full cluster has room for it.
+
+    Raises:
+        BadConfig: an option is invalid or reserved, or no cluster answers.
     """
     ray = importlib.import_module("ray")
     for name in OURS:
@@ -165,11 +172,11 @@ def _options(ray: Any, options: Mapping[str, object], alone: bool) -> Any:
 
 
 def _connect(ray: Any) -> None:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # who wants to report to Ray's makers says so
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # reporting to Ray's makers is opt-in
     address = os.environ.get("RAY_ADDRESS", "")
     try:
         host, _, port = address.rpartition("://")[2].rpartition(":")
-        if host and port.isdecimal():  # Ray itself would try for minutes
+        if host and port.isdecimal():  # Ray itself retries for minutes
             socket.create_connection((host, int(port)), SECONDS).close()
         with _own_sigterm():  # without an address Ray looks for a cluster of this machine, then starts one
             ray.init(include_dashboard=None if address else False, log_to_driver=False, logging_level="ERROR")
@@ -179,7 +186,7 @@ def _connect(ray: Any) -> None:
 
 @contextmanager
 def _own_sigterm() -> Generator[None]:
-    """Keep what this program does when it is told to end: Ray would end it at once."""
+    """Keep this program's SIGTERM handler, because Ray's would exit at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

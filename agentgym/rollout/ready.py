@@ -1,4 +1,4 @@
-"""Many environments for a loop of your own: send actions to some, receive whichever are ready first (as EnvPool does)."""
+"""Many environments for your own loop: send actions to some, receive those that are ready first (like EnvPool)."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -16,10 +16,10 @@ from agentgym.registry import make
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What an environment answered: to an action, or to its reset."""
+    """An environment's answer to an action or its reset."""
 
     number: int
-    """Which environment, from 0."""
+    """Number of the environment, from 0."""
     observation: str
     reward: float
     terminated: bool
@@ -28,20 +28,24 @@ class Ready:
 
     @property
     def over(self) -> bool:
-        """Whether the episode has ended: the next action, whatever it says, begins another."""
+        """True if the episode has ended: the next action, whatever its text, starts another."""
         return self.terminated or self.truncated
 
 
 class ReadyEnvs:
-    """Environments that step in threads, each at its own pace: `recv` returns the first ones that are ready.
+    """Environments that step in threads, each at its own pace: `recv` returns those that are ready first.
 
-    A slow step (a sandbox, a browser) then delays nobody else. The k-th episode of environment i is a function of `seed`, i
-    and k; the order in which they come is that of the clock. Use it in a `with` block, or call `close`.
+    A slow step (a sandbox, a browser) then delays no other. The k-th episode of environment i is a function of `seed`, i
+    and k; their order depends on timing. Use it in a `with` block, or call `close`.
     Source of the interface: EnvPool, arXiv 2206.10558.
     """
 
     def __init__(self, env: str, number: int, *, ready: int = 1, seed: int = 0, **options: object) -> None:
-        """Make `number` environments and begin an episode in each; `ready`: how many `recv` waits for."""
+        """Make `number` environments and start an episode in each; `ready`: number of environments that `recv` waits for.
+
+        Raises:
+            BadConfig: a number is out of range.
+        """
         if number < 1 or not 1 <= ready <= number:
             raise BadConfig(
                 f"number is {number} and ready is {ready}; expected at least 1 environment, and ready from 1 to number"
@@ -56,9 +60,10 @@ class ReadyEnvs:
         self.send(range(number), [""] * number)
 
     def send(self, numbers: Iterable[int], actions: Sequence[str]) -> None:
-        """Let each of the named environments take an action, or begin its next episode where one has ended.
+        """Let each of these environments execute an action, or start its next episode if one has ended.
 
-        BadConfig for an environment whose last answer was not received yet.
+        Raises:
+            BadConfig: the last answer of an environment was not received yet, or it does not exist.
         """
         pairs = list(zip(numbers, actions, strict=True))
         busy = {*self._running.values()}
@@ -74,17 +79,16 @@ class ReadyEnvs:
             future.add_done_callback(self._finished.append)
 
     def recv(self, ready: int | None = None) -> list[Ready]:
-        """Wait for so many environments (by default as many as the constructor said) and return the first ones that are.
+        """Wait for `ready` environments (default: the constructor's number) and return the first ones; raise their errors.
 
-        An error of an environment is raised here. BadConfig where fewer have an action to answer.
+        Raises:
+            BadConfig: fewer environments have an open action.
         """
-        wanted = self.ready if ready is None else ready
-        if not 1 <= wanted <= len(self._running):
-            raise BadConfig(
-                f"recv waits for {wanted} environments, and {len(self._running)} have an action; send some first"
-            )
+        count = self.ready if ready is None else ready
+        if not 1 <= count <= len(self._running):
+            raise BadConfig(f"recv waits for {count} environments, and {len(self._running)} have an action; send some first")
         answers: list[Ready] = []
-        while len(answers) < wanted:
+        while len(answers) < count:
             if not self._finished:
                 wait(self._running, return_when=FIRST_COMPLETED)
                 continue
@@ -106,16 +110,16 @@ class ReadyEnvs:
         return answer
 
     def close(self) -> None:
-        """Wait for the steps that are under way, and close every environment."""
+        """Wait for running steps, and close every environment."""
         self._threads.shutdown(cancel_futures=True)
         for env in self.envs:
             with suppress(Exception):
                 env.close()
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return this object."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close it."""
+        """Close the environments."""
         self.close()

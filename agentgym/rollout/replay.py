@@ -1,5 +1,4 @@
-"""An episode gone through again, to branch off from its turns: the environment takes the same actions, the conversation
-is told the same replies."""
+"""Replay of an episode to branch off from its turns: same actions for the environment, same replies for the conversation."""
 
 import copy
 import itertools
@@ -21,15 +20,19 @@ T = TypeVar("T")
 
 
 class Replayed(Completing):
-    """An engine that gives the recorded replies of one session in order, and lets the real one answer all others."""
+    """An engine that returns the recorded replies of one session in order; the real engine answers all other requests."""
 
     def __init__(self, engine: Any, session: str, episode: Episode, stop_ids: Collection[int] = ()) -> None:
         self.engine, self.session = engine, session
         self._replies = iter(replies([call for turn in episode.turns for call in turn.calls], stop_ids))
 
     async def complete(self, request: Request) -> Completion:
-        """Return the next recorded reply; ValueError where it was to another prompt."""
-        if request.session != self.session:  # by `generate`, which every engine has, also one that declares it itself
+        """Return the next recorded reply.
+
+        Raises:
+            ValueError: the prompt differs from the recorded one.
+        """
+        if request.session != self.session:  # `generate` exists in every engine
             options = {"watch": request.watch} if request.watch else {}
             return await self.engine.generate(request.prompt_ids, request.sampling, request.session, **options)
         prompt_ids, completion = next(self._replies)
@@ -42,16 +45,16 @@ class Replayed(Completing):
 
 
 def begins_a_reply(turns: Sequence[Turn], place: int) -> bool:
-    """Return whether a turn is not the second or a later call of one reply: there nothing is sampled any more."""
+    """Return False if a turn is a later call of the previous reply, where nothing is sampled."""
     before = turns[place - 1] if place else None
     return before is None or list(turns[place].prompt_ids) != [*before.prompt_ids, *before.output_ids]
 
 
 def replies(calls: Sequence[Turn], stop_ids: Collection[int]) -> list[tuple[list[int], Completion]]:
-    """Return each reply's prompt and its tokens, which several turns share where it held several calls.
+    """Return each reply's prompt and tokens, which several turns share if the reply had several calls.
 
-    Calls after a failed one were not executed and have no turn: what is left of their reply stands in the next prompt, up to
-    the token that ended it, and nobody knows its log-probabilities.
+    Calls after a failed one were not executed and have no turn: the rest of their reply is in the next prompt, up to the
+    token that ended it, with unknown log-probabilities.
     """
     pairs: list[tuple[list[int], Completion]] = []
     for place, call in enumerate(calls):
@@ -75,29 +78,31 @@ def replies(calls: Sequence[Turn], stop_ids: Collection[int]) -> list[tuple[list
 async def starts(
     hosted: HostedEnv, agent: Agent, task: Task, episode: Episode, turns: Collection[int], seconds: float
 ) -> dict[int, Start]:
-    """Return a branch point before each of these turns (counted from 0) of an episode that one role played.
+    """Return a branch point before each of these turns (counted from 0) of an episode with one role.
 
-    Turns are left out from the first one on where something else is seen than was then: it cannot be repeated. So are the
-    second and later calls of one reply, which were sampled before. A branch is gone through from the beginning of the task:
-    chance is drawn afresh where it was then, at each of its forks.
+    Turns are left out from the first differing observation on, because the episode cannot be repeated from there. So are
+    the second and later calls of one reply, which were sampled before. A branch is replayed from the beginning of the
+    task, with new random seeds at each of its forks as in the original.
     """
     session = f"{episode.group_id}#{episode.attempt}#replay"
-    wanted = {number for number in turns if number < len(episode.turns) and begins_a_reply(episode.turns, number)}
+    numbers = {number for number in turns if number < len(episode.turns) and begins_a_reply(episode.turns, number)}
     other: Any = copy.copy(agent)
     if agent.engine is not None:
         other.engine = Replayed(agent.engine, session, episode, agent.sampling.stop_ids)
-        other.resample({})  # its variants have that engine too
+        other.resample({})  # so that its variants use that engine too
     talk: Any = None
     by_number: dict[int, Start] = {}
     async with aclosing(_again(hosted, task, episode, seconds)) as turns_again:
         async for number, turn, observation, info in turns_again:
             talk = talk or hinted(other.begin(task, hosted.status.tools), episode.hint)
             context = (
-                Start(await hosted.snapshot(seconds), {hosted.status.role: forked(talk, info)}) if number in wanted else None
+                Start(await hosted.snapshot(seconds), {hosted.status.role: forked(talk, info)})
+                if number in numbers
+                else None
             )
             try:
                 again = await talk.take(observation, info, env=hosted.env, seed=0, session=session)
-            except ValueError:  # another prompt than was recorded
+            except ValueError:  # the prompt differs from the recorded one
                 break
             if again.action != turn.action:
                 break
@@ -107,9 +112,9 @@ async def starts(
 
 
 async def consulted(hosted: HostedEnv, task: Task, episode: Episode, ask: Callable[[TextEnv], T], seconds: float) -> list[T]:
-    """Return what `ask` says of the environment before each turn of an episode that one role played.
+    """Return the results of `ask` on the environment before each turn of an episode with one role.
 
-    The list ends where something else is seen than was then: the episode cannot be repeated from there on.
+    The list ends at the first differing observation, because the episode cannot be repeated from there.
     """
     async with aclosing(_again(hosted, task, episode, seconds)) as turns_again:
         return [await consult(hosted.env, ask) async for _ in turns_again]
@@ -118,9 +123,9 @@ async def consulted(hosted: HostedEnv, task: Task, episode: Episode, ask: Callab
 async def _again(
     hosted: HostedEnv, task: Task, episode: Episode, seconds: float
 ) -> AsyncGenerator[tuple[int, Turn, str, Info]]:
-    """Go through an episode once more: before each turn, give its number, the turn, and what is seen there.
+    """Replay an episode: before each turn, yield its number, the turn, and the current observation and info.
 
-    It ends where something else is seen than was then. Chance is drawn afresh at each of the episode's forks, as it was.
+    It ends at the first differing observation. Random seeds change at each of the episode's forks, as in the original.
     """
     seeds = [*(seed for _, _, seed in episode.forks), episode.seed]
     afresh = {turn: seed for (_, turn, _), seed in zip(episode.forks, seeds[1:], strict=True)}

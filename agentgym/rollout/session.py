@@ -1,4 +1,4 @@
-"""An episode that somebody else's agent plays: text in, text out, in calls that never raise for what a model wrote."""
+"""An episode of an external agent: text in, text out, in calls that never raise because of model output."""
 
 import json
 import traceback
@@ -14,31 +14,35 @@ from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 from agentgym.core.wrapper import forwarded
 from agentgym.errors import BadConfig, EpisodeOver, Fault
+from agentgym.rollout.caller_env import host_caller_env
 from agentgym.rollout.interrupts import interrupts_watched
-from agentgym.rollout.lent import lent
 
 T = TypeVar("T")
 OVER = "The episode is over ({reason}). Nothing was done."
 
 
 class Session:
-    """One environment, and the episode that is played in it by calls: for harnesses that drive the agent themselves.
+    """One environment and its episode, played by calls, for harnesses that drive the agent themselves.
 
-    `reset` starts an episode; `act(text)` and `call(tool, arguments)` answer with the observation. After the end they
-    change nothing and say so. `tools` is what may be called: where the environment takes plain commands,
-    `act(command)`. Everything runs where the caller is. Nothing here knows tokens; `agentgym.play` does.
+    `reset` starts an episode; `act(text)` and `call(tool, arguments)` return the observation. After the end they change
+    nothing and say so. `tools` are the callable tools; for environments with plain commands, `act(command)`. Everything
+    runs in the caller's thread. This class has no tokens; `agentgym.play` has.
     """
 
     info: Info
-    """What is said beside the observation; there is none before `reset`."""
+    """Info with the observation; unset before `reset`."""
 
     def __init__(self, env: TextEnv | str, *, step_seconds: float = 60.0, **options: object) -> None:
-        """Take an environment, which stays the caller's, or an id with options of the environment."""
+        """Take an environment, which the caller keeps, or an id with options of the environment.
+
+        Raises:
+            BadConfig: options are given with an environment.
+        """
         if not isinstance(env, str) and options:
             raise BadConfig(f"options ({', '.join(options)}) go with a registered id, not with an environment")
         self._own = isinstance(env, str)
         self.env: TextEnv = registry.make(env, **options) if isinstance(env, str) else forwarded(env)
-        self.hosted = lent(self.env)
+        self.hosted = host_caller_env(self.env)
         self._seconds = max(step_seconds, self.env.step_seconds)
         self.task = Task()
         self.tools: Mapping[str, Tool] = offered(self.env.tools)
@@ -57,11 +61,15 @@ class Session:
 
     @property
     def reward(self) -> float:
-        """The reward of the episode so far."""
+        """Reward of the episode so far."""
         return sum(self.rewards, 0.0)
 
     def reset(self, task: Task | str | int | None = None, *, seed: int = 0, horizon: int | None = None) -> str:
-        """Start an episode of a task (a Task, its id, its number, or one drawn by the seed); return the observation."""
+        """Start an episode of a task (a Task, its id, its number, or one drawn by the seed); return the observation.
+
+        Raises:
+            BadConfig: the task or the horizon is invalid.
+        """
         self.task = self.env.named_task(task, generator("reset", seed))
         options: dict[str, object] = {"task": self.task, **({} if horizon is None else {"horizon": horizon})}
         self.turns = self.invalid = self.late = 0
@@ -70,7 +78,7 @@ class Session:
         try:
             self.observation, self.info = _now(self.hosted.reset(seed, options, self._seconds))
         except BadConfig:
-            self.done = True  # else what is done next would go into the episode before, or into half of one
+            self.done = True  # else the next action would go into the previous or a half-started episode
             raise
         except Exception as error:
             self._broken(error)
@@ -78,7 +86,12 @@ class Session:
         return self.observation
 
     def act(self, action: str) -> str:
-        """Execute an action as the environment parses it, and return the observation."""
+        """Execute an action as the environment parses it, and return the observation.
+
+        Raises:
+            EpisodeOver: no episode was started.
+            BadConfig: no episode could be played with this configuration.
+        """
         if self.reason is None and self.done:
             raise EpisodeOver("no episode was started: call reset() first")
         if self.done:
@@ -89,7 +102,7 @@ class Session:
             step = _now(self.hosted.step(action, self._seconds))
         except BadConfig:
             raise
-        except Exception as error:  # as in a rollout: it ends this episode alone
+        except Exception as error:  # as in a rollout, it only ends this episode
             self._broken(error)
             return self.observation
         self.observation, reward, terminated, truncated, self.info = step
@@ -108,7 +121,7 @@ class Session:
         return self.act(str(call.arguments["command"]) if isinstance(call, Call) else text)
 
     def close(self) -> None:
-        """Free what this session created; an environment that was passed in stays open."""
+        """Close everything that this session created; an environment that was passed in stays open."""
         self.hosted.close()
         if self._own:
             self.env.close()
@@ -127,7 +140,11 @@ class Session:
 
 
 def _now(work: Coroutine[object, object, T]) -> T:
-    """Return what a coroutine returns that waits for nothing: those of an environment in this process."""
+    """Return the result of a coroutine that never waits, such as one of an environment in this process.
+
+    Raises:
+        RuntimeError: it waits.
+    """
     try:
         with interrupts_watched():
             work.send(None)

@@ -1,4 +1,4 @@
-"""Processes that do not run the user's script a second time."""
+"""Start processes that do not run the user's script again."""
 
 import multiprocessing
 import pickle
@@ -11,22 +11,22 @@ from agentgym.errors import BadConfig
 
 GUARD = 'put the script\'s code under `if __name__ == "__main__":`, or the environment into a separate module'
 _LOCK = threading.Lock()
-"""Held while the script is hidden, which all threads would see."""
+"""Locked while the script is hidden, which affects all threads."""
 
 
 def defined_in_script(sent: object) -> bool:
-    """Whether what is sent to a process can only be found in the script that runs."""
+    """Return True if an object for another process can only be found in the running script."""
     try:
         return b"__main__" in pickle.dumps(sent)
-    except Exception:  # a lambda, say, which goes by value
+    except Exception:  # for example a lambda, which goes by value
         return False
 
 
 @contextmanager
 def spawned(*, script: bool) -> Generator[None]:
-    """Start processes of `multiprocessing` that import the script only where asked to.
+    """Start processes of `multiprocessing` that import the script only if requested.
 
-    They do so otherwise, and a script without `if __name__ == "__main__":` would begin again in each of them.
+    They always do so by default, and a script without `if __name__ == "__main__":` would run again in each of them.
     """
     main = sys.modules["__main__"]
     with _LOCK:
@@ -41,6 +41,10 @@ def spawned(*, script: bool) -> Generator[None]:
 
 
 def check_not_importing() -> None:
-    """Raise BadConfig in a process that is importing its parent's script, which would otherwise run again in it."""
+    """Check that this process is not importing its parent's script, which would otherwise run again in it.
+
+    Raises:
+        BadConfig: it is.
+    """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise BadConfig(f"this script plays episodes while a worker process imports it: {GUARD}")

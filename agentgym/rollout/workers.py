@@ -19,61 +19,69 @@ T = TypeVar("T")
 Make = Callable[[], TextEnv]
 
 START_SECONDS = 600.0
-"""A rollout ends where no worker could be started for so long."""
+"""Seconds without any started worker after which a rollout ends."""
 GATHER_SECONDS = 30.0
-"""Workers are waited for so long, so that environments are shared out evenly; then those that stand are used."""
+"""Seconds to wait for all workers, so that environments are spread evenly; then those that run are used."""
 FAILED_STARTS = 3
-"""So many workers that fail as they start, one after another, end the rollout."""
+"""Number of consecutive failed worker starts that ends the rollout."""
 
 
 class WorkerLost(Fault):
-    """The machine of a worker left, or never took it: nobody's doing, and what was asked is to be asked elsewhere."""
+    """A worker's machine left, or never accepted it: no fault of the episode, and the request is repeated elsewhere."""
 
 
 class Worker(Protocol):
-    """What holds environments somewhere else; made in a running event loop, which is the only one to use it."""
+    """Holder of environments elsewhere; made in a running event loop, which is the only one to use it."""
 
     hosted: int
-    """How many environments it holds."""
+    """Number of environments that it holds."""
     last: int
-    """The number of the newest of them."""
+    """Number of its newest environment."""
     condemned: bool
-    """Whether it takes no more of them, and ends with its last."""
+    """True if it takes no more environments and ends with its last one."""
 
     def usable(self) -> bool:
-        """Return whether new environments may be put here."""
+        """Return True if new environments may be placed here."""
         ...
 
     async def begun(self) -> None:
-        """Return when it runs; a Fault where it failed as it started."""
+        """Return when the worker runs.
+
+        Raises:
+            Fault: it failed at its start.
+        """
 
     async def ask(self, env: "Key", request: "Request", seconds: float) -> Any:
-        """Return what an environment answers within so many seconds; a hang or the worker's end is a Fault."""
+        """Return an environment's answer within `seconds`.
+
+        Raises:
+            Fault: it takes longer, or the worker ends.
+        """
         ...
 
     def release(self, env: "Key") -> None:
-        """Free an environment; a condemned worker ends with its last one."""
+        """Close an environment; a condemned worker ends with its last one."""
         ...
 
     def kill(self) -> None:
-        """End it at once."""
+        """End the worker at once."""
         ...
 
 
 StartWorker = Callable[[Sequence[Make], bool], Worker]
-"""Starts a worker that can make each of these environments; True says that it is for one environment alone."""
+"""Starts a worker that can make each of these environments; True for a worker of a single environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """A worker's start: the task that ends with it, and when it began on the loop's clock."""
+    """A worker's start: its task, and its begin on the loop's clock."""
 
     task: asyncio.Task[None]
     since: float
 
 
 class Workers:
-    """Workers that live as long as a run, many environments in each, of whatever kind: a place among `makes`."""
+    """Workers that live as long as a run, with many environments in each; a kind is an index into `makes`."""
 
     def __init__(self, makes: Sequence[Make], count: int, start: StartWorker | None = None) -> None:
         self.count = max(1, count)
@@ -86,11 +94,11 @@ class Workers:
         """How many workers of their own there may be: for episodes played again, and to judge faults."""
 
     def hosted(self, kind: int = 0) -> "RemoteEnv":
-        """Return a fresh environment; each of its episodes goes to a worker that holds few."""
+        """Return a fresh environment; each of its episodes goes to a worker with few environments."""
         return RemoteEnv(kind, self.place)
 
     def single(self, kind: int = 0) -> "RemoteEnv":
-        """Return an environment in a worker of its own, which ends with the environment."""
+        """Return an environment in its own worker, which ends with the environment."""
         worker = self._start([self._makes[kind]], True)
         worker.condemned = True
 
@@ -102,12 +110,12 @@ class Workers:
 
     @asynccontextmanager
     async def alone(self, kind: int = 0) -> AsyncGenerator["RemoteEnv"]:
-        """Give an environment in a worker of its own to judge a fault in, `count` of them at a time."""
+        """Yield an environment in its own worker to judge a fault in, `count` of them at a time."""
         async with self.trials:
             yield self.single(kind)
 
     async def place(self, present: Worker | None) -> Worker:
-        """Return the worker of an environment's next episode: its present one, unless another holds far fewer."""
+        """Return the worker of an environment's next episode: its current one, unless another holds far fewer."""
         workers = await self._standing()
         fewest = min(workers, key=lambda worker: worker.hosted)
         if present in workers and present.hosted <= fewest.hosted + 1:
@@ -115,7 +123,11 @@ class Workers:
         return fewest
 
     async def _standing(self) -> list[Worker]:
-        """Return the workers that run, at least one, after starting what is missing."""
+        """Return the workers that run, at least one, after starting missing ones.
+
+        Raises:
+            BadConfig: no worker could be started.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + START_SECONDS
         while True:
@@ -131,7 +143,11 @@ class Workers:
             await asyncio.wait([start.task for start in coming], timeout=wait, return_when=asyncio.FIRST_COMPLETED)
 
     def _fill(self) -> None:
-        """Put workers in the place of those that are gone."""
+        """Replace workers that are gone.
+
+        Raises:
+            BadConfig: workers repeatedly fail at their start.
+        """
         loop = asyncio.get_running_loop()
         for worker, start in list(self._starts.items()):
             failure = start.task.exception() if start.task.done() else None
@@ -159,7 +175,7 @@ class Workers:
 
 
 class RemoteEnv:
-    """An environment in a worker, which `place` says anew for each of its episodes."""
+    """An environment in a worker, which `place` chooses for each of its episodes."""
 
     def __init__(self, kind: int, place: Callable[[Worker | None], Awaitable[Worker]], worker: Worker | None = None) -> None:
         self._kind, self._place = kind, place
@@ -173,7 +189,7 @@ class RemoteEnv:
 
     @property
     def usable(self) -> bool:
-        """Whether another episode may be played here: not beside a step that hangs, whose worker must end."""
+        """True if another episode may be played here: not beside a step that hangs, whose worker must end."""
         return self.worker is None or self.worker.usable()
 
     async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
@@ -181,20 +197,20 @@ class RemoteEnv:
         return await self._begun(("reset", seed, options), seconds)
 
     async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, Info]:
-        """Go on from a snapshot."""
+        """Continue from a snapshot."""
         return await self._begun(("restore", state, seed), seconds)
 
     async def _begun(self, request: "Request", seconds: float) -> tuple[str, Info]:
         self.seconds = seconds
         self._move(await self._place(self.worker))
-        return self._told(await self._ask(request, seconds + 60))  # 60: its start
+        return self._update_status(await self._ask(request, seconds + 60))  # plus 60 for its start
 
     async def step(self, action: str, seconds: float) -> StepResult:
-        """Carry out one action."""
-        return self._told(await self._ask(("step", action), seconds))
+        """Execute one action."""
+        return self._update_status(await self._ask(("step", action), seconds))
 
     async def snapshot(self, seconds: float) -> Snapshot:
-        """Return everything `restore` needs to go on from here."""
+        """Return everything that `restore` needs to continue from here."""
         return await self._ask(("snapshot",), seconds)
 
     async def consult(self, function: Callable[..., T], *arguments: object) -> T:
@@ -202,19 +218,19 @@ class RemoteEnv:
         return await self._ask(("consult", function, arguments), self.seconds)
 
     async def task(self, named: object, seed: int, seconds: float) -> Task | str:
-        """Return the task that is meant by an id, a number or None (drawn by the seed); a text says why there is none."""
+        """Return the task with this id or number, or None for one drawn by the seed; a text says why there is none."""
         worker = await self._place(self.worker)
         if worker is not self.worker:
             self._move(worker)
-            await self._ask(("made",), seconds + 60)  # 60: its start
+            await self._ask(("made",), seconds + 60)  # plus 60 for its start
         return await self._ask(("task", named, seed), seconds)
 
     async def check(self, seconds: float) -> None:
-        """Check what the environment leans on."""
+        """Check the health of the environment's dependencies."""
         await self._ask(("check",), seconds)
 
     def close(self) -> None:
-        """Free the environment."""
+        """Close the environment."""
         worker, self.worker = self.worker, None
         if worker:
             worker.hosted -= 1
@@ -234,7 +250,7 @@ class RemoteEnv:
             raise Fault(f"{request[0]} before an episode was begun")
         return await self.worker.ask(self._key, request, seconds)
 
-    def _told(self, answer: "tuple[Any, Status | None]") -> Any:
+    def _update_status(self, answer: "tuple[Any, Status | None]") -> Any:
         result, status = answer
         if status:
             self.status = status

@@ -1,4 +1,4 @@
-"""An environment of the caller's, played by a rollout or a session as one of their own is, and given back unclosed."""
+"""Host a caller's environment in a rollout or a session without closing it."""
 
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
@@ -11,11 +11,11 @@ from agentgym.rollout.faults import RetryingEnv
 from agentgym.rollout.hosted import HostedEnv, LocalEnv
 
 
-def lent(env: TextEnv) -> HostedEnv:
-    """Return an environment as a rollout hosts it; closing that frees what was made beside it, and leaves it open.
+def host_caller_env(env: TextEnv) -> HostedEnv:
+    """Host a caller's environment; closing the host closes the copies made for it and leaves the environment open.
 
-    A step that faults is repeated in others made as this one was (`RetryingEnv`): no policy can turn a failure into a
-    fault. Where nobody knows how it was made (no `spec`, or wrapped by what does not say how), a fault stays a fault.
+    A step that faults is repeated in copies (`RetryingEnv`), so no policy can turn a failure into a fault. If the
+    environment cannot be copied (no `spec`, or a wrapper without recorded arguments), a fault stays a fault.
     """
     hosted = LocalEnv(forwarded(env), owned=False)
     spec: Any = env.spec
