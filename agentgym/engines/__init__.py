@@ -1,4 +1,4 @@
-"""Engines turn prompt tokens into completion tokens; the protocol they share, and how to name one."""
+"""Engines turn prompt tokens into completion tokens: their common protocol, and how to name one."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -20,8 +20,13 @@ from agentgym.errors import BadConfig
 
 
 def engine(name: str, **options: object) -> TokenEngine | ChatEngine:
-    """Make an engine from `hf:PATH`, `vllm:PATH`, `vllm:URL,URL`, `openai:URL`, `chat:URL#MODEL`, `chat:openai/NAME` or
-    `scripted:FILE`. An option `body.KEY` is the key KEY of the option `body`.
+    """Make an engine from its name.
+
+    Names: `hf:PATH`, `vllm:PATH`, `vllm:URL,URL`, `openai:URL`, `chat:URL#MODEL`, `chat:openai/NAME` or `scripted:FILE`.
+    An option `body.KEY` is the key KEY of the option `body`.
+
+    Raises:
+        BadConfig: the name has another form, or an option is unknown.
     """
     if not all(name.partition(":")):
         raise BadConfig(f"engine {name!r}: expected KIND:TARGET, for example hf:PATH or vllm:PATH. {as_chat(name)}")
@@ -32,7 +37,11 @@ def engine(name: str, **options: object) -> TokenEngine | ChatEngine:
 
 
 def nested(options: Mapping[str, object]) -> dict[str, object]:
-    """Return options in which `a.b` is the key `b` of the table `a`."""
+    """Return options with `a.b` as the key `b` of the table `a`.
+
+    Raises:
+        BadConfig: `a` is also set to a value.
+    """
     tables: dict[str, Any] = {}
     for name, value in options.items():
         *path, last = name.split(".")

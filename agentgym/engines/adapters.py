@@ -1,4 +1,4 @@
-"""LoRA adapters on disk: a folder in peft's form, which names the model that it belongs to."""
+"""LoRA adapters on disk: a folder in peft's format, which names its base model."""
 
 # transformers is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -19,12 +19,16 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def is_adapter(path: str | Path) -> bool:
-    """Return whether a folder holds an adapter and not a model of its own."""
+    """Return True if a folder holds an adapter instead of a model."""
     return (Path(path) / ADAPTER).is_file()
 
 
 def describe(folder: str | Path) -> dict[str, Any]:
-    """Return an adapter's configuration; BadData where it is damaged or not of a plain LoRA adapter in safetensors."""
+    """Return an adapter's configuration.
+
+    Raises:
+        BadData: it is damaged, or not of a plain LoRA adapter in safetensors.
+    """
     folder = Path(folder)
     try:
         config: object = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
@@ -42,10 +46,12 @@ def describe(folder: str | Path) -> dict[str, Any]:
 
 
 def base_of(folder: str | Path) -> str:
-    """Return the folder of the model that an adapter belongs to; BadData where it is not on this machine.
+    """Return the folder of an adapter's base model.
 
-    A hub name is looked up among what was downloaded before: it stands in a file that may be a stranger's, so nothing is
-    ever fetched because of it.
+    A hub name is only looked up among earlier downloads: the file may be a stranger's, so it never causes a download.
+
+    Raises:
+        BadData: the base model is not on this machine.
     """
     name = describe(folder).get("base_model_name_or_path")
     advice = f"put the folder of the model it was trained on into base_model_name_or_path of {Path(folder) / ADAPTER}"
@@ -60,7 +66,7 @@ def base_of(folder: str | Path) -> str:
         raise BadData(f"{folder}: its base model {name!r} is not there; {advice}")
     try:
         return str(importlib.import_module("huggingface_hub").snapshot_download(name, local_files_only=True))
-    except Exception as error:  # the library raises many types for a name it does not have
+    except Exception as error:  # the library raises many types for unknown names
         raise BadData(
             f"{folder}: its base model {name!r} was not downloaded to this machine, and nothing is fetched for an adapter. "
             f"Get it first, or {advice}"
@@ -68,7 +74,11 @@ def base_of(folder: str | Path) -> str:
 
 
 def load_adapted(folder: str | Path, dtype: object, trainable: bool = False) -> object:
-    """Return the base model with an adapter in its place, not merged; BadData where either cannot be loaded."""
+    """Load the base model with an adapter in place, not merged.
+
+    Raises:
+        BadData: either cannot be loaded.
+    """
     transformers = _libraries()
     base = base_of(folder)
     check_files(base)
@@ -76,7 +86,7 @@ def load_adapted(folder: str | Path, dtype: object, trainable: bool = False) -> 
         model = transformers.AutoModelForCausalLM.from_pretrained(
             base, dtype=dtype, local_files_only=True, trust_remote_code=False
         )
-    except Exception as error:  # transformers raises many types for what is absent or damaged
+    except Exception as error:  # transformers raises many types for absent or damaged files
         raise BadData(f"{folder}: its base model {base!r} cannot be loaded ({type(error).__name__}: {error})") from error
     try:
         report: Any = model.load_adapter(str(folder), is_trainable=trainable, adapter_kwargs={"local_files_only": True})

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API by its own package: `tool_use`, thinking that goes back with its signature, prompt caching."""
+"""Anthropic's Messages API through its own package: `tool_use`, signed thinking, prompt caching."""
 
 import importlib
 import json
@@ -21,7 +21,7 @@ from agentgym.episodes.usage import Usage, count
 from agentgym.errors import MissingExtra, how_to_install
 
 BLOCKS = "blocks"
-"""The key of a message with what the API wants back word for word."""
+"""Key of a message with the blocks that the API wants back verbatim."""
 _ENDED = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -31,11 +31,11 @@ _ENDED = {
     "refusal": "refusal",
     "model_context_window_exceeded": "context",
 }
-_EMPTY = "(nothing)"  # what stands for an empty text, which the API refuses
+_EMPTY = "(nothing)"  # replaces an empty text, which the API refuses
 
 
 class MessagesServers(Servers):
-    """The servers of the Messages API, which the package's own client talks to; it never sends a request twice itself."""
+    """Servers of the Messages API, called through the package's own client, with its retries disabled."""
 
     def __init__(self, urls: Sequence[str], **options: Any) -> None:
         super().__init__(urls, **options)
@@ -57,10 +57,10 @@ class MessagesServers(Servers):
             default_headers=self._own,
             default_query=dict(parse_qsl(server.query.removeprefix("?"))),
         )
-        asked = cast("dict[str, Any]", dict(body))
-        fixed = {name: asked.pop(name) for name in ("model", "messages", "max_tokens")}
+        fields = cast("dict[str, Any]", dict(body))
+        fixed = {name: fields.pop(name) for name in ("model", "messages", "max_tokens")}
         try:
-            async with api.messages.with_streaming_response.create(**fixed, extra_body=asked) as answer:
+            async with api.messages.with_streaming_response.create(**fixed, extra_body=fields) as answer:
                 content, whole = await received(answer.iter_bytes(), most)
                 return answer.status_code, 0.0, self.hidden(content), whole
         except anthropic.APIStatusError as error:
@@ -76,8 +76,8 @@ class MessagesServers(Servers):
 class AnthropicEngine(OpenAIChatEngine):
     """A model of Anthropic's API, `anthropic/NAME`; options and errors are those of `OpenAIChatEngine`.
 
-    The key is in ANTHROPIC_API_KEY, another address in ANTHROPIC_BASE_URL. Thinking is asked for with the option `body`,
-    `{"thinking": …}`. Every request asks for prompt caching of all that will come again.
+    The key is in ANTHROPIC_API_KEY, another address in ANTHROPIC_BASE_URL. The option `body`, `{"thinking": …}`, turns on
+    thinking. Every request enables prompt caching for the repeated part.
     """
 
     kind = MessagesServers
@@ -85,7 +85,7 @@ class AnthropicEngine(OpenAIChatEngine):
     def request(
         self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling
     ) -> dict[str, object]:
-        """Return the body of a request: nothing of it is a seed, which the API has none of."""
+        """Return the body of a request; it has no seed, because the API has none."""
         system = "\n\n".join(str(message["content"]) for message in messages if message["role"] == "system")
         others = [message for message in messages if message["role"] != "system"]
         body: dict[str, object] = {"model": self.model, "messages": turns(others), "max_tokens": sampling.max_tokens}
@@ -97,7 +97,11 @@ class AnthropicEngine(OpenAIChatEngine):
         return {**body, **{name: value for name, value in settings.items() if name not in self._left_out}, **self.body}
 
     def read(self, answer: Object) -> Completion:
-        """Return the reply in a message; Garbage where there is none."""
+        """Return the reply in a message.
+
+        Raises:
+            Garbage: there is none.
+        """
         blocks, stopped = answer.get("content"), answer.get("stop_reason")
         if not isinstance(stopped, str) or stopped not in _ENDED:
             check_error(answer)
@@ -114,16 +118,16 @@ class AnthropicEngine(OpenAIChatEngine):
 
 
 def turns(messages: Iterable[Mapping[str, object]]) -> list[dict[str, object]]:
-    """Return messages in the form of OpenAI as those of Anthropic: results of tools stand in messages of the user."""
-    said: list[dict[str, object]] = []
+    """Convert messages from OpenAI's format to Anthropic's: tool results are in user messages."""
+    converted: list[dict[str, object]] = []
     for message in messages:
         role = "assistant" if message["role"] == "assistant" else "user"
         blocks = _reply(message) if role == "assistant" else _answer(message)
-        if said and said[-1]["role"] == role:
-            cast("list[object]", said[-1]["content"]).extend(blocks)
+        if converted and converted[-1]["role"] == role:
+            cast("list[object]", converted[-1]["content"]).extend(blocks)
         else:
-            said.append({"role": role, "content": blocks})
-    return said
+            converted.append({"role": role, "content": blocks})
+    return converted
 
 
 def _answer(message: Mapping[str, object]) -> list[dict[str, object]]:
@@ -134,13 +138,13 @@ def _answer(message: Mapping[str, object]) -> list[dict[str, object]]:
 
 
 def _reply(message: Mapping[str, object]) -> list[dict[str, object]]:
-    """Return the blocks of a reply: as they came, where they hold thoughts and the calls are still called the same."""
+    """Return the blocks of a reply: verbatim if they hold thoughts and the calls still have the same ids."""
     calls = [table(call) for call in cast("list[JSON]", message.get("tool_calls") or [])]
-    kept = [cast("dict[str, object]", block) for block in cast("list[object]", message.get(BLOCKS) or [])]
-    if kept and [block.get("id") for block in kept if block.get("type") == "tool_use"] == [call["id"] for call in calls]:
-        said = [block for block in kept if block.get("type") != "text" or str(block.get("text")).strip()]
-        silent = all(block.get("type") not in ("text", "tool_use") for block in said)
-        return [*said, {"type": "text", "text": str(message["content"])}] if silent else said
+    stored = [cast("dict[str, object]", block) for block in cast("list[object]", message.get(BLOCKS) or [])]
+    if stored and [block.get("id") for block in stored if block.get("type") == "tool_use"] == [call["id"] for call in calls]:
+        converted = [block for block in stored if block.get("type") != "text" or str(block.get("text")).strip()]
+        silent = all(block.get("type") not in ("text", "tool_use") for block in converted)
+        return [*converted, {"type": "text", "text": str(message["content"])}] if silent else converted
     text = str(message.get("content") or "")
     blocks: list[dict[str, object]] = [{"type": "text", "text": text}] if text.strip() else []
     for call in calls:

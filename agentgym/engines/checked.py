@@ -1,18 +1,18 @@
-"""Token ids of prompts, each looked at once."""
+"""Token id checks of prompts, each id once."""
 
 from collections.abc import Sequence
 
 
 class CheckedIds:
-    """The last prompt of each session that was found good: of one that goes on from it only what is new is looked at."""
+    """The last valid prompt of each session: if the next one extends it, only the new ids are checked."""
 
     def __init__(self, vocabulary: int, sessions: int = 4096) -> None:
-        """`vocabulary`: ids are below it. `sessions`: how many are remembered; of more the oldest are looked at whole."""
+        """Set the vocabulary size and the number of remembered sessions; prompts of older sessions are checked in full."""
         self._vocabulary, self._sessions = vocabulary, sessions
         self._good: dict[str, list[int]] = {}
 
     def wrong(self, session: str, ids: list[int]) -> int | None:
-        """Return the first id that no token of the vocabulary has; None, and remember the prompt, where all have one.
+        """Return the first id outside the vocabulary; if there is none, remember the prompt and return None.
 
         `ids` must not be changed afterwards.
         """
@@ -26,5 +26,5 @@ class CheckedIds:
         return None
 
     def forget(self, session: str) -> None:
-        """Drop what is remembered of a session."""
+        """Forget a session."""
         self._good.pop(session, None)

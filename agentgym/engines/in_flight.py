@@ -1,4 +1,4 @@
-"""What engines over servers share: requests by session, which hang up when they are aborted; how all is said to vLLM."""
+"""Common parts of server engines: requests by session, cancelled when aborted; complete sampling parameters for vLLM."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
@@ -12,87 +12,91 @@ from agentgym.errors import BadConfig
 T = TypeVar("T")
 AnyTask: TypeAlias = asyncio.Task[Any]
 LARGEST_ID = 2**31 - 1
-"""No vocabulary comes near it; tokenizers and tensors take no more."""
+"""Maximum token id for tokenizers and tensors, far above any vocabulary."""
 
 
 class AdmissionGate:
-    """Whether requests start: not while somebody paused, nor while pauses and updates wait for requests to end.
+    """Controls the start of requests: none start during a pause, or while a pause or update waits for requests to end.
 
-    One of these that is given up opens nothing that another one holds closed.
+    Cancelling one of these does not reopen a gate that another one keeps closed.
     """
 
     def __init__(self) -> None:
         self._paused = False
         self._holds = 0
-        """Pauses that wait for requests to end, and updates."""
+        """Number of pauses that wait for requests to end, and of updates."""
 
     @property
     def paused(self) -> bool:
-        """Whether `pause` was called last, and not `resume`."""
+        """True if `pause` was called last, not `resume`."""
         return self._paused
 
     @property
     def is_open(self) -> bool:
-        """Whether requests start."""
+        """True if requests may start."""
         return not (self._paused or self._holds)
 
     async def drained(self) -> None:
-        """Wait until no request is under way."""
+        """Wait until no request is running.
+
+        Raises:
+            NotImplementedError: a subclass has to implement it.
+        """
         raise NotImplementedError
 
-    def _tell(self) -> None:
-        """Let requests look again whether they may start."""
+    def _notify(self) -> None:
+        """Let waiting requests check again."""
 
     @contextmanager
-    def _held(self) -> Generator[None]:
+    def _blocked(self) -> Generator[None]:
         self._holds += 1
         try:
             yield
         finally:
             self._holds -= 1
-            self._tell()
+            self._notify()
 
     async def pause(self) -> None:
-        """Let running requests finish and start no new ones; given up meanwhile, it changes nothing."""
-        with self._held():
+        """Let running requests finish and start no new ones; if cancelled, nothing changes."""
+        with self._blocked():
             await self.drained()
             self._paused = True
 
     async def resume(self) -> None:
-        """Start requests again, unless an update goes on."""
+        """Start requests again, unless an update is in progress."""
         self._paused = False
-        self._tell()
+        self._notify()
 
 
 class InFlight(AdmissionGate):
-    """Who may sample when: requests by session, pauses, and updates, which are alone.
+    """Coordinates sampling: requests by session, pauses, and exclusive updates.
 
-    Whoever asks while requests do not start waits, and can be aborted there.
+    Callers wait while requests do not start, and can be aborted meanwhile.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._sessions: dict[AnyTask, str] = {}
-        """The session of every request that waits or runs."""
+        """Session of every waiting or running request."""
         self._running: set[AnyTask] = set()
-        """The requests that started and have not ended, those of callers who have gone included."""
+        """Requests that started and have not ended, even if their callers have gone."""
         self._aborted: set[AnyTask] = set()
         self._waiters: list[asyncio.Future[None]] = []
         self._checked = CheckedIds(LARGEST_ID + 1)
         self._alone = False
 
     async def entered(self) -> None:
-        """Wait until requests start."""
+        """Wait until requests may start."""
         while not self.is_open:
             await self._changed()
 
     async def _changed(self) -> None:
-        """Wait until something is let go of; of each event loop by itself."""
+        """Wait for a change of the state; each event loop has its own waiters."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         await waiter
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done() and not waiter.get_loop().is_closed():
@@ -100,8 +104,8 @@ class InFlight(AdmissionGate):
 
     @asynccontextmanager
     async def updating(self) -> AsyncGenerator[None]:
-        """Be alone: no request runs within, and no other update."""
-        with self._held():
+        """Run the block exclusively: no request and no other update runs."""
+        with self._blocked():
             while self._alone:
                 await self._changed()
             self._alone = True
@@ -112,12 +116,16 @@ class InFlight(AdmissionGate):
                 self._alone = False
 
     def check(self, session: str, ids: list[int]) -> None:
-        """Raise BadConfig for what is no prompt; of one that goes on from the last only what is new is looked at."""
+        """Check a prompt; if it extends the session's last one, only the new ids are checked.
+
+        Raises:
+            BadConfig: it is not a valid prompt.
+        """
         if not ids or self._checked.wrong(session, ids) is not None:
-            raise no_prompt(ids)
+            raise BadConfig(no_prompt(ids))
 
     async def asked(self, request: Callable[[], Coroutine[object, object, T]], session: str) -> T | None:
-        """Start a session's request once requests start, and return what it brings; None where it was aborted."""
+        """Start a session's request when requests may start, and return its result; None if it was aborted."""
         task = asyncio.get_running_loop().create_task(self._started(request))
         self._sessions[task] = session
         try:
@@ -125,7 +133,7 @@ class InFlight(AdmissionGate):
             aborted = task.cancelled() or (task in self._aborted and task.exception() is not None)
             return None if aborted else task.result()
         finally:
-            task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
+            task.cancel()  # no effect if done; else the caller was cancelled, and the connection closes
             task.add_done_callback(retrieve_exception)
             del self._sessions[task]
             self._aborted.discard(task)
@@ -141,7 +149,7 @@ class InFlight(AdmissionGate):
             self._running.discard(task)
 
     async def to_its_end(self, request: Coroutine[object, object, T]) -> T:
-        """Return what a request brings; one that was sent counts as running until it is answered, whoever has gone."""
+        """Return a request's result; once sent it counts as running until it is answered, even if its caller has gone."""
         task = asyncio.get_running_loop().create_task(request)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -149,21 +157,21 @@ class InFlight(AdmissionGate):
         return await asyncio.shield(task)
 
     def abort(self, session: str) -> None:
-        """Hang up on the session's requests; a server that notices frees what they hold."""
+        """Cancel the session's requests; a server that notices frees their memory."""
         self._checked.forget(session)
         self._hang_up(self.of(session))
 
     def of(self, session: str) -> list[AnyTask]:
-        """Return a session's requests, those that wait for their start included."""
+        """Return a session's requests, including waiting ones."""
         return [task for task, owner in self._sessions.items() if owner == session]
 
     async def drained(self) -> None:
-        """Wait until no request is under way."""
+        """Wait until no request is running."""
         while running := [task for task in self._running if goes_on(task)]:
             await asyncio.wait(running)
 
     def hang_up(self) -> None:
-        """Hang up on every request, also on those that wait for their start."""
+        """Cancel every request, including waiting ones."""
         self._hang_up(list(self._sessions))
 
     def _hang_up(self, tasks: Sequence[AnyTask]) -> None:
@@ -174,36 +182,44 @@ class InFlight(AdmissionGate):
 
 
 def retrieve_exception(task: AnyTask) -> None:
-    """Keep asyncio from complaining of an error that nobody waits for any more."""
+    """Mark an exception as retrieved, so that asyncio does not report it."""
     if not task.cancelled():
         task.exception()
 
 
 def goes_on(task: AnyTask | None) -> bool:
-    """Whether a task goes on; one of an event loop that has ended does not."""
+    """Return True if a task is active; one of a closed event loop is not."""
     return task is not None and not task.done() and not task.get_loop().is_closed()
 
 
 def check_prompt(ids: list[int]) -> None:
-    """Raise BadConfig for what is no prompt."""
+    """Check a prompt.
+
+    Raises:
+        BadConfig: it is not a valid prompt.
+    """
     if not ids or min(ids) < 0 or max(ids) > LARGEST_ID:
-        raise no_prompt(ids)
+        raise BadConfig(no_prompt(ids))
 
 
-def no_prompt(ids: list[int]) -> BadConfig:
-    """Return the error for what is no prompt."""
-    return BadConfig(f"the prompt is {ids[:20]}; expected at least one token id, each 0 to {LARGEST_ID}")
+def no_prompt(ids: list[int]) -> str:
+    """Return the error message for an invalid prompt."""
+    return f"the prompt is {ids[:20]}; expected at least one token id, each 0 to {LARGEST_ID}"
 
 
 def check_scored(ids: list[int], context: int) -> None:
-    """Raise BadConfig for what a server cannot score: each prompt is sampled one token after it."""
+    """Check that a server can score a text: one token is sampled after it.
+
+    Raises:
+        BadConfig: it cannot.
+    """
     check_prompt(ids)
     if len(ids) >= context:
         raise BadConfig(f"{len(ids)} tokens to score; expected fewer than the context of {context}")
 
 
 def in_full(sampling: Sampling, limit: int) -> dict[str, object]:
-    """Return sampling parameters in which everything is said, so that no default of a vLLM server's takes part."""
+    """Return complete sampling parameters, so that no default of a vLLM server applies."""
     return {
         "max_tokens": limit,
         "temperature": sampling.temperature,
@@ -213,6 +229,6 @@ def in_full(sampling: Sampling, limit: int) -> dict[str, object]:
         "repetition_penalty": sampling.repetition_penalty,
         "seed": sampling.seed % 2**63,
         "stop_token_ids": list(sampling.stop_ids),
-        "ignore_eos": True,  # only what the caller names ends a completion
+        "ignore_eos": True,  # only the caller's stop tokens end a completion
         "skip_special_tokens": False,
     }

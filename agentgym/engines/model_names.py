@@ -1,5 +1,7 @@
-"""What the name of a model stands for, decided before anything is loaded: a folder, a repository of the hub, or an API's
-model (`chat:openai/NAME`), with the address and the variable that holds the key."""
+"""Resolution of a model's name before anything is loaded: a folder, a hub repository, or an API's model.
+
+An API's model (`chat:openai/NAME`) comes with its address and the environment variable of its key.
+"""
 
 import os
 from dataclasses import dataclass
@@ -8,15 +10,18 @@ from pathlib import Path
 from agentgym.errors import BadConfig
 
 KEY = "AGENTGYM_API_KEY"
-"""The variable with the key of a server that is named by its address."""
+"""Environment variable with the key of a server that is named by its address."""
 SECONDS = 10.0
-"""That the hub has to answer; the library that loads models asks again for the better part of a minute."""
+"""Maximum seconds for the hub to answer; the library that loads models retries for almost a minute."""
 
 
 def check_model(name: str) -> None:
-    """Raise BadConfig unless `name` is a folder that is there, or a model that the hub or its cache here has.
+    """Check that `name` is an existing folder, or a model on the hub or in its local cache.
 
-    What looks like a path is never looked for on the hub.
+    Names that look like paths are never looked up on the hub.
+
+    Raises:
+        BadConfig: it is not, or the hub cannot be reached.
     """
     if Path(name).expanduser().exists():
         return
@@ -28,23 +33,23 @@ def check_model(name: str) -> None:
         from huggingface_hub import HfApi, try_to_load_from_cache
         from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
     except ImportError:
-        return  # the engine says which extra it wants
+        return  # the engine reports the missing extra
     try:
         if isinstance(try_to_load_from_cache(name, "config.json"), str):
             return
         HfApi().model_info(name, timeout=SECONDS)
     except (HFValidationError, RepositoryNotFoundError):
         raise BadConfig(f"no folder {name!r} here, and the hub has no model of that name") from None
-    except Exception as error:  # of whichever HTTP library the hub's client uses
-        said = str(error).strip().split("\n")[0][:200]
+    except Exception as error:  # errors of the hub client's HTTP library
+        reason = str(error).strip().split("\n")[0][:200]
         raise BadConfig(
-            f"no folder {name!r} here, and the hub cannot be reached for a model of that name ({said}). "
+            f"no folder {name!r} here, and the hub cannot be reached for a model of that name ({reason}). "
             "Pass the path of a folder, or download the model on a machine with a connection"
         ) from None
 
 
 def is_path(name: str) -> bool:
-    """Whether a name can only be meant as a path: names of the hub are NAME or OWNER/NAME."""
+    """Return True if a name can only be a path: hub names are NAME or OWNER/NAME."""
     first = name.split("/")[0]
     return (
         name.startswith(("/", ".", "~"))
@@ -56,18 +61,18 @@ def is_path(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One API."""
+    """An API provider."""
 
     address: str
     key_env: str
     address_env: str
-    """The variable that names another address, as the provider's own packages read it."""
+    """Environment variable with another address, as in the provider's own packages."""
     limit: str = "max_tokens"
-    """What it calls the most tokens of a reply."""
+    """Its parameter for the maximum tokens of a reply."""
 
     @property
     def url(self) -> str:
-        """Its address, or that of `address_env`."""
+        """Its address, or that in `address_env`."""
         return os.environ.get(self.address_env, "").strip() or self.address
 
 
@@ -81,7 +86,11 @@ PROVIDERS = {
 
 
 def provider_of(target: str) -> tuple[Provider, str] | None:
-    """Return the provider and the model of `PROVIDER/NAME`; None for addresses. BadConfig for what is neither."""
+    """Return the provider and the model of `PROVIDER/NAME`; None for addresses.
+
+    Raises:
+        BadConfig: it is neither.
+    """
     if target.startswith(("http://", "https://")):
         return None
     name, _, model = target.partition("/")
@@ -94,7 +103,7 @@ def provider_of(target: str) -> tuple[Provider, str] | None:
 
 
 def as_chat(name: str) -> str:
-    """Return how a model behind an API is named, for the message about a name that stands for no model here."""
+    """Return the names for a model behind an API, for messages about an unknown model name."""
     if name.startswith(("http://", "https://")):
         return f"A server's model is chat:{name}{'' if '#' in name else '#MODEL'}"
     kind, _, model = name.partition(":")

@@ -1,4 +1,4 @@
-"""The protocol of engines: requests, completions, and the methods that every engine has."""
+"""The protocol of engines: requests, completions, and the methods of every engine."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -17,26 +17,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Everything that decides how a token is drawn; a model's own `generation_config` is never read."""
+    """Complete sampling settings; a model's own `generation_config` is never read."""
 
     temperature: float = 1.0
-    """0 is greedy. `logprobs[i] = log_softmax(logits / temperature)[id]`; at 0 that of temperature 1.
-
-    With filters or a penalty it is the log-probability under what these leave, as vLLM's processed ones are.
-    """
+    """0 is greedy. `logprobs[i] = log_softmax(logits / temperature)[id]`; at 0, that of temperature 1. With filters or a
+    penalty it is the log-probability after these, like vLLM's processed ones."""
     max_tokens: int = 256
-    """Most tokens of one completion."""
+    """Maximum tokens of one completion."""
     stop_ids: tuple[int, ...] = ()
-    """Tokens that end a completion; they stay in it."""
+    """Tokens that end a completion; they are part of it."""
     seed: int = 0
-    """The draw of every token is a function of this seed and its position."""
+    """Each token's random number is a function of this seed and its position."""
     top_p: float = 1.0
     top_k: int = 0
     min_p: float = 0.0
     repetition_penalty: float = 1.0
 
     def plain(self) -> bool:
-        """Whether the distribution is the model's own, which training requires."""
+        """Return True if the distribution is the model's own, which training requires."""
         return self.top_p == 1.0 and self.top_k == 0 and self.min_p == 0.0 and self.repetition_penalty == 1.0
 
 
@@ -47,11 +45,11 @@ class ToolCall:
     id: str
     name: str
     arguments: str
-    """JSON, or what the model wrote instead."""
+    """JSON, or the model's text instead."""
 
 
 Likeliest = tuple[list[int], list[float]]
-"""Of one position: some tokens, the likeliest first, and their log-probabilities."""
+"""(token ids, likeliest first; their log-probabilities) at one position."""
 
 
 @dataclass(slots=True)
@@ -61,51 +59,52 @@ class Completion:
     ids: list[int]
     logprobs: list[float]
     finish: str
-    """`stop`, `length` or `abort`; from engines that know no tokens also `context`, `filter` (the server's filter withheld
-    the reply) and `refusal` (the model declined)."""
+    """`stop`, `length` or `abort`; from engines without tokens also `context`, `filter` (the server's filter withheld the
+    reply) and `refusal` (the model declined)."""
     policy_version: int = 0
     text: str | None = None
-    """Set only by engines that know no tokens."""
+    """Set only by engines without tokens."""
     usage: "Usage | None" = None
-    """Tokens as such an engine's server counted them."""
+    """Tokens as counted by such an engine's server."""
     reasoning: str = ""
-    """What the server tells of the model's thoughts beside the reply."""
+    """The model's thoughts, if the server reports them separately."""
     echo: dict[str, object] = field(default_factory=dict[str, object])
-    """What the server wants back with the reply in later requests, as keys of the reply's message: reasoning, signatures."""
+    """Data that the server wants back with the reply in later requests, as keys of the reply's message: reasoning,
+    signatures."""
     seconds: float = field(default=0.0, compare=False)
-    """How long the request took that such an engine's server answered, without waiting and retries."""
+    """Duration of the answered request, for such an engine, without waiting and retries."""
     calls: list[ToolCall] = field(default_factory=list["ToolCall"])
-    """Tool calls that such an engine's server read from the reply, in order."""
+    """Tool calls that such an engine's server parsed from the reply, in order."""
     reused: int = 0
-    """How many of the tokens were kept from a draft."""
+    """Number of tokens accepted from a draft."""
     likeliest: list[Likeliest] = field(default_factory=list[Likeliest])
-    """By token, the likeliest ones at its place, where a request asked for them."""
+    """Per token, the likeliest ones at its position, if the request asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """An earlier reply to exactly the same prompt; an engine keeps the beginning that its current weights accept.
 
-    Token x, drawn with probability q(x), is kept with probability min(1, lenience * p(x) / q(x)), p being the present
-    distribution; at the first token that is not kept the engine draws on by itself.
+    Token x, drawn with probability q(x), is kept with probability min(1, lenience * p(x) / q(x)), where p is the current
+    distribution; from the first rejected token on the engine samples.
     """
 
     ids: list[int]
     logprobs: list[float]
-    """log q of each token, under the weights and at the temperature that drew it."""
+    """log q of each token, under the weights and temperature that drew it."""
     lenience: float = 1.0
     known: Sequence[Likeliest] = ()
-    """By token, what else is known of q. With it, a token outside of it is never kept, and the first fresh token is drawn
-    from what is left of p, (p - min(q, lenience * p))+, so that up to a lenience of 1 the reply is distributed as p says.
-    Empty: it is drawn from p, and the reply is distributed nearly so (docs/seams/generation.md)."""
+    """Per token, further known values of q. With them, a token outside is always rejected, and the first fresh token is
+    drawn from the remainder of p, (p - min(q, lenience * p))+, so that for a lenience up to 1 the reply is distributed as p.
+    If empty, it is drawn from p, and the reply is approximately so distributed (docs/seams/generation.md)."""
 
 
 Watch = Callable[[int, float], bool]
-"""Is called with every token of a completion and its log-probability, as it is sampled; True ends the completion with it."""
+"""Called with every token of a completion and its log-probability, as it is sampled; True ends the completion with it."""
 
 
 def watched(completion: Completion, watch: Watch | None) -> Completion:
-    """Show a completion that came whole to its watch, and return it up to the token at which the watch ended it."""
+    """Pass a finished completion to its watch, and return it up to the token at which the watch ended it."""
     for place, pair in enumerate(zip(completion.ids, completion.logprobs, strict=True) if watch else (), 1):
         if watch and watch(*pair):
             return replace(completion, ids=completion.ids[:place], logprobs=completion.logprobs[:place], finish=Finish.STOP)
@@ -119,23 +118,23 @@ class Request:
     prompt_ids: list[int]
     sampling: Sampling
     session: str
-    """Names the episode, so that its key-value cache can be kept."""
+    """Name of the episode, so that its key-value cache can be kept."""
     watch: Watch | None = None
-    """Sees the tokens as they are sampled (all at once where an engine gets them so), and may end the completion at any of
+    """Sees the tokens as they are sampled (all at once if the engine gets them so), and may end the completion at any of
     them: finish is then `stop`."""
     images: Sequence[object] = ()
     draft: Draft | None = None
-    """An earlier reply to build on; only for engines whose kind says `drafts`."""
+    """An earlier reply as a draft; only for engines whose kind has `drafts`."""
     likeliest: int = 0
-    """How many of the likeliest tokens to tell at every place; only for such engines."""
+    """Number of likeliest tokens to return at every position; only for such engines."""
 
     def room(self, context: int) -> int:
-        """Return the maximum tokens of a completion: `max_tokens`, or what the prompt leaves of the context."""
+        """Return the maximum tokens of a completion: `max_tokens`, or the rest of the context after the prompt."""
         return min(self.sampling.max_tokens, context - len(self.prompt_ids))
 
 
 class Completing(Protocol):
-    """Answers requests: a subclass implements `complete` and inherits `generate`, which callers use."""
+    """Answers requests: a subclass implements `complete` and inherits `generate` for its callers."""
 
     async def generate(
         self,
@@ -148,7 +147,11 @@ class Completing(Protocol):
         draft: Draft | None = None,
         likeliest: int = 0,
     ) -> Completion:
-        """Return one completion; the parameters are the fields of a `Request`, see `complete`."""
+        """Return one completion; the parameters are the fields of a `Request`, see `complete`.
+
+        Raises:
+            BadConfig: `images` is not empty.
+        """
         if images:
             raise BadConfig(f"{type(self).__name__} takes no images; use a text prompt")
         return await self.complete(Request(list(prompt_ids), sampling, session, watch, images, draft, likeliest))
@@ -157,25 +160,28 @@ class Completing(Protocol):
     async def complete(self, request: Request) -> Completion:
         """Return the completion of a request.
 
-        A prompt that leaves no room in the context gets an empty completion with finish `length`.
-        No completion spans two weight versions. Raises `Fault(reason="engine")` when the engine fails.
+        A prompt that leaves no room in the context gets an empty completion with finish `length`. No completion spans two
+        weight versions.
+
+        Raises:
+            Fault: the engine fails (`reason="engine"`).
         """
         ...
 
 
 @runtime_checkable
 class TokenEngine(Completing, Protocol):
-    """Prompt ids in, completion ids and log-probabilities out; one of your own is a class that inherits from it."""
+    """Prompt ids in, completion ids and log-probabilities out; your own engine inherits from this class."""
 
     policy_version: int
     tokenizer: Any
-    """The model's tokenizer, of the Hugging Face kind; None where the engine was given none."""
+    """The model's tokenizer, of the Hugging Face kind; None if the engine has none."""
     context: int
-    """Most tokens of prompt and completion together."""
+    """Maximum tokens of prompt and completion together."""
 
     @abstractmethod
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-        """Return the log-probability of each token after the first."""
+        """Return the log-probability of each token after the first, [tokens - 1]."""
         ...
 
     @abstractmethod
@@ -195,25 +201,27 @@ class TokenEngine(Completing, Protocol):
 
     @abstractmethod
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Take new weights (a model folder, or named tensors); nothing cached under old ones is used again."""
+        """Load new weights (a model folder, or named tensors); nothing cached under old ones is reused."""
         ...
 
     @abstractmethod
     def close(self) -> None:
-        """Free everything."""
+        """Free all resources."""
         ...
 
 
 @runtime_checkable
 class ChatEngine(Protocol):
-    """A model without token access: messages in, text out. Good for evaluation, never for training."""
+    """A model without token access: messages in, text out. For evaluation, never for training."""
 
     async def chat(
         self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling, session: str
     ) -> Completion:
         """Return one reply; `session` names the episode, `tools` are JSON Schemas of functions that it may call.
 
-        Raises `Fault(reason="engine")` when the engine fails, BadConfig where the model cannot be given tools.
+        Raises:
+            Fault: the engine fails (`reason="engine"`).
+            BadConfig: the model does not support tools.
         """
         ...
 
@@ -222,5 +230,5 @@ class ChatEngine(Protocol):
         ...
 
     def close(self) -> None:
-        """Free everything."""
+        """Free all resources."""
         ...

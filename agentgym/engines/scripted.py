@@ -1,4 +1,4 @@
-"""An engine that says what it is told to: deterministic, light, and what tests and examples run on."""
+"""An engine with scripted replies: deterministic and light, for tests and examples."""
 
 import asyncio
 import functools
@@ -19,11 +19,11 @@ Reply = Callable[[str, int], str]
 
 
 class ScriptedEngine(AdmissionGate, TokenEngine):
-    """Replies from a list (the same for every session, one a turn), a mapping by session, a function, or a file.
+    """Replies from a list (the same for every session, one per turn), a mapping by session, a function, or a file.
 
-    A function is called with the prompt's text and the session's turn, from 0. A file holds one JSON string a line.
-    A session that asks for more than there is gets a Fault. Every token has log-probability `logprob`. `pace` is how
-    often the event loop goes round per token: with it, replies end at different times without a clock.
+    A function is called with the prompt's text and the session's turn, from 0. A file holds one JSON string per line. A
+    session that runs out of replies gets a Fault. Every token has log-probability `logprob`. `pace` is the number of
+    event loop iterations per token, so that replies end at different times without a clock.
     """
 
     def __init__(
@@ -48,7 +48,11 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
         self._closed = False
 
     async def complete(self, request: Request) -> Completion:
-        """Return the session's next reply, ended by the first of `sampling.stop_ids` or cut at `max_tokens`."""
+        """Return the session's next reply, ended by the first of `sampling.stop_ids` or cut at `max_tokens`.
+
+        Raises:
+            Fault: the engine was closed, or the script has no more replies.
+        """
         prompt_ids, sampling, session = request.prompt_ids, request.sampling, request.session
         check_prompt(prompt_ids)
         if not await self._entered(session):
@@ -74,7 +78,7 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
         return Completion(ids, [self._logprob] * len(ids), finish, version)
 
     async def _entered(self, session: str) -> bool:
-        """Wait until requests start; False where the session was aborted meanwhile."""
+        """Wait until requests may start; return False if the session was aborted."""
         if self.is_open:
             return True
         self._waiting[session] = self._waiting.get(session, 0) + 1
@@ -86,7 +90,7 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
         return waits >= 0
 
     async def _spend(self, session: str, ids: Sequence[int], watch: Watch | None) -> tuple[int, bool]:
-        """Go round the event loop for every token; return how many were reached, and whether the watch ended them."""
+        """Iterate the event loop for every token; return the number reached, and True if the watch ended them."""
         self._running[session] = self._running.get(session, 0) + 1
         try:
             for done, id in enumerate(ids):
@@ -115,7 +119,7 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
         return lines[turn]
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-        """Return the fixed log-probability for each token after the first."""
+        """Return the fixed log-probability for each token after the first, [tokens - 1]."""
         return [self._logprob] * (len(ids) - 1)
 
     def abort(self, session: str) -> None:
@@ -125,13 +129,13 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
             self._aborted.add(session)
 
     async def drained(self) -> None:
-        """Wait until nothing runs."""
+        """Wait until no request is running."""
         while self._running:
             await asyncio.sleep(0)
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Take a new version number, once running requests have finished; there are no weights."""
-        with self._held():
+        """Set a new version number after running requests have finished; there are no weights."""
+        with self._blocked():
             await self.drained()
             self.policy_version = version
 
@@ -143,7 +147,11 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
 
 
 def read_replies(path: Path) -> list[str]:
-    """Read replies, one JSON string a line; raises BadData with the line that is something else."""
+    """Read replies, one JSON string per line.
+
+    Raises:
+        BadData: the file cannot be read, or a line is something else; the message names it.
+    """
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except OSError as error:
@@ -179,10 +187,10 @@ class ByteTokenizer:
         return 259
 
     def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
-        """Return one id a byte; control strings in the text become their tokens."""
+        """Return one id per byte; control strings in the text become their tokens."""
         ids: list[int] = []
         while text:
-            position, name = min((text.find(name) % (len(text) + 1), name) for name in self.control)  # not found: the end
+            position, name = min((text.find(name) % (len(text) + 1), name) for name in self.control)  # the end if not found
             ids += text[:position].encode("utf-8", "replace")
             if position < len(text):
                 ids.append(self.control[name])
@@ -190,7 +198,7 @@ class ByteTokenizer:
         return ids
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
-        """Return the text of ids; bytes that are no UTF-8 become replacement characters."""
+        """Return the text of ids; invalid UTF-8 becomes replacement characters."""
         names = {id: b"" if skip_special_tokens else name.encode() for name, id in self.control.items()}
         return b"".join(names.get(id) or (bytes([id]) if id < 256 else b"") for id in ids).decode("utf-8", "replace")
 
@@ -214,7 +222,11 @@ class ByteTokenizer:
 
     @functools.cached_property
     def backend_tokenizer(self) -> object:
-        """The same tokenizer as an object of the `tokenizers` library (extra `train`)."""
+        """The same tokenizer as an object of the `tokenizers` library (extra `train`).
+
+        Raises:
+            MissingExtra: the library is not installed.
+        """
         try:
             from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
         except ImportError as error:
@@ -229,7 +241,7 @@ class ByteTokenizer:
 
 
 def _byte_symbols() -> list[str]:
-    """Return the visible character that byte-level tokenizers write for each byte (GPT-2's table)."""
+    """Return the visible character that byte-level tokenizers use for each byte (GPT-2's table)."""
     plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = iter(range(256, 512))
     return [chr(byte) if byte in plain else chr(next(hidden)) for byte in range(256)]

@@ -1,4 +1,4 @@
-"""Weights on their way to an engine: safetensors files in shared memory, one at a time and bounded in size."""
+"""Transfer of weights to an engine: safetensors files in shared memory, one at a time and bounded in size."""
 
 # torch and safetensors are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -35,7 +35,7 @@ _CODES = {
 
 @dataclass(frozen=True)
 class TensorMeta:
-    """What is known of a tensor before it is sent."""
+    """Metadata of a tensor before it is sent."""
 
     name: str
     dtype: torch.dtype
@@ -43,33 +43,33 @@ class TensorMeta:
 
     @property
     def bytes(self) -> int:
-        """Size on the wire."""
+        """Size in bytes."""
         return self.dtype.itemsize * torch.Size(self.shape).numel()
 
     @property
     def dtype_name(self) -> str:
-        """`float32` and so on."""
+        """Name of the dtype, such as `float32`."""
         return str(self.dtype).removeprefix("torch.")
 
 
 class Source(Protocol):
-    """A re-iterable stream of named tensors that says beforehand what will come."""
+    """A re-iterable stream of named tensors with metadata in advance."""
 
     def metadata(self) -> Sequence[TensorMeta]:
-        """Return what iteration will yield, in its order."""
+        """Return the metadata of all tensors, in order of iteration."""
         ...
 
     def __iter__(self) -> Iterator[tuple[str, "Tensor"]]: ...
 
 
 class Named:
-    """Named tensors at hand as a source."""
+    """Named tensors in memory as a source."""
 
     def __init__(self, tensors: Iterable[tuple[str, "Tensor"]]) -> None:
         self._tensors = [(name, value.detach()) for name, value in tensors]
 
     def metadata(self) -> list[TensorMeta]:
-        """Return name, type and shape of each."""
+        """Return name, dtype and shape of each."""
         return [TensorMeta(name, value.dtype, tuple(value.shape)) for name, value in self._tensors]
 
     def __iter__(self) -> Iterator[tuple[str, "Tensor"]]:
@@ -77,7 +77,7 @@ class Named:
 
 
 def message(metas: Sequence[TensorMeta], **more: object) -> JsonObject:
-    """Return the description of tensors that vLLM's weight-transfer calls take."""
+    """Return the description of tensors for vLLM's weight-transfer calls."""
     names, shapes = [meta.name for meta in metas], [list(meta.shape) for meta in metas]
     return {"names": names, "dtype_names": [meta.dtype_name for meta in metas], "shapes": shapes, **more}
 
@@ -88,22 +88,22 @@ def shapes(source: Source) -> dict[str, tuple[int, ...]]:
 
 
 def shards(source: Source, limit: int = SHARD_BYTES, folder: str | None = None) -> Generator[dict[str, object]]:
-    """Write a source to files of at most `limit` bytes (or one tensor), and yield a message for each once it is whole.
+    """Write a source to files of at most `limit` bytes (or one tensor), and yield a message for each complete file.
 
-    A file is removed when the next message is asked for, or the iterator closed: no more than one stands at a time. Of
-    the tensors no more than one is held. The files lie in shared memory where the system has it.
+    A file is deleted when the next message is requested or the iterator closes, so at most one exists at a time, and at
+    most one tensor is in memory. The files are in shared memory if the system has it.
     """
     tensors = iter(source)
-    with place(folder) as held:
+    with place(folder) as path_of_folder:
         for number, part in enumerate(parts(source.metadata(), limit)):
-            path = Path(held) / f"{number}.safetensors"
+            path = Path(path_of_folder) / f"{number}.safetensors"
             write(path, part, tensors)
             yield message(part, path=str(path))
             path.unlink()
 
 
 def written(source: Source, folder: Path, limit: int = SHARD_BYTES) -> list[JsonObject]:
-    """Write a source to files of at most `limit` bytes (or one tensor) that stay, and return a message for each."""
+    """Write a source to permanent files of at most `limit` bytes (or one tensor), and return a message for each."""
     tensors = iter(source)
     sent: list[JsonObject] = []
     for number, part in enumerate(parts(source.metadata(), limit)):
@@ -114,9 +114,9 @@ def written(source: Source, folder: Path, limit: int = SHARD_BYTES) -> list[Json
 
 
 def place(folder: str | None = None) -> "tempfile.TemporaryDirectory[str]":
-    """Make a folder for files on their way, by default in shared memory; those of killed processes of this machine go.
+    """Make a folder for files in transfer, by default in shared memory, and delete those of killed local processes.
 
-    In a folder that machines share a name says of which machine its process is.
+    In a folder that machines share, the name includes the machine of the process.
     """
     prefix = PREFIX if folder is None else f"{PREFIX}{re.sub('[^A-Za-z0-9]', '_', socket.gethostname())}-"
     where = folder or shared_memory() or tempfile.gettempdir()
@@ -125,7 +125,7 @@ def place(folder: str | None = None) -> "tempfile.TemporaryDirectory[str]":
 
 
 def _sweep(folder: Path, prefix: str) -> None:
-    """Remove the files of processes that were killed while they sent."""
+    """Delete the files of processes that were killed during a transfer."""
     for path in folder.glob(f"{prefix}*"):
         process = path.name.removeprefix(prefix).partition("-")[0]
         if process.isdigit() and not Path(f"/proc/{process}").exists() and Path("/proc/self").exists():
@@ -133,13 +133,17 @@ def _sweep(folder: Path, prefix: str) -> None:
 
 
 def read(sent: JsonObject) -> Iterator[tuple[str, "Tensor"]]:
-    """Yield the tensors of a message; BadData when its file is not whole or not what the message says."""
+    """Yield the tensors of a message.
+
+    Raises:
+        BadData: the file is damaged or does not match the message.
+    """
     path = sent["path"]
     try:
         with safe_open(path, framework="pt") as file:
-            held = set(file.keys())
+            path_of_folder = set(file.keys())
             for name, dtype, shape in zip(sent["names"], sent["dtype_names"], sent["shapes"], strict=True):
-                if name not in held:
+                if name not in path_of_folder:
                     raise BadData(f"{path} lacks the tensor {name!r}, which was announced")
                 value = file.get_tensor(name)
                 if list(value.shape) != list(shape) or str(value.dtype) != f"torch.{dtype}":
@@ -156,7 +160,11 @@ def announced(sent: JsonObject) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def messages(folder: Path) -> list[JsonObject]:
-    """Return a message for each safetensors file of a model folder; BadData for a damaged or missing one."""
+    """Return a message for each safetensors file of a model folder.
+
+    Raises:
+        BadData: a file is damaged or missing.
+    """
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         listed = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
@@ -179,23 +187,26 @@ def _metas(path: Path) -> list[TensorMeta]:
 
 
 def parts(metas: Sequence[TensorMeta], limit: int = SHARD_BYTES) -> Iterator[list[TensorMeta]]:
-    """Yield what goes into one file each: at most `limit` bytes, or one tensor."""
+    """Yield the metadata of each file: at most `limit` bytes, or one tensor."""
     part: list[TensorMeta] = []
-    held = 0
+    path_of_folder = 0
     for meta in metas:
-        if part and held + meta.bytes > limit:
+        if part and path_of_folder + meta.bytes > limit:
             yield part
-            part, held = [], 0
+            part, path_of_folder = [], 0
         part.append(meta)
-        held += meta.bytes
+        path_of_folder += meta.bytes
     if part:
         yield part
 
 
 def write(path: Path, metas: Sequence[TensorMeta], tensors: Iterator[tuple[str, "Tensor"]]) -> None:
-    """Write the next tensors as they come: safetensors' own `save_file` would hold all of them.
+    """Write the next tensors as they come, since safetensors' own `save_file` would need all of them in memory.
 
     The format: eight bytes with the length of a JSON header, the header, then the bytes of each tensor.
+
+    Raises:
+        BadData: the tensors do not match the metadata.
     """
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0
@@ -213,11 +224,11 @@ def write(path: Path, metas: Sequence[TensorMeta], tensors: Iterator[tuple[str, 
                     f"{name!r} {value.dtype} {list(value.shape)} came where {meta.name!r} {meta.dtype} {list(meta.shape)} "
                     "was announced; a source must yield what its metadata says, in order"
                 )
-            held: Any = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-            file.write(memoryview(held))
-            del value, held  # before the next is gathered
+            path_of_folder: Any = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+            file.write(memoryview(path_of_folder))
+            del value, path_of_folder  # free it before the next is gathered
 
 
 def shared_memory() -> str | None:
-    """Return the folder of files that lie in memory, where the system has one."""
+    """Return the folder for files in memory, if the system has one."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None

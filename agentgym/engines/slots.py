@@ -1,11 +1,11 @@
-"""Which session's tokens each cache slot holds, which slot a new request gets, and whose tokens it can share."""
+"""Cache slots of sessions: their tokens, the choice of a slot for a request, and shared prefixes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-BLOCK = 16  # tokens; shared prefixes are found at multiples of it, and shorter ones are not worth a copy
-PREFILL = 8192  # tokens of prompts that the hf engine computes at a time, unless told otherwise
+BLOCK = 16  # tokens; shared prefixes are found at multiples of this, and shorter ones are not worth a copy
+PREFILL = 8192  # default maximum of prompt tokens that the hf engine computes at a time
 
 
 @dataclass(slots=True, eq=False)
@@ -15,15 +15,15 @@ class Slot:
     number: int
     session: str | None = None
     held: list[int] = field(default_factory=list[int])
-    """The tokens whose keys and values are in the cache."""
+    """Tokens whose keys and values are in the cache."""
     pending: Sequence[int] = ()
-    """The tokens that the next step appends."""
+    """Tokens that the next step appends."""
     busy: bool = False
-    """Whether a request is running in it."""
+    """True if a request is running in it."""
     used: int = 0
-    """When it was last given out, in grants: the least recent idle one is evicted first."""
+    """Number of its last grant: the least recent idle slot is evicted first."""
     keys: list[int] = field(default_factory=list[int])
-    """Under which prefixes others find it."""
+    """Keys of prefixes by which others find it."""
 
 
 class Donor(NamedTuple):
@@ -31,13 +31,13 @@ class Donor(NamedTuple):
 
     slot: Slot
     now: int
-    """How many of the prompt's tokens it holds."""
+    """Number of the prompt's tokens that it holds."""
     later: int
-    """How many it will hold after the next step."""
+    """Number that it will hold after the next step."""
 
 
 class SlotTable:
-    """Slots by session and by prefix. Everything is decided by the order of calls, nothing by the clock."""
+    """Slots by session and by prefix. All decisions depend on the order of calls, never on the clock."""
 
     def __init__(self, count: int) -> None:
         self.slots = [Slot(number) for number in range(count)]
@@ -46,11 +46,11 @@ class SlotTable:
         self._grants = 0
 
     def of(self, session: str) -> Slot | None:
-        """Return the slot that holds a session, if one does."""
+        """Return a session's slot, if it has one."""
         return self._by_session.get(session)
 
     def claim(self, session: str) -> Slot | None:
-        """Give a session its own slot, else an empty one, else the least recently used idle one; None where all run."""
+        """Return a session's own slot, else an empty one, else the least recently used idle one; None if all are busy."""
         slot = self._by_session.get(session)
         if slot is None:
             idle = [slot for slot in self.slots if not slot.busy]
@@ -67,7 +67,7 @@ class SlotTable:
         return slot
 
     def announce(self, slot: Slot, prompt: Sequence[int]) -> None:
-        """Let other sessions find a slot by the prefixes of its prompt."""
+        """Register a slot under the prefixes of its prompt."""
         for key in _prefix_keys(prompt):
             if self._by_prefix.setdefault(key, slot) is slot:
                 slot.keys.append(key)
@@ -86,7 +86,7 @@ class SlotTable:
         return None
 
     def free(self, slot: Slot) -> None:
-        """Forget what a slot holds and whose it was."""
+        """Clear a slot."""
         if slot.session is not None:
             self._by_session.pop(slot.session, None)
         for key in slot.keys:
@@ -94,13 +94,13 @@ class SlotTable:
         slot.session, slot.held, slot.pending, slot.keys, slot.busy = None, [], (), [], False
 
     def forget_all(self) -> None:
-        """Forget everything cached."""
+        """Clear all slots."""
         for slot in self.slots:
             self.free(slot)
 
 
 def common_prefix(held: Sequence[int], ids: Sequence[int]) -> int:
-    """Return how many leading tokens two sequences share."""
+    """Return the length of the common prefix of two sequences."""
     low, high = 0, min(len(held), len(ids))
     if list(held[:high]) == list(ids[:high]):
         return high
@@ -114,7 +114,7 @@ def common_prefix(held: Sequence[int], ids: Sequence[int]) -> int:
 
 
 def _prefix_keys(ids: Sequence[int]) -> list[int]:
-    """Return one hash per whole block, each of everything up to its end. Hits are compared in full by the caller."""
+    """Return one hash per whole block, each of everything up to its end. The caller compares hits in full."""
     keys: list[int] = []
     for end in range(BLOCK, len(ids) + 1, BLOCK):
         keys.append(hash((keys[-1] if keys else 0, *ids[end - BLOCK : end])))

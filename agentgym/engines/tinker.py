@@ -1,4 +1,4 @@
-"""Sampling from the server that trains: exact tokens, and only ever from the newest weights."""
+"""Sampling from the server that also trains: exact tokens, only from the newest weights."""
 
 # tinker is an extra and typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -17,10 +17,10 @@ _MOST_SEED = 2**31 - 1
 
 
 class TinkerEngine(InFlight, TokenEngine):
-    """A `TokenEngine` over the samplers of a session. Its weights are changed by the learner, which calls `serve`.
+    """A `TokenEngine` over the samplers of a session. The learner changes its weights by calling `serve`.
 
-    A sampler of older weights is never asked again: some servers keep one place for the sampler's and the trainer's
-    weights, and sampling from old ones would overwrite what is trained.
+    A sampler of older weights is never used again: some servers have one place for the sampler's and the trainer's
+    weights, so sampling from old ones would overwrite the trained ones.
     """
 
     kind = TINKER
@@ -32,7 +32,13 @@ class TinkerEngine(InFlight, TokenEngine):
         self.sampler: Any = None
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion; an aborted one is empty. Raises Fault for one that failed, EngineDead for a dead server."""
+        """Return one completion; an aborted one is empty.
+
+        Raises:
+            BadConfig: the sampling has a setting that such servers lack.
+            Fault: the request failed.
+            EngineDead: the server is gone.
+        """
         if request.sampling.min_p or request.sampling.repetition_penalty != 1.0:
             raise BadConfig("a tinker server samples without min_p and repetition_penalty; leave them out")
         limit = request.room(self.context)
@@ -45,7 +51,9 @@ class TinkerEngine(InFlight, TokenEngine):
         version, sampler = self.policy_version, self._present()
         types = self.service.tinker
         eos = getattr(self.tokenizer, "eos_token_id", None)
-        stop = list(sampling.stop_ids) or ([eos] if eos is not None else [])  # no server stops at its own end token
+        stop = list(sampling.stop_ids) or (
+            [eos] if eos is not None else []
+        )  # no server stops at its model's end token by itself
         params = types.SamplingParams(
             max_tokens=limit,
             seed=sampling.seed % _MOST_SEED,
@@ -60,7 +68,11 @@ class TinkerEngine(InFlight, TokenEngine):
         return _completion(ids, logprobs, sampling, limit, version)
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-        """Return the log-probability of each token after the first; the servers score at temperature 1 only."""
+        """Return the log-probability of each token after the first, [tokens - 1]; these servers only score at temperature 1.
+
+        Raises:
+            BadConfig: the temperature is another.
+        """
         if temperature != 1.0:
             raise BadConfig(f"a tinker server scores at temperature 1 only; {temperature} was asked")
         scores = await self.asked(lambda: self.to_its_end(scored(self.service, self._present(), ids)), "")
@@ -68,29 +80,41 @@ class TinkerEngine(InFlight, TokenEngine):
         return scores
 
     def _present(self) -> Any:
-        """Return the sampler; a Fault where there are no weights to answer from."""
+        """Return the current sampler.
+
+        Raises:
+            Fault: there are no weights to sample from.
+        """
         if self.sampler is None:
             raise Fault(f"{self.service.url} serves no weights: the last ones could not be brought", "engine")
         return self.sampler
 
     async def serve(self, sampler: Any, version: int) -> None:
-        """Sample from now on with another sampler; `sampler` is called once no request is running."""
+        """Switch to another sampler, which `sampler` makes once no request is running."""
         async with self.updating():
             self.sampler = None
             self.sampler = await asyncio.to_thread(sampler)
             self.policy_version = version
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, object]], version: int) -> None:
-        """Refuse: a server's weights are trained where it runs."""
+        """Refuse: the server trains its weights itself.
+
+        Raises:
+            BadConfig: always.
+        """
         raise BadConfig("weights cannot be sent to a tinker server; it trains them itself")
 
     def close(self) -> None:
-        """Hang up on every request; the session is the learner's."""
+        """Cancel every request; the session is the learner's."""
         self.hang_up()
 
 
 async def scored(service: Any, sampler: Any, ids: Sequence[int]) -> list[float]:
-    """Return the log-probability of each token after the first; some servers say something of the first, some do not."""
+    """Return the log-probability of each token after the first, [tokens - 1]; some servers also return a first value.
+
+    Raises:
+        Fault: values are missing.
+    """
     prompt = service.tinker.ModelInput.from_ints(list(ids))
     values = await service.acall("score a prompt", sampler.compute_logprobs, prompt)
     known = list(values)[-(len(ids) - 1) :]

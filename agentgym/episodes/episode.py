@@ -206,7 +206,7 @@ class Episode:
         self.turns.append(turn)
 
     def to_json(self) -> str:
-        """Return one JSON line, even for readers that split at Unicode line ends; a prompt is stored as the tokens it adds."""
+        """Return one JSON line, even for readers that split at Unicode line ends; prompts are stored as added tokens."""
         raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _SOMETIMES}
         raw |= {"hint": asdict(self.hint)} if self.hint else {}
         raw |= {"forks": self.forks} if self.forks else {}

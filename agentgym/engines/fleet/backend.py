@@ -1,4 +1,4 @@
-"""What a fleet wants of a server, whatever software it is, and in which ways one can fail."""
+"""The server interface of a fleet, for any server software, and its failures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,56 +8,56 @@ from agentgym.engines.protocol import Completion, Sampling
 
 
 class Lost(Exception):
-    """A server that cannot be reached, broke off, or gave no sign of life in time."""
+    """A server cannot be reached, broke the connection, or gave no sign of life in time."""
 
 
 class Trouble(Exception):
-    """An answer that is an error or not what was asked for, of a server that is there."""
+    """A reachable server answered with an error or with unexpected content."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a server says of itself."""
+    """A server's description of itself."""
 
     model: str
     root: str
-    """Where its model came from: a folder there, or a name of the hub."""
+    """Source of its model: a folder on the server, or a hub name."""
     context: int | None
-    """Most tokens of prompt and completion together; None where it does not say."""
+    """Maximum tokens of prompt and completion together; None if unknown."""
 
 
 @dataclass(slots=True)
 class Answer:
-    """A completion, and what it was computed from."""
+    """A completion and its origin."""
 
     completion: Completion
     label: str
-    """The label of the weights that sampled it; several, joined by commas, where they changed under way."""
+    """Label of the weights that sampled it; several, joined by commas, if they changed in between."""
     cached: int | None = None
-    """Prompt tokens that came from the server's prefix cache; None where it does not say."""
+    """Prompt tokens from the server's prefix cache; None if unknown."""
 
 
 @dataclass(slots=True)
 class Scores:
-    """Log-probabilities of the tokens of a text after the first, and the label of the weights that gave them."""
+    """Log-probabilities of a text's tokens after the first, and the label of the weights that computed them."""
 
     values: list[float]
     label: str
 
 
 class Backend(Protocol):
-    """One server. Every call may raise Lost or Trouble; BadConfig for what no request would escape, else Fault."""
+    """One server. Every call may raise Lost or Trouble; BadConfig if every request would fail, else Fault."""
 
     url: str
     adapter: str
-    """The name of the adapter that requests ask for; empty for the model itself. The fleet sets it."""
+    """Name of the adapter for requests, set by the fleet; empty for the model itself."""
 
     def about(self) -> About:
-        """Ask what it serves; blocks."""
+        """Return the server's description; blocks."""
         ...
 
     async def alive(self) -> str | None:
-        """Return the label of its weights, None where it tells none. Its sampler has to answer, not its front alone."""
+        """Return the label of its weights, or None if it reports none. Its sampler has to answer, not only its front end."""
         ...
 
     async def generate(self, prompt: list[int], sampling: Sampling, limit: int) -> Answer:
@@ -69,14 +69,14 @@ class Backend(Protocol):
         ...
 
     async def update(self, files: Sequence[dict[str, Any]], label: str) -> None:
-        """Load weights, drop everything cached, and sample under `label` from then on.
+        """Load weights, drop all caches, and sample under `label` from then on.
 
-        However it is interrupted, the server has the label only if it has all of the weights.
+        Even if interrupted, the server has the label only if it has all of the weights.
         """
         ...
 
     async def adapt(self, folder: str, label: str) -> None:
-        """Load the LoRA adapter in a folder under the name `adapter`, drop the ones of before; else as `update`."""
+        """Load the LoRA adapter in a folder under the name `adapter` and drop earlier ones; otherwise like `update`."""
         ...
 
     def close(self) -> None:

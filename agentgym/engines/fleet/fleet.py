@@ -1,4 +1,4 @@
-"""A token engine over several servers of one model: sticky episodes, none lost with a server, one version for all."""
+"""A token engine over several servers of one model: sticky episodes, failover, one version for all."""
 
 import asyncio
 import itertools
@@ -19,18 +19,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TRIES = 3
-"""Times that a request may fail before its episode is a fault: it may be what fails the servers."""
-_BEAT = 2.0  # seconds without an answer of a server until it is asked for a sign of life
+"""Maximum failures of a request before its episode is a fault, because the request may cause the failures."""
+_BEAT = 2.0  # seconds without an answer before a server is asked for a sign of life
 
 
 class Fleet(InFlight, Completing):
-    """Routes requests to servers (`Backend`), and keeps the servers at one version of the weights.
+    """Routes requests to servers (`Backend`) and keeps the servers at one version of the weights.
 
-    An episode stays at the server where it began. A server that breaks off, gives no sign of life for as long as its
-    backend allows, or answers from other weights than the present ones is left out; its requests are sampled elsewhere
-    from the same tokens with the same seed. It is looked for, and serves again once it has the present weights. With none
-    left, requests wait `wait` seconds for one to come back; then EngineDead says of each why it is out. `known` is a text
-    whose log-probabilities tell servers of different models apart. `folder` is where weights lie, as `Kept` has it.
+    An episode stays at its first server. A server that breaks the connection, gives no sign of life within its backend's
+    limit, or answers from other weights than the current ones is removed; its requests are sampled elsewhere from the
+    same tokens with the same seed. The fleet looks for it, and it serves again once it has the current weights. Without
+    any server, requests wait `wait` seconds for one to come back; then EngineDead lists why each one is out. `known` is a
+    text whose log-probabilities distinguish servers of different models. `folder` is where weights are stored, see
+    `StoredWeights`.
     """
 
     def __init__(
@@ -48,26 +49,26 @@ class Fleet(InFlight, Completing):
         self.context = context
         self.members = Members(backends, known, wait=wait, folder=folder)
         self._prompted, self._cached = 0, 0
-        self._told: Counter[str] = Counter()
+        self._reported: Counter[str] = Counter()
         self._numbers = itertools.count()
 
     @property
     def policy_version(self) -> int:
-        """The version that requests are sampled from; it changes with the label that answers are held to."""
+        """Version that requests are sampled from; it changes together with the label that answers must have."""
         return self.members.version
 
     @property
     def met(self) -> dict[str, int]:
-        """How often servers were left out and taken in again, and requests went elsewhere; the names are for a reader."""
+        """Counts of removed and returned servers and of moved requests, with readable names."""
         return {name.replace("_", " "): count for name, count in self.members.counts.items()}
 
     @property
     def known(self) -> list[int]:
-        """The text that servers are told apart by."""
+        """The text that distinguishes servers."""
         return self.members.known
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion, all of it from one server and one version; an aborted one is empty."""
+        """Return one completion, from a single server and version; an aborted one is empty."""
         prompt, sampling = request.prompt_ids, request.sampling
         self.check(request.session, prompt)
         limit = request.room(self.context)
@@ -77,7 +78,7 @@ class Fleet(InFlight, Completing):
         async def ask(member: Member) -> Answer:
             answer = await member.backend.generate(prompt, sampling, limit)
             self.members.check_label(answer.label)
-            answer.completion.policy_version = self.policy_version  # which the label is of, whatever comes now
+            answer.completion.policy_version = self.policy_version  # the version of the label, even if it changes now
             return answer
 
         answer = await self.asked(lambda: self._answered(ask, request.session), request.session)
@@ -88,12 +89,17 @@ class Fleet(InFlight, Completing):
         return watched(answer.completion, request.watch)
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-        """Return the log-probability of each token after the first; temperature 1 only, as vLLM offers no other."""
+        """Return the log-probability of each token after the first, [tokens - 1]; only at temperature 1, vLLM's only option.
+
+        Raises:
+            BadConfig: the temperature is another, or the text is invalid or too long.
+            Fault: the fleet was closed, or no server answered.
+        """
         ids = list(ids)
         if temperature != 1.0:
             raise BadConfig(f"servers score at temperature 1 only; {temperature} was asked. Score with the hf engine")
         check_scored(ids, self.context)
-        name = f"score/{next(self._numbers)}"  # of no session: each goes where the fewest are under way
+        name = f"score/{next(self._numbers)}"  # no session: each goes to the least busy server
 
         async def ask(member: Member) -> Scores:
             scores = await member.backend.score(ids)
@@ -107,7 +113,11 @@ class Fleet(InFlight, Completing):
         return scores.values
 
     async def _answered(self, ask: Callable[[Member], Coroutine[object, object, T]], session: str) -> T:
-        """Return what `ask` brings back from the session's server, or from another where that one fails."""
+        """Return the result of `ask` from the session's server, or from another if that one fails.
+
+        Raises:
+            Fault: too many servers failed.
+        """
         members, met, before = self.members, list[str](), None
         while len(met) < TRIES:
             member = members.routes.member(session, await members.present())
@@ -116,7 +126,7 @@ class Fleet(InFlight, Completing):
             losses, before = member.losses, member
             try:
                 return await self._watched(ask(member), member)
-            except (Lost, BadConfig) as error:  # one that served and is now refused was started again, as another
+            except (Lost, BadConfig) as error:  # a server that is now refused was restarted with another configuration
                 members.leave_out(member, losses, str(error))
                 met.append(f"{member.backend.url}: {error}")
             except Trouble as error:
@@ -127,9 +137,13 @@ class Fleet(InFlight, Completing):
         raise Fault(f"no server answered a request: {'; '.join(met)}", reason=Reason.ENGINE)
 
     async def _watched(self, request: Coroutine[object, object, T], member: Member) -> T:
-        """Wait for a request, and see to it meanwhile that its server is there; Lost where it is not."""
+        """Await a request while checking that its server is alive.
+
+        Raises:
+            Lost: it is not.
+        """
         loop, losses = asyncio.get_running_loop(), member.losses
-        if not member.running:  # what it said before it had nothing to do was long ago
+        if not member.running:  # its last sign of life is from before it was idle
             member.heard = loop.time()
         task = loop.create_task(request)
         member.running.add(task)
@@ -140,7 +154,7 @@ class Fleet(InFlight, Completing):
                     member.beat = loop.create_task(self.members.ask_for_a_sign(member, losses))
         finally:
             task.cancel()
-            await asyncio.wait([task])  # it has hung up before new weights come
+            await asyncio.wait([task])  # so that it has ended before new weights arrive
             member.running.discard(task)
         if task.cancelled():
             raise Lost(member.reason)
@@ -155,46 +169,49 @@ class Fleet(InFlight, Completing):
         expected: list[float] | None = None,
         then: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Bring new weights (a folder of a model or a LoRA adapter, or named tensors) to all servers that serve.
+        """Send new weights (a folder of a model or a LoRA adapter, or named tensors) to all active servers.
 
-        The others get them when they come back. They are kept as files until the next, an adapter as a copy. Requests in
-        flight end first. `expected`: how the model scores `known`, with which each server has to agree. The first time, a
-        server that refuses them is a BadConfig; later one that fails is left out. EngineDead when none has them. `then` is
-        run before requests go on.
+        The others get them when they come back. They are stored as files until the next version, an adapter as a copy.
+        Requests in flight finish first. `expected`: the model's scores of `known`, which each server has to match. `then`
+        runs before requests continue.
+
+        Raises:
+            BadConfig: a server refuses the first weights; one that fails later is removed.
+            EngineDead: no server has them.
         """
         async with self.updating():
             await self.members.bring(weights, version, expected)
             if then is not None:
                 await then()
 
-    def taken_in(self) -> list[tuple[tuple[str, int], Backend]]:
-        """Return the servers that serve, each under a name that it has until it is left out."""
+    def active(self) -> list[tuple[tuple[str, int], Backend]]:
+        """Return the active servers, each with a key that is valid until it is removed."""
         return [((member.backend.url, member.losses), member.backend) for member in self.members.serving]
 
     def adopt(self, present: Present) -> None:
-        """Take over what another process's fleet of the same servers brought them to.
+        """Adopt the state that another process's fleet of the same servers has reached.
 
-        A server that comes back serves here once that other process has brought it to the present weights.
+        A server that comes back serves here once that other process has sent it the current weights.
         """
         self.members.adopt(present)
 
     def state(self) -> Present:
-        """Return what `adopt` takes."""
+        """Return the state for `adopt`."""
         return self.members.present_weights()
 
     def measured(self) -> dict[str, float | tuple[float, int]]:
-        """Return what was measured since the last time, for the metrics of a step; a pair is a sum and of how many.
+        """Return the measurements since the last call, for the metrics of a step; a pair is (sum, count).
 
-        `prefix_hits`: the share of prompt tokens that came from prefix caches, where the servers tell it.
+        `prefix_hits`: the share of prompt tokens from prefix caches, if the servers report it.
         """
         cached, prompted, self._cached, self._prompted = self._cached, self._prompted, 0, 0
         hits: dict[str, float | tuple[float, int]] = {"prefix_hits": (cached, prompted)} if prompted else {}
-        counts = self.members.counts - self._told
-        self._told = Counter(self.members.counts)
+        counts = self.members.counts - self._reported
+        self._reported = Counter(self.members.counts)
         names = ("servers_lost", "servers_back", "requests_moved")
         return {**hits, "servers": len(self.members.serving), **{name: counts[name] for name in names}}
 
     def close(self) -> None:
-        """Hang up on every request, remove the kept weights and close all connections; the servers go on."""
+        """Cancel every request, delete the stored weights and close all connections; the servers keep running."""
         self.hang_up()
         self.members.close()

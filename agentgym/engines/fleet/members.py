@@ -1,4 +1,4 @@
-"""Who serves in a fleet: servers are left out when they fail, looked for, and taken in with the present weights."""
+"""Membership of a fleet: servers are removed when they fail, looked for, and added again with the current weights."""
 
 import asyncio
 import logging
@@ -9,46 +9,46 @@ from typing import Any
 
 from agentgym.engines.fleet.backend import Backend, Lost, Scores, Trouble
 from agentgym.engines.fleet.routes import Member, Routes
-from agentgym.engines.fleet.weights import Kept, apart
+from agentgym.engines.fleet.weights import StoredWeights, apart
 from agentgym.engines.in_flight import goes_on, retrieve_exception
 from agentgym.errors import BadConfig, EngineDead, Fault
 
 TOLERANCE = 0.1
-"""Mean difference of the log-probabilities of a known text between servers with the same weights, at most."""
+"""Maximum mean difference of a known text's log-probabilities between servers with the same weights."""
 FAILURES = (Lost, Trouble, BadConfig, Fault)
-"""What a backend raises."""
+"""Exceptions of backends."""
 PAUSES = (1.0, 4.0)
-"""Seconds before the second and the third try after an answer that is an error: a busy server needs time, not questions."""
-_LONGEST = 30.0  # seconds between two looks at a server that was left out
+"""Seconds before the second and third attempt after an error: a busy server needs time."""
+_LONGEST = 30.0  # maximum seconds between two checks of a removed server
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Present:
-    """The weights that a fleet samples from, and the addresses of the servers that have them."""
+    """The current weights of a fleet, and the addresses of the servers that have them."""
 
     version: int
     label: str
     expected: list[float] | None
-    """How they score the known text."""
+    """Their scores of the known text."""
     adapter: str
-    """The name under which servers have them as an adapter; empty for a whole model."""
+    """Their name as an adapter on the servers; empty for a whole model."""
     serving: list[str]
 
 
 class Members:
-    """The servers of a fleet. Those that serve have the present weights, which their label and a known text say."""
+    """The servers of a fleet. Active ones have the current weights, verified by their label and a known text."""
 
     def __init__(self, backends: Sequence[Backend], known: list[int], *, wait: float, folder: str | None) -> None:
         self.all = [Member(backend) for backend in backends]
         self.known = known
         self.label = ""
-        """What servers with the present weights answer; empty until they were first asked."""
+        """Label of the current weights; empty until the servers were first asked."""
         self.version = 0
         """The policy version of the present weights."""
         self.routes = Routes()
         self.counts: Counter[str] = Counter()
-        self._wait, self._kept = wait, Kept(folder)
+        self._wait, self._stored = wait, StoredWeights(folder)
         self._expected: list[float] | None = None
         """How the present weights score the known text."""
         self._adapter = ""
@@ -59,27 +59,35 @@ class Members:
 
     @property
     def serving(self) -> list[Member]:
-        """The servers that requests go to."""
+        """The active servers, which get requests."""
         return [member for member in self.all if member.serving]
 
     def _in_this_loop(self) -> None:
-        """Make what waits anew for an event loop: such things belong to the first that they are waited for in."""
+        """Recreate synchronization objects for a new event loop, because they belong to the first one that uses them."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop, self._changed, self._updating = loop, asyncio.Event(), asyncio.Lock()
 
     def check_label(self, label: str) -> None:
-        """Raise Lost for weights that are not the present ones: such a server was restarted, or is somebody else's too."""
+        """Check that a label is that of the current weights.
+
+        Raises:
+            Lost: it is not; such a server was restarted, or is shared with somebody else.
+        """
         if label != self.label:
             raise Lost(f"it answers from weights {label[:100]!r}, where {self.label!r} are the present ones")
 
     async def present(self) -> list[Member]:
-        """Return the servers that serve; where there are none, wait for one. EngineDead when none came in time."""
+        """Return the active servers, after waiting for one if necessary.
+
+        Raises:
+            EngineDead: none came in time.
+        """
         self._in_this_loop()
         if not self.label:
             await self._gather()
         for member in self.all:
-            self._look_for(member)  # what looked for it may have ended with an earlier event loop
+            self._look_for(member)  # the search may have ended with an earlier event loop
         try:
             async with asyncio.timeout(self._wait):
                 while not self.serving:
@@ -90,7 +98,7 @@ class Members:
         return self.serving
 
     async def ask_for_a_sign(self, member: Member, losses: int) -> None:
-        """Leave a server out unless it answers that it has the present weights."""
+        """Remove a server unless it answers that it has the current weights."""
         try:
             label = await member.backend.alive()
             if label is not None:
@@ -100,7 +108,7 @@ class Members:
             self.leave_out(member, losses, str(error))
 
     def leave_out(self, member: Member, losses: int, reason: str) -> None:
-        """Send a server nothing more, and what runs there elsewhere; nothing where it has been left out since."""
+        """Remove a server and move its requests elsewhere, unless it was removed in the meantime."""
         if not member.serving or member.losses != losses:
             return
         member.serving, member.reason, member.losses = False, reason, losses + 1
@@ -125,7 +133,7 @@ class Members:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST)
             try:
-                await member.backend.alive()  # or whoever updates would wait for it, too
+                await member.backend.alive()  # outside the lock, so that updates do not wait for it
                 async with self._updating:
                     await self._take_in(member)
             except FAILURES as error:
@@ -135,8 +143,12 @@ class Members:
         _log.warning("%s serves with weights %s; %d of %d servers go on", member.backend.url, self.label, *self._numbers())
 
     async def _take_in(self, member: Member) -> None:
-        """Bring a server to the present weights, look whether it has them, and let it serve."""
-        await self._kept.send(member.backend, self.label)
+        """Send a server the current weights, verify them, and let it serve.
+
+        Raises:
+            BadConfig: it scores the known text differently.
+        """
+        await self._stored.send(member.backend, self.label)
         scores = await member.backend.score(self.known)
         self.check_label(scores.label)
         if self._expected is None:
@@ -158,7 +170,7 @@ class Members:
         return EngineDead(f"no server is left, and {how}. {why}")
 
     async def _gather(self) -> None:
-        """Ask all servers what they serve, once for all requests that wait for it."""
+        """Ask all servers for their weights, once for all waiting requests."""
         if not goes_on(self._gathering):
             self._gathering = asyncio.get_running_loop().create_task(self._gathered())
             self._gathering.add_done_callback(retrieve_exception)
@@ -170,7 +182,7 @@ class Members:
             self._gathering.cancel()
 
     async def _gathered(self) -> None:
-        """Find servers that answer, for as long as one is waited for; nothing where weights were brought meanwhile."""
+        """Find servers that answer, within the waiting time; do nothing if weights were sent in the meantime."""
         began = asyncio.get_running_loop().time()
         async with self._updating:
             while not self.label:
@@ -181,7 +193,11 @@ class Members:
                     await asyncio.sleep(min(0.5, self._wait))
 
     async def _asked_all(self) -> None:
-        """Ask all servers what they serve; the first that answers says what the others have to."""
+        """Ask all servers for their weights; the first answer determines what the others must have.
+
+        Raises:
+            BadConfig: two servers have different weights.
+        """
         scored = await asyncio.gather(*(member.backend.score(self.known) for member in self.all), return_exceptions=True)
         first: tuple[str, Scores] | None = None
         for member, got in zip(self.all, scored, strict=True):
@@ -202,22 +218,25 @@ class Members:
             self.label, self._expected = first[1].label, first[1].values
 
     async def bring(self, weights: Any, version: int, expected: list[float] | None) -> None:
-        """Bring weights to the servers that serve, the first time to all; the others get them when they come back.
+        """Send weights to the active servers, the first time to all; the others get them when they come back.
 
-        No request may be running. BadConfig where a server refuses them the first time; later it is left out.
+        No request may be running.
+
+        Raises:
+            BadConfig: a server refuses the first weights; later it is removed.
         """
         self._in_this_loop()
-        first, to_all = self._kept.fresh, self._kept.empty
-        if not to_all:  # else no server could come back
+        first, to_all = self._stored.fresh, self._stored.empty
+        if not to_all:  # the first weights need no active server
             await self.present()
-        self._stop_gathering()  # nobody waits for it, and the weights to come answer what it asks
+        self._stop_gathering()  # nobody waits for it, and the new weights replace its result
         async with self._updating:
-            members = self.all if to_all else self.serving  # whom a search took in meanwhile, too
-            self._kept.keep(await asyncio.to_thread(self._kept.write, weights))
-            label = self._kept.label(version)
-            self._name(version, label, expected, self._kept.adapter(label))
+            members = self.all if to_all else self.serving  # including servers that a search has added
+            self._stored.keep(await asyncio.to_thread(self._stored.write, weights))
+            label = self._stored.label(version)
+            self._name(version, label, expected, self._stored.adapter(label))
             for member in members:
-                if member.beat is not None and goes_on(member.beat):  # it asks for the label of before
+                if member.beat is not None and goes_on(member.beat):  # it compares with the previous label
                     member.beat.cancel()
             outcomes = await asyncio.gather(*(self._brought(member) for member in members), return_exceptions=True)
         for member, outcome in zip(members, outcomes, strict=True):
@@ -227,7 +246,7 @@ class Members:
             await self.present()
 
     async def _brought(self, member: Member) -> None:
-        """Take a server in; a busy one is asked again after a while."""
+        """Add a server; a busy one is asked again after a pause."""
         for pause in PAUSES:
             try:
                 return await self._take_in(member)
@@ -236,19 +255,23 @@ class Members:
         return await self._take_in(member)
 
     def _name(self, version: int, label: str, expected: list[float] | None, adapter: str) -> None:
-        """Set what the present weights are called; requests ask for them from now on."""
+        """Set the identifiers of the current weights, which requests use from now on."""
         self.label, self.version, self._expected, self._adapter = label, version, expected, adapter
         for member in self.all:
             member.backend.adapter = adapter
 
     def _failed(self, member: Member, error: BaseException, *, first: bool) -> None:
-        """See to a server that did not take weights."""
+        """Handle a server that did not accept weights.
+
+        Raises:
+            BadConfig: it refused the first weights.
+        """
         if not isinstance(error, FAILURES):
             raise error
         if first and not isinstance(error, Lost):
             raise BadConfig(
                 f"weights cannot be sent to {member.backend.url}: {error}. Its log says why: does it serve the run's own "
-                f"model, and see the folder of the weights ({self._kept.where})?"
+                f"model, and see the folder of the weights ({self._stored.where})?"
             ) from error
         if member.serving:
             self.leave_out(member, member.losses, str(error))
@@ -258,7 +281,7 @@ class Members:
         self._look_for(member)
 
     def adopt(self, present: Present) -> None:
-        """Take over what another process brought the servers to; see `Fleet.adopt`."""
+        """Adopt the state that another process's fleet has reached; see `Fleet.adopt`."""
         self._in_this_loop()
         self._name(present.version, present.label, present.expected, present.adapter)
         for member in self.all:
@@ -268,16 +291,16 @@ class Members:
                 member.serving, member.reason = False, "it did not take the last update"
 
     def present_weights(self) -> Present:
-        """Return what `adopt` takes."""
+        """Return the state for `adopt`."""
         serving = [member.backend.url for member in self.serving]
         return Present(self.version, self.label, self._expected, self._adapter, serving)
 
     def close(self) -> None:
-        """Hang up on every request, remove the kept weights and close all connections."""
+        """Cancel every request, delete the stored weights and close all connections."""
         for member in self.all:
             for task in (*member.running, member.beat, member.search):
                 if task is not None and goes_on(task):
                     task.cancel()
             member.backend.close()
         self._stop_gathering()
-        self._kept.close()
+        self._stored.close()

@@ -1,4 +1,4 @@
-"""Which server of a fleet an episode's requests go to."""
+"""Routing of an episode's requests to the servers of a fleet."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,40 +8,40 @@ from typing import Any
 from agentgym.engines.fleet.backend import Backend
 
 SESSIONS = 100_000
-"""Episodes that are remembered."""
+"""Number of remembered episodes."""
 
 
 @dataclass(eq=False, slots=True)
 class Member:
-    """A server of a fleet, and what is known of it. Times are those of the event loop's clock."""
+    """A server of a fleet, and its state. Times are those of the event loop's clock."""
 
     backend: Backend
     serving: bool = False
-    """Whether requests go there: it answers, and has the present weights."""
+    """True if it gets requests: it answers, and has the current weights."""
     reason: str = "it was not asked yet"
-    """Why not."""
+    """Reason why it is not serving."""
     losses: int = 0
-    """Times that it was left out; what a request of before met says nothing of it now."""
+    """Number of times it was removed; failures of requests from before do not count now."""
     begun: int = 0
-    """Episodes that began there."""
+    """Number of episodes that started there."""
     heard: float = 0.0
-    """When it last gave a sign of life."""
+    """Time of its last sign of life."""
     running: "set[asyncio.Task[Any]]" = field(default_factory=lambda: set[asyncio.Task[Any]]())
-    """Requests under way there."""
+    """Requests running there."""
     beat: asyncio.Task[None] | None = None
-    """What asks it for a sign of life."""
+    """Task that asks it for a sign of life."""
     search: asyncio.Task[None] | None = None
-    """What looks whether it has come back."""
+    """Task that checks if it has come back."""
 
 
 class Routes:
-    """Keeps an episode at the server where it began, which has its prefix cached, for as long as that one serves.
+    """Keeps an episode at its first server, which has its prefix cached, as long as that one serves.
 
-    An episode begins, and goes on after a loss, where the fewest requests are under way.
+    An episode starts, and continues after a loss, at the server with the fewest running requests.
     """
 
     def __init__(self, sessions: int = SESSIONS) -> None:
-        """`sessions`: how many are remembered; of more the oldest are routed as if they were new."""
+        """Set the number of remembered sessions; older ones are routed like new ones."""
         self._sessions = sessions
         self._homes: dict[str, Member] = {}
 
@@ -51,22 +51,22 @@ class Routes:
         if home is None or home not in serving:
             home = min(serving, key=lambda member: (len(member.running), member.begun))
             home.begun += 1
-        self._homes[session] = home  # again at the end, so that the oldest stand first
+        self._homes[session] = home  # moved to the end, so that the oldest come first
         if len(self._homes) > self._sessions:
             del self._homes[next(iter(self._homes))]
         return home
 
     def move(self, session: str, serving: Sequence[Member]) -> None:
-        """Let a session go on elsewhere, where there is an elsewhere."""
+        """Move a session to another server, if there is one."""
         home = self._homes.pop(session, None)
         if others := [member for member in serving if member is not home]:
             self.member(session, others)
 
     def forget(self, session: str) -> None:
-        """Let go of a session that has ended."""
+        """Forget a session that has ended."""
         self._homes.pop(session, None)
 
     def even(self, members: Sequence[Member]) -> None:
-        """Count anew where episodes begin, so that one that came back does not get all of the next."""
+        """Reset the counts of started episodes, so that a returned server does not get all of the next ones."""
         for member in members:
             member.begun = 0

@@ -1,4 +1,4 @@
-"""The present weights of a fleet, kept as files, so that a server that comes back can have them at any time."""
+"""The current weights of a fleet, stored as files, so that a returning server can load them at any time."""
 
 import secrets
 import shutil
@@ -15,49 +15,53 @@ from agentgym.errors import BadConfig
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Weights as files; those of a temporary folder go with the last that refers to it."""
+    """Weights as files; those in a temporary folder are deleted with the last reference to it."""
 
     files: list[dict[str, Any]] = field(default_factory=lambda: list[dict[str, Any]]())
     adapter: str = ""
     place: "TemporaryDirectory[str] | None" = None
 
 
-class Kept:
-    """Safetensors files in a folder that every server sees, or a LoRA adapter; those of one version at a time."""
+class StoredWeights:
+    """Safetensors files in a folder that every server sees, or a LoRA adapter; one version at a time."""
 
     def __init__(self, folder: str | None) -> None:
-        """`folder`: where they lie; None for shared memory, which servers of this machine see."""
+        """Use this folder, or shared memory if None, which servers on this machine see."""
         self._folder = folder
         self._run = secrets.token_hex(4)
         self._present = Written()
         self.fresh = True
-        """Whether there were none yet."""
+        """True until the first weights are written."""
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is kept: before the first weights, and after a `write` that failed or was given up."""
+        """True if nothing is stored: before the first weights, and after a `write` that failed or was abandoned."""
         return not (self._present.files or self._present.adapter)
 
     @property
     def where(self) -> str:
-        """Where they lie, for a reader."""
+        """Their location, for messages."""
         return self._folder or "shared memory of this machine; another one is named with --engine.folder"
 
     def label(self, version: int) -> str:
-        """Return what weights of a version are called: of no other run are they called so."""
+        """Return the label of a version's weights, unique to this run."""
         return f"{self._run}/{version}"
 
     def adapter(self, label: str) -> str:
-        """Return the name under which servers have the present adapter; empty where the weights are a whole model.
+        """Return the servers' name of the current adapter; empty if the weights are a whole model.
 
-        No two versions have the same name, because vLLM finds cached prefixes by it.
+        Every version has its own name, because vLLM finds cached prefixes by it.
         """
         return f"{ADAPTERS}{label.replace('/', '-')}" if self._present.adapter else ""
 
     def write(self, weights: "str | Path | Iterable[tuple[str, Any]]") -> Written:
         """Write a model folder, an adapter's folder or named tensors, for `keep`; blocks.
 
-        What was kept goes first: both may not fit. Until `keep` nothing is kept, also where this fails or is given up.
+        The stored weights are deleted first, since both may not fit. Until `keep` nothing is stored, even if this fails
+        or is abandoned.
+
+        Raises:
+            BadConfig: the weights are an adapter, and whole weights were sent before.
         """
         from agentgym.engines import shards
 
@@ -84,32 +88,32 @@ class Kept:
         return Written(shards.written(source, where), place=place)
 
     def keep(self, written: Written) -> None:
-        """Keep what `write` returned."""
+        """Store the result of `write`."""
         self._present = written
 
     async def send(self, backend: Backend, label: str) -> None:
-        """Bring a server to what is kept, unless it has it or nothing is kept."""
+        """Send a server the stored weights, unless it has them or nothing is stored."""
         if self.empty or await backend.alive() == label:
             return
-        kept = self._present
-        if kept.adapter:
-            await backend.adapt(kept.adapter, label)
+        present = self._present
+        if present.adapter:
+            await backend.adapt(present.adapter, label)
         else:
-            await backend.update(kept.files, label)
+            await backend.update(present.files, label)
 
     def close(self) -> None:
-        """Remove them; what is written next is as the first."""
+        """Delete them; the next written weights count as the first."""
         place, self._present, self.fresh = self._present.place, Written(), True
         if place is not None:
             place.cleanup()
 
 
 ADAPTERS = "agentgym-"
-"""How the names of adapters begin that a fleet loads into servers."""
+"""Prefix of the names of adapters that a fleet loads into servers."""
 
 
 def apart(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return the mean difference of two scores of one text; infinite where they are of texts of other lengths."""
+    """Return the mean difference of two scores of one text; infinite if their lengths differ."""
     if len(a) != len(b) or not a:
         return float("inf")
     return sum(abs(x - y) for x, y in zip(a, b, strict=True)) / len(a)

@@ -1,1 +1,1 @@
-"""The engine that runs in this process, on transformers."""
+"""The engine that runs in this process, based on transformers."""

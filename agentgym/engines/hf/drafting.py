@@ -1,4 +1,4 @@
-"""Building on drafts: what the present weights keep of an earlier reply to the same prompt, and the token after it."""
+"""Drafts: the part of an earlier reply to the same prompt that the current weights accept, and the token after it."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -16,38 +16,38 @@ from agentgym.engines.hf.sampling import Draw, sample, uniforms
 from agentgym.engines.protocol import Draft, Likeliest
 
 DrawRequest = tuple[Draw, Draft | None, Sequence[float]]
-"""Of a request: how its next token is drawn, its draft, and its random numbers by position."""
+"""Per request: the sampling of its next token, its draft, and its random numbers by position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a step gives a request: the tokens kept of its draft, and the one that was drawn after them."""
+    """Result of a step for a request: the accepted tokens of its draft, and the token drawn after them."""
 
     ids: list[int]
     logprobs: list[float]
-    """Under the present weights, kept or drawn."""
+    """Log-probabilities under the current weights, for accepted and drawn tokens."""
     likeliest: list[Likeliest] = field(default_factory=list[Likeliest])
     fresh: int = 1
-    """How many of them were drawn."""
+    """Number of drawn tokens."""
 
 
 def cut(draft: Draft, tokens: int) -> Draft:
-    """Return a draft with so many tokens at most."""
+    """Return a draft of at most `tokens` tokens."""
     return dataclasses.replace(draft, ids=draft.ids[:tokens], logprobs=draft.logprobs[:tokens], known=draft.known[:tokens])
 
 
 @torch.inference_mode()
-def drawn(logits: Tensor, asked: Sequence[DrawRequest]) -> list[Drawn]:
-    """Return what each request gets; of one with a draft, `logits` has a row for each of its tokens and one more.
+def drawn(logits: Tensor, requests: Sequence[DrawRequest]) -> list[Drawn]:
+    """Return the result of each request; for one with a draft, `logits` has a row for each of its tokens and one more.
 
     logits: [rows, vocabulary]
     """
-    if not any(draft or draw.likeliest for draw, draft, _ in asked):
-        ids, logprobs = sample(logits, [draw for draw, _, _ in asked])
+    if not any(draft or draw.likeliest for draw, draft, _ in requests):
+        ids, logprobs = sample(logits, [draw for draw, _, _ in requests])
         return [Drawn([token], [logprob]) for token, logprob in zip(ids, logprobs, strict=True)]
     replies: list[Drawn] = []
     place = 0
-    for draw, draft, random in asked:
+    for draw, draft, random in requests:
         rows = logits[place : place + 1 + (len(draft.ids) if draft else 0)]
         place += len(rows)
         replies.append(_built_on(rows, draw, draft, random) if draft else _plain(rows, draw))
@@ -60,7 +60,7 @@ def _plain(rows: Tensor, draw: Draw) -> Drawn:
 
 
 def _built_on(rows: Tensor, draw: Draw, draft: Draft, random: Sequence[float]) -> Drawn:
-    """Return the tokens of a draft that are kept, with their present log-probabilities, and the token after them."""
+    """Return the accepted tokens of a draft, with their current log-probabilities, and the token after them."""
     logprobs = _log_softmax(rows, draw)
     kept = accepted(logprobs, draft, uniforms(derive("draft", draw.sampling.seed), len(draft.ids)))
     weights = logprobs[kept].double().exp()
@@ -72,10 +72,10 @@ def _built_on(rows: Tensor, draw: Draw, draft: Draft, random: Sequence[float]) -
 
 
 def accepted(logprobs: Tensor, draft: Draft, random: Sequence[float]) -> int:
-    """Return how many tokens of a draft are kept: those before the first with u >= min(1, lenience * p / q).
+    """Return the number of accepted draft tokens: those before the first with u >= min(1, lenience * p / q).
 
-    logprobs: [tokens or more, vocabulary], the present distributions. With `known`, a token outside of what is known at
-    its place is not kept either: what is drawn in its stead would not be known to come from the right distribution.
+    logprobs: [tokens or more, vocabulary], the current distributions. With `known`, a token outside the known ones at its
+    position is rejected too: its replacement could not be drawn from the right distribution.
     """
     if not draft.ids:
         return 0
@@ -90,9 +90,9 @@ def accepted(logprobs: Tensor, draft: Draft, random: Sequence[float]) -> int:
 
 
 def remainder(weights: Tensor, draft: Draft, place: int) -> Tensor:
-    """Return what is left of the present distribution where a draft's token was not kept: (p - min(q, lenience * p))+.
+    """Return the remainder of the current distribution at a rejected token: (p - min(q, lenience * p))+, [vocabulary].
 
-    weights: [vocabulary], p in float64. Without anything known of q it is p itself, and so where rounding leaves nothing.
+    weights: [vocabulary], p in float64. Without known tokens of q, or if rounding leaves nothing, it is p itself.
     """
     if not draft.known:
         return weights
@@ -111,7 +111,7 @@ def _log_softmax(rows: Tensor, draw: Draw) -> Tensor:
 
 
 def _pick(weights: Tensor, uniform: float) -> int:
-    """Return the first token whose cumulative weight exceeds a share of the total, as `sample` does."""
+    """Return the first token whose cumulative weight exceeds a share of the total, like `sample`."""
     cumulative = weights.cumsum(-1)
     total = cumulative[-1]
     point = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
@@ -119,7 +119,7 @@ def _pick(weights: Tensor, uniform: float) -> int:
 
 
 def _likeliest(logprobs: Tensor, number: int) -> list[Likeliest]:
-    """Return the likeliest tokens of each row and their log-probabilities; [] where none are asked for."""
+    """Return the likeliest tokens of each row and their log-probabilities; [] if none are requested."""
     if not number:
         return []
     best = logprobs.topk(min(number, logprobs.shape[-1]), dim=-1)

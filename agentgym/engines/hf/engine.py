@@ -35,25 +35,25 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """One request under way."""
+    """One active request."""
 
-    asked: Request
+    request: Request
     future: "asyncio.Future[Completion]"
     limit: int
-    """Most tokens it may get: `max_tokens`, or what is left of the context."""
+    """Maximum tokens: `max_tokens`, or the rest of the context."""
     random: list[float]
     slot: Slot | None = None
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
     draft: Draft | None = None
-    """What the next step may keep of an earlier reply, with the tokens that there is room for."""
+    """Draft for the next step, cut to the available room."""
     reused: int = 0
     likeliest: list[Likeliest] = field(default_factory=list[Likeliest])
 
     def draw(self) -> Draw:
-        asked = self.asked
-        seen = [*asked.prompt_ids, *self.ids] if asked.sampling.repetition_penalty != 1.0 else ()
-        return Draw(asked.sampling, self.random[len(self.ids)], seen, asked.likeliest)
+        request = self.request
+        seen = [*request.prompt_ids, *self.ids] if request.sampling.repetition_penalty != 1.0 else ()
+        return Draw(request.sampling, self.random[len(self.ids)], seen, request.likeliest)
 
     @property
     def drafted(self) -> int:
@@ -63,12 +63,12 @@ class _Running:
 class HFEngine(AdmissionGate, TokenEngine):
     """A causal model of `transformers`, run in this process.
 
-    `model` is a folder, a hub name, or a model object that a trainer goes on changing: after every change call
-    `load_weights(model.named_parameters(), version)`, which copies nothing where the tensors are the model's own.
-    Requests are batched over `slots`; a session's key-value cache stays in its slot between its turns, until the slot
-    is needed. The same sequence of calls gives the same tokens: nothing depends on the clock. `context` is the most
-    tokens of prompt and completion together (default: the model's own limit). Prompts are padded together where the longest
-    is at most `prefill_padding` percent longer than the shortest: less is quicker on a CPU, and changes the rounding.
+    `model` is a folder, a hub name, or a model object that a trainer keeps changing: after every change call
+    `load_weights(model.named_parameters(), version)`, which copies nothing if the tensors are the model's own. Requests
+    are batched over `slots`; a session's key-value cache stays in its slot between turns until the slot is needed. The
+    same sequence of calls gives the same tokens, independent of timing. `context` is the maximum tokens of prompt and
+    completion together (default: the model's own limit). Prompts are padded together if the longest is at most
+    `prefill_padding` percent longer than the shortest: a lower value is faster on a CPU and changes the rounding.
     """
 
     kind = ENGINES["hf"]
@@ -118,7 +118,9 @@ class HFEngine(AdmissionGate, TokenEngine):
     async def complete(self, request: Request) -> Completion:
         """Return one completion; a prompt that fills the context gets an empty one with finish `length`.
 
-        Raises BadConfig for ids or options that make no sense, Fault(reason=Reason.ENGINE) when the computation fails.
+        Raises:
+            BadConfig: ids or options are invalid.
+            Fault: the computation fails (`reason=Reason.ENGINE`).
         """
         self._check(request.prompt_ids, request.sampling, request.session)
         limit = request.room(self.context)
@@ -130,11 +132,16 @@ class HFEngine(AdmissionGate, TokenEngine):
             running.draft = cut(request.draft, limit)
         self._waiting.append(running)
         self._arrivals += 1
-        self._tell()
+        self._notify()
         return await future
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-        """Return the log-probability of each token after the first."""
+        """Return the log-probability of each token after the first, [tokens - 1].
+
+        Raises:
+            BadConfig: ids are invalid or too many.
+            Fault: the computation fails.
+        """
         self._check(list(ids), Sampling(temperature=temperature), "")
         if len(ids) > self.context:
             raise BadConfig(f"{len(ids)} tokens to score; the context is {self.context}")
@@ -147,10 +154,10 @@ class HFEngine(AdmissionGate, TokenEngine):
 
     def abort(self, session: str) -> None:
         """End a session's requests, if any, with finish `abort`, and free its slot."""
-        for request in [r for r in (*self._waiting, *self._running) if r.asked.session == session]:
+        for request in [r for r in (*self._waiting, *self._running) if r.request.session == session]:
             self._finish(request, "abort")
-        self._waiting = [r for r in self._waiting if r.asked.session != session]
-        self._running = [r for r in self._running if r.asked.session != session]
+        self._waiting = [r for r in self._waiting if r.request.session != session]
+        self._running = [r for r in self._running if r.request.session != session]
         self._checked.forget(session)
         slot = self._table.of(session)
         if slot is not None:
@@ -158,17 +165,17 @@ class HFEngine(AdmissionGate, TokenEngine):
             self._table.free(slot)
 
     async def drained(self) -> None:
-        """Wait until no request is under way; those that wait stay."""
+        """Wait until no request is running; waiting ones stay."""
         while self._task is not None:
             await asyncio.shield(self._task)
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Take new weights, once running requests have finished; every cache is dropped.
+        """Load new weights after running requests have finished, and drop every cache.
 
-        A folder (safetensors), or (name, tensor) pairs; pairs that are the model's own tensors cost nothing, and an
-        empty iterable says that they were changed in place.
+        Accepts a folder (safetensors) or (name, tensor) pairs; pairs that are the model's own tensors cost nothing, and
+        an empty iterable means that they were changed in place.
         """
-        with self._held():
+        with self._blocked():
             await self.drained()
             self._broken = "the last weight update failed half-way; load a complete set of weights"
             try:
@@ -178,13 +185,13 @@ class HFEngine(AdmissionGate, TokenEngine):
             finally:
                 self._table.forget_all()
                 self._backend.refresh()
-                if self._broken:  # who asked before it was
+                if self._broken:  # who request before it was
                     waiting, self._waiting = self._waiting, []
                     self._fail(waiting, f"the hf engine cannot go on: {self._broken}")
 
     def close(self) -> None:
         """Abort everything and free the caches."""
-        for session in {r.asked.session for r in (*self._waiting, *self._running)}:
+        for session in {r.request.session for r in (*self._waiting, *self._running)}:
             self.abort(session)
         self._table.forget_all()
         self._broken = "the engine was closed"
@@ -202,12 +209,16 @@ class HFEngine(AdmissionGate, TokenEngine):
 
     # The loop
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self._task is None and self._waiting and self.is_open:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
-        """Step until nothing is left to do; the task ends with its last request, so no event loop is outlived."""
+        """Step until nothing is left; the task ends with its last request, so it does not outlive its event loop.
+
+        Raises:
+            CancelledError: the event loop is shutting down.
+        """
         try:
             while self._running or (self._waiting and self.is_open):
                 await self._settle()
@@ -224,7 +235,7 @@ class HFEngine(AdmissionGate, TokenEngine):
             self._task = None
 
     async def _settle(self) -> None:
-        """Let every episode that can go on submit its next request, so that their prefills share a step."""
+        """Let every episode that can continue submit its next request, so that their prefills share a step."""
         quiet = 0
         while quiet < 2:
             before = self._arrivals
@@ -232,7 +243,7 @@ class HFEngine(AdmissionGate, TokenEngine):
             quiet = quiet + 1 if self._arrivals == before else 0
 
     def _step(self) -> None:
-        """Admit what fits, append every running request's pending tokens, and draw one token for each."""
+        """Admit requests that fit, append every running request's pending tokens, and draw one token for each."""
         self._drop_cancelled()
         if self.is_open:
             self._admit()
@@ -251,11 +262,11 @@ class HFEngine(AdmissionGate, TokenEngine):
         self._running = [r for r in running if not r.future.done()]
 
     def _take(self, request: _Running, reply: Drawn) -> None:
-        """Take in what was kept of a draft, if there was one, and the token that was drawn."""
+        """Store the accepted tokens of a draft, if any, and the drawn token."""
         slot, kept = request.slot, len(reply.ids) - reply.fresh
         assert slot is not None
         if request.draft is not None:
-            slot.pending = slot.pending[: len(slot.pending) - request.drafted]  # it is in the cache as far as it was kept
+            slot.pending = slot.pending[: len(slot.pending) - request.drafted]  # the cache holds its accepted part
             request.draft = None
         for place, (token, logprob) in enumerate(zip(reply.ids, reply.logprobs, strict=True)):
             if not math.isfinite(logprob):
@@ -276,38 +287,38 @@ class HFEngine(AdmissionGate, TokenEngine):
                 return
 
     def _ends(self, request: _Running, token: int, logprob: float) -> bool:
-        told = request.asked.watch is not None and not request.future.done() and request.asked.watch(token, logprob)
-        return told or token in request.asked.sampling.stop_ids
+        told = request.request.watch is not None and not request.future.done() and request.request.watch(token, logprob)
+        return told or token in request.request.sampling.stop_ids
 
     def _admit(self) -> None:
         """Give waiting requests their slots: sessions with a cache first, then first come, first served."""
         budget, full = self._prefill_tokens, False
-        for request in sorted(self._waiting, key=lambda r: self._table.of(r.asked.session) is None):
-            known = self._table.of(request.asked.session) is not None
+        for request in sorted(self._waiting, key=lambda r: self._table.of(r.request.session) is None):
+            known = self._table.of(request.request.session) is not None
             if budget <= 0 or (full and not known):
                 break
-            donor = None if known or not self._backend.shares else self._table.donor(request.asked.prompt_ids)
+            donor = None if known or not self._backend.shares else self._table.donor(request.request.prompt_ids)
             if donor is not None and donor.later >= donor.now + BLOCK:
-                continue  # the next step computes what this request can then copy
-            slot = self._table.claim(request.asked.session)
+                continue  # the next step computes a prefix that this request can copy
+            slot = self._table.claim(request.request.session)
             if slot is None:
                 full = full or not known
                 continue
             if donor is not None:
-                if slot is not donor.slot:  # it may have been the one to be evicted
+                if slot is not donor.slot:  # it may have been evicted
                     self._backend.copy(donor.slot.number, slot.number, donor.now)
-                slot.held = request.asked.prompt_ids[: donor.now]
+                slot.held = request.request.prompt_ids[: donor.now]
             self._start(request, slot)
             budget -= len(slot.pending)
         self._waiting = [r for r in self._waiting if r.slot is None]
 
     def _start(self, request: _Running, slot: Slot) -> None:
         # At least the last token is computed: its logits are needed.
-        start = min(common_prefix(slot.held, request.asked.prompt_ids), len(request.asked.prompt_ids) - 1)
+        start = min(common_prefix(slot.held, request.request.prompt_ids), len(request.request.prompt_ids) - 1)
         if not slot.keys:
-            self._table.announce(slot, request.asked.prompt_ids)
+            self._table.announce(slot, request.request.prompt_ids)
         del slot.held[start:]
-        slot.pending = [*request.asked.prompt_ids[start:], *(request.draft.ids if request.draft else ())]
+        slot.pending = [*request.request.prompt_ids[start:], *(request.draft.ids if request.draft else ())]
         request.slot = slot
         self.prefilled += len(slot.pending)
         self._running.append(request)
@@ -321,7 +332,7 @@ class HFEngine(AdmissionGate, TokenEngine):
             request.future.set_result(reply)
 
     def _fail(self, requests: list[_Running], message: str) -> None:
-        """End requests with a fault; what their slots hold is no longer trusted."""
+        """End requests with a fault and drop their caches."""
         for request in requests:
             if request.slot is not None:
                 self._backend.forget(request.slot.number)

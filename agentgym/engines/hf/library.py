@@ -13,43 +13,47 @@ class LibraryModel:
     """The library's own forward pass with one cache object per slot; correct for every architecture, and slow."""
 
     shares = False
-    """Whether `copy` works."""
+    """True if `copy` works."""
 
     def __init__(self, model: object, slots: int, context: int) -> None:
         self.model, self.slots, self.context = model, slots, context
         self.caches: dict[int, Any] = {}
-        self.held: dict[int, list[int]] = {}
+        self.tokens: dict[int, list[int]] = {}
 
     def refresh(self) -> None:
-        """Drop what was computed under other weights."""
+        """Drop everything computed under other weights."""
         self.caches.clear()
-        self.held.clear()
+        self.tokens.clear()
 
     def forget(self, slot: int) -> None:
         """Free a slot's cache."""
         self.caches.pop(slot, None)
-        self.held.pop(slot, None)
+        self.tokens.pop(slot, None)
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Not every kind of cache can be cut or copied; never called, since `shares` is False."""
+        """Fail: not every kind of cache can be cut or copied. Never called, since `shares` is False.
+
+        Raises:
+            NotImplementedError: always.
+        """
         raise NotImplementedError("the generic path shares no prefixes")
 
     def forward(self, rows: Sequence[Row]) -> Tensor:
-        """Append tokens to slots; return the logits after the tokens that are asked, float32 [asked, vocabulary]."""
+        """Append tokens to slots; return the logits after the requested tokens, float32 [requested, vocabulary]."""
         return torch.cat([self._one(row) for row in rows])
 
     @torch.inference_mode()
     def _one(self, row: Row) -> Tensor:
-        held = self.held.get(row.slot, [])
-        ids = [*held[: row.start], *row.ids]
+        tokens = self.tokens.get(row.slot, [])
+        ids = [*tokens[: row.start], *row.ids]
         cache = self.caches.get(row.slot)
-        if cache is None or len(held) != row.start:  # recurrent and sliding caches cannot be cut back: start again
+        if cache is None or len(tokens) != row.start:  # recurrent and sliding caches cannot be truncated: start over
             cache, new = None, ids
         else:
             new = list(row.ids)
         out = library_forward(self.model, new, past_key_values=cache, use_cache=True)
         self.caches[row.slot] = getattr(out, "past_key_values", None)
-        self.held[row.slot] = ids
+        self.tokens[row.slot] = ids
         return out.logits[0, -row.asked :].float()
 
     @torch.inference_mode()

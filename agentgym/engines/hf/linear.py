@@ -1,4 +1,4 @@
-"""What a linear layer computes, its LoRA adapter apart from its weights, as the hf engine's fast path reads it."""
+"""Linear layers with separate LoRA adapters, as the hf engine's fast path reads them."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 
 class Linear(NamedTuple):
-    """`x W^T + bias`, and `x down^T up^T` where an adapter is active; the factor of the adapter is in `up`."""
+    """`x W^T + bias`, plus `x down^T up^T` if an adapter is active; the adapter's scale is in `up`."""
 
     weight: Tensor  # [out, in]
     bias: Tensor | None
@@ -27,7 +27,7 @@ class Linear(NamedTuple):
 
 
 def readable(module: Any) -> bool:
-    """Return whether `read` knows all that a module computes: a linear layer, or plain LoRA (no DoRA, …) over one."""
+    """Return True if `read` supports a module: a linear layer, or plain LoRA (no DoRA, …) over one."""
     if type(module) is torch.nn.Linear:
         return True
     plain = _adapted(module) and type(module.base_layer) is torch.nn.Linear and not module.lora_variant
@@ -35,7 +35,7 @@ def readable(module: Any) -> bool:
 
 
 def read(module: Any) -> Linear:
-    """Return a layer's own tensors, and the adapters that are active now: a copy, scaled, in the layer's precision."""
+    """Return a layer's own tensors, and its active adapters: a copy, scaled, in the layer's precision."""
     plain = Linear(module.weight, module.bias)
     if not _adapted(module) or module.disable_adapters or module.merged:
         return plain
@@ -48,7 +48,7 @@ def read(module: Any) -> Linear:
 
 
 def fused(parts: list[Linear]) -> Linear:
-    """Return one layer that computes what several do from the same input, one after the other."""
+    """Return one layer that computes several layers of the same input, with concatenated outputs."""
     biases = [part.bias for part in parts if part.bias is not None]
     whole = Linear(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
     if all(part.down is None for part in parts):

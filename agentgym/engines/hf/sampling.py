@@ -1,4 +1,4 @@
-"""Drawing tokens from logits: many requests at once, each with its own temperature, filters and random numbers."""
+"""Token sampling from logits: many requests at once, each with its own temperature, filters and random numbers."""
 
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -16,35 +16,35 @@ from agentgym.engines.protocol import Sampling
 
 
 class Draw(NamedTuple):
-    """How one row is drawn: its sampling, its uniform number in [0, 1), and the tokens that a penalty looks at."""
+    """Sampling of one row: its settings, its uniform number in [0, 1), and the tokens for the repetition penalty."""
 
     sampling: Sampling
     uniform: float
     seen: Sequence[int]
     likeliest: int = 0
-    """How many of the likeliest tokens are asked for."""
+    """Number of likeliest tokens to return."""
 
 
-# One generator is set to each request's key: to make one takes three times as long.
+# One generator is set to each request's key: making a new one takes three times as long.
 _PHILOX = np.random.Philox(key=0)
 _NUMBERS, _FRESH, _ONE = np.random.Generator(_PHILOX), _PHILOX.state, threading.Lock()
 
 
 def uniforms(seed: int, count: int) -> list[float]:
-    """Return the random numbers of a request: element i depends on the seed and i alone."""
+    """Return the random numbers of a request: element i depends only on the seed and i."""
     key = np.array([seed % 2**64, (seed >> 64) % 2**64], dtype=np.uint64)
-    with _ONE:  # engines of several threads
+    with _ONE:  # engines may run in several threads
         _PHILOX.state = {**_FRESH, "state": {"counter": np.zeros(4, dtype=np.uint64), "key": key}}
         return _NUMBERS.random(count).tolist()
 
 
 @torch.inference_mode()
 def sample(logits: Tensor, draws: Sequence[Draw]) -> tuple[list[int], list[float]]:
-    """Draw one token per row from logits [rows, vocabulary]; return ids and log-probabilities.
+    """Draw one token per row from logits [rows, vocabulary]; return ids and log-probabilities, [rows] each.
 
-    Without filters the log-probability is `log_softmax(logits / temperature)[id]` (temperature 0: greedy, at
-    temperature 1); with filters it is that of the distribution drawn from. A token is the first whose cumulative
-    probability exceeds the row's uniform number, so other rows of the batch cannot change it.
+    Without filters the log-probability is `log_softmax(logits / temperature)[id]` (temperature 0: greedy, at temperature
+    1); with filters it is that of the filtered distribution. A token is the first whose cumulative probability exceeds
+    the row's uniform number, so other rows of the batch cannot change it.
     """
     plain = all(draw.sampling.plain() for draw in draws)
     if not plain:
@@ -62,22 +62,22 @@ def sample(logits: Tensor, draws: Sequence[Draw]) -> tuple[list[int], list[float
         cumulative = logprobs.double().exp_().cumsum(-1)
         total = cumulative[:, -1:]
         points = _column(np.array([draw.uniform for draw in draws]), total) * total
-        # Rounding must not lift a point to the total itself: that would be past the last token.
+        # Rounding must not raise a point to the total, which would be past the last token.
         points = torch.minimum(points, torch.nextafter(total, torch.zeros_like(total)))
         ids = torch.searchsorted(cumulative, points, right=True).squeeze(-1)
-        ids.clamp_(max=logits.shape[-1] - 1)  # a row that is not a number finds no place; its logprob will tell
+        ids.clamp_(max=logits.shape[-1] - 1)  # a row of NaN has no valid id; its logprob shows it
         if greedy.any():
             ids = torch.where(_column(greedy, logits).squeeze(-1), logprobs.argmax(-1), ids)
     return ids.tolist(), logprobs.gather(-1, ids[:, None]).squeeze(-1).tolist()
 
 
 def _column(values: NDArray[np.generic], like: Tensor) -> Tensor:
-    """Return [rows] as a tensor [rows, 1] beside `like`."""
+    """Convert [rows] to a tensor [rows, 1] on the device of `like`."""
     return torch.from_numpy(values).to(like.device)[:, None]
 
 
 def _penalised(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
-    """Divide positive logits of tokens seen before by the penalty and multiply negative ones (Keskar et al. 2019)."""
+    """Divide positive logits of earlier tokens by the penalty and multiply negative ones (Keskar et al. 2019)."""
     logits = logits.clone()
     for row, draw in enumerate(draws):
         penalty = draw.sampling.repetition_penalty

@@ -22,24 +22,24 @@ from agentgym.engines.hf.linear import Linear
 
 Integers = NDArray[np.int64]
 SHAPES = ("Qwen3ForCausalLM", "Qwen2ForCausalLM", "LlamaForCausalLM")
-STATIC_ROPE = ("default", "linear", "llama3", "yarn")  # frequencies that do not change with the length of the text
-FUSE_BELOW = 50_000_000  # parameters; larger models gain nothing from fused projections and would pay memory for them
-PADDING = 100  # percent by which the new part of a row may be longer than the shortest that it is padded with
-FIRST_CAPACITY = 256  # tokens per slot allocated at first; doubled when a longer row arrives
+STATIC_ROPE = ("default", "linear", "llama3", "yarn")  # frequencies that do not depend on the text's length
+FUSE_BELOW = 50_000_000  # parameters; larger models gain nothing from fused projections, which cost memory
+PADDING = 100  # maximum percent by which the longest new part of padded rows exceeds the shortest
+FIRST_CAPACITY = 256  # initial tokens per slot; doubled for longer rows
 
 
 class Row(NamedTuple):
-    """Tokens to append to one slot, whose cache holds `start` tokens already."""
+    """Tokens to append to one slot, whose cache already holds `start` tokens."""
 
     slot: int
     start: int
     ids: Sequence[int]
-    asked: int = 1
-    """How many of the last tokens are asked for the logits after them."""
+    requested: int = 1
+    """Number of last tokens whose following logits are requested."""
 
 
 def unsupported(model: Any) -> str | None:
-    """Return why the fast path cannot run a model, or None where it can."""
+    """Return the reason why the fast path cannot run a model, or None."""
     kind, config = type(model).__name__, model.config
     if kind not in SHAPES:
         return f"{kind} is not one of {', '.join(SHAPES)}"
@@ -76,7 +76,7 @@ def library_forward(model: Any, ids: Sequence[int], **options: Any) -> Any:
 
 @dataclass(slots=True)
 class _Layer:
-    """The weights of one layer; of what is computed from one input a list of parts, a single part where they are fused."""
+    """The weights of one layer; projections of the same input are a list of parts, a single one if fused."""
 
     norm: Tensor
     qkv: list[Linear]
@@ -88,25 +88,25 @@ class _Layer:
 
 
 class _Block(NamedTuple):
-    """Rows attended to together, padded to the longest of their new parts."""
+    """Rows that attend together, padded to the longest of their new parts."""
 
-    tokens: slice  # where their queries are in the packed batch
+    tokens: slice  # their queries in the packed batch
     slots: slice | Tensor
-    place: Tensor | None  # where each query goes among rows * longest new part; None where nothing is padded
+    place: Tensor | None  # index of each query in rows * longest new part; None without padding
     shape: tuple[int, int]  # rows, longest new part
-    length: int  # longest row, cached part included
-    mask: Tensor  # [rows, 1, longest new part, length]; 0 where a query may look, else -inf
+    length: int  # longest row, including the cached part
+    mask: Tensor  # [rows, 1, longest new part, length]; 0 for visible keys, else -inf
 
 
 class SlotModel:
     """A causal language model with a preallocated key-value cache of `slots` rows.
 
-    Reads the model's own weights (small models: fused copies made by `refresh`; of LoRA adapters always copies, never
-    merged), so `refresh` must follow every change of them.
+    It reads the model's own weights (for small models fused copies made by `refresh`; of LoRA adapters always copies,
+    never merged), so `refresh` must follow every change of them.
     """
 
     shares = True
-    """Whether `copy` works."""
+    """True if `copy` works."""
 
     def __init__(self, model: Any, slots: int, context: int, padding: int = PADDING, fuse: bool | None = None) -> None:
         self.model, self.slots, self.context, self.padding = model, slots, context, padding
@@ -124,7 +124,7 @@ class SlotModel:
 
     @torch.inference_mode()
     def refresh(self) -> None:
-        """Take in changed weights."""
+        """Read changed weights."""
         core = self.model.model
         self.device, self.dtype = core.embed_tokens.weight.device, core.embed_tokens.weight.dtype
         self.embedding, self.final_norm = core.embed_tokens.weight, core.norm.weight
@@ -152,7 +152,7 @@ class SlotModel:
         )
 
     def _grow(self, capacity: int) -> None:
-        """Make room for longer rows; what is cached is kept."""
+        """Make room for longer rows and keep the cached tokens."""
         shape = (self.slots, self.key_heads, capacity, self.head_dim)
         for cache in (self.keys, self.values):
             # Zeros, since a masked weight of 0 times an uninitialised NaN would be NaN.
@@ -166,20 +166,20 @@ class SlotModel:
         angles = torch.cat([positions[:, None] * frequencies] * 2, dim=-1)
         sign = torch.cat([-torch.ones_like(frequencies), torch.ones_like(frequencies)])
         self.cos = (angles.cos() * scaling).to(self.dtype)  # [capacity, head_dim]
-        self.sin = (angles.sin() * scaling * sign).to(self.dtype)  # signed: rotating halves then is a plain swap
+        self.sin = (angles.sin() * scaling * sign).to(self.dtype)  # signed, so that rotating halves is a plain swap
 
     def forget(self, slot: int) -> None:
-        """Nothing to free: a slot's rows are overwritten by the next tokens."""
+        """Do nothing: a slot's rows are overwritten by the next tokens."""
 
     @torch.inference_mode()
     def copy(self, source: int, target: int, length: int) -> None:
-        """Give a slot the first `length` cached tokens of another."""
+        """Copy the first `length` cached tokens of a slot to another."""
         for cache in (*self.keys, *self.values):
             cache[target, :, :length] = cache[source, :, :length]
 
     @torch.inference_mode()
     def forward(self, rows: Sequence[Row]) -> Tensor:
-        """Append tokens to slots; return the logits after the tokens that are asked, float32 [asked, vocabulary]."""
+        """Append tokens to slots; return the logits after the requested tokens, float32 [requested, vocabulary]."""
         needed = max(row.start + len(row.ids) for row in rows)
         if needed > self.capacity:
             self._grow(min(self.context, max(needed, 2 * self.capacity)))
@@ -196,8 +196,8 @@ class SlotModel:
         blocks = self._blocks(packed, counts, ends)
         last = np.empty(len(rows), dtype=np.int64)
         last[order] = ends - 1
-        if any(row.asked > 1 for row in rows):
-            last = np.concatenate([np.arange(end - row.asked, end) + 1 for row, end in zip(rows, last, strict=True)])
+        if any(row.requested > 1 for row in rows):
+            last = np.concatenate([np.arange(end - row.requested, end) + 1 for row, end in zip(rows, last, strict=True)])
         return self._logits(self._layers(self._tensor(ids), self._tensor(positions), where, blocks, self._tensor(last)))
 
     @torch.inference_mode()
@@ -209,7 +209,7 @@ class SlotModel:
         return torch.from_numpy(array).to(self.device)
 
     def _blocks(self, rows: list[Row], counts: Integers, ends: Integers) -> list[_Block]:
-        """Cut rows, sorted by the number of new tokens, where padding would be more than `padding` allows."""
+        """Split rows, sorted by the number of new tokens, where padding would exceed `padding`."""
         blocks: list[_Block] = []
         first = 0
         while first < len(rows):
@@ -226,7 +226,7 @@ class SlotModel:
         longest, length = int(counts.max()), int((starts + counts).max())
         low, span = int(slots.min()), int(slots.max() - slots.min()) + 1
         n, select, line = len(rows), self._tensor(slots), np.arange(len(rows))
-        if longest == 1 and span <= 2 * n:  # a view of the slots in between costs less than a copy of those that run
+        if longest == 1 and span <= 2 * n:  # a view including idle slots costs less than a copy of the active ones
             n, select, line = span, slice(low, low + span), slots - low
         limits = np.zeros((n, 1, longest, 1), dtype=np.int64)
         limits[line] = (starts[:, None] + np.arange(longest))[:, None, :, None]
@@ -255,7 +255,7 @@ class SlotModel:
             self.values[number].view(-1, self.head_dim).index_copy_(0, where, values.reshape(-1, self.head_dim))
             attended = [self._attend(number, queries, block) for block in blocks]
             gathered = torch.cat(attended) if len(attended) > 1 else attended[0]
-            if layer is self.layers[-1]:  # no other token is asked for its logits
+            if layer is self.layers[-1]:  # no other token is requested for its logits
                 hidden, gathered = hidden[last], gathered[last]
             hidden = hidden + layer.out(gathered)
             gate, up = _project(self._norm(hidden, layer.mlp_norm), layer.gate_up).chunk(2, dim=-1)
@@ -273,7 +273,7 @@ class SlotModel:
             keys, values = keys[block.slots], values[block.slots]
         else:
             keys, values = keys.index_select(0, block.slots), values.index_select(0, block.slots)
-        if longest == 1:  # the query heads that share a key head are its queries: each key is read once
+        if longest == 1:  # treat the query heads that share a key head as its queries, so that each key is read once
             x = x.view(n, self.key_heads, -1, self.head_dim)
             mask = block.mask.expand(-1, -1, x.shape[2], -1)
             out = F.scaled_dot_product_attention(x, keys, values, attn_mask=mask, scale=self.scale)
@@ -285,7 +285,7 @@ class SlotModel:
         return out if block.place is None else out.index_select(0, block.place)
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        """RMS norm in float32, scaled in the model's own precision, as the library does."""
+        """Return the RMS norm in float32, scaled in the model's own precision, like the library."""
         wide = x.float()
         return weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)).to(x.dtype)
 

@@ -1,4 +1,4 @@
-"""Where the hf engine's weights come from: loading a model, and taking new values into one."""
+"""Loading of a model for the hf engine, and copying of new values into it."""
 
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -18,9 +18,12 @@ from agentgym.errors import BadConfig, BadData, no_such
 
 
 def load_model(model: Any, tokenizer: object, device: str, dtype: str | None) -> tuple[Any, Any]:
-    """Return (model, tokenizer): of a folder or hub name, of an adapter's folder, or the objects given.
+    """Return (model, tokenizer) of a folder, hub name or adapter's folder, or the objects passed in.
 
     The generation config is never used.
+
+    Raises:
+        BadConfig: it cannot be loaded.
     """
     if not isinstance(model, str | Path):
         return model, tokenizer
@@ -41,9 +44,11 @@ def load_model(model: Any, tokenizer: object, device: str, dtype: str | None) ->
 
 
 def update(model: Any, weights: str | Path | Iterable[tuple[str, "Tensor"]]) -> None:
-    """Copy new values into a model in place; tensors that already are the model's own are skipped.
+    """Copy new values into a model in place; tensors that are the model's own are skipped.
 
-    Raises BadConfig for an unknown name or another shape, BadData for a folder without safetensors.
+    Raises:
+        BadConfig: a name is unknown or a shape differs.
+        BadData: the folder has no safetensors.
     """
     own: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
     own.update(model.named_buffers(remove_duplicate=False))
@@ -58,7 +63,11 @@ def update(model: Any, weights: str | Path | Iterable[tuple[str, "Tensor"]]) -> 
 
 
 def _of_folder(folder: Path, own: dict[str, Tensor], dtype: Any) -> Iterable[tuple[str, Tensor]]:
-    """Return the tensors of a folder under the model's names: files of a mixture hold apart what the model has fused."""
+    """Return the tensors of a folder under the model's names: files of a mixture store separately what the model fuses.
+
+    Raises:
+        BadConfig: names are unknown or missing.
+    """
     names = [name for tensors in _opened(folder) for name in tensors.keys()]  # noqa: SIM118 (not a mapping)
     strange = [name for name in names if name not in own]
     if not strange:
@@ -66,7 +75,7 @@ def _of_folder(folder: Path, own: dict[str, Tensor], dtype: Any) -> Iterable[tup
     load: Any = transformers.AutoModelForCausalLM.from_pretrained
     try:
         model, info = load(str(folder), dtype=dtype, output_loading_info=True, trust_remote_code=False)
-    except (OSError, ValueError, RuntimeError):  # no configuration beside the tensors, or one of something else
+    except (OSError, ValueError, RuntimeError):  # no configuration in the folder, or one of another model
         raise BadConfig(no_such("weight of the model", strange[0], own)) from None
     for name in sorted(info["unexpected_keys"]):
         raise BadConfig(no_such("weight of the model", name, own))

@@ -1,4 +1,4 @@
-"""Reading the answers of chat servers, which nobody vouches for."""
+"""Parsing of chat servers' answers, which are not trusted."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from agentgym.engines.protocol import Completion, ToolCall
 from agentgym.episodes.usage import Usage, amount, count
 
 MOST_CALLS = 64
-"""Calls of one reply that are read; no model means to make more."""
+"""Maximum calls of one reply that are parsed, more than any model intends."""
 _LONGEST_ID = 200
 _CONTENT = re.compile(rb'(?<!\\)"content"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
 _ESCAPED = re.compile(r'(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*')
@@ -27,14 +27,18 @@ _ENDED = {
 
 
 def read_completion(answer: Object) -> Completion:
-    """Return the reply in an answer of `/chat/completions`; Garbage where there is none."""
+    """Return the reply in an answer of `/chat/completions`.
+
+    Raises:
+        Garbage: there is none.
+    """
     choice = only_choice(answer)
-    said = choice.get("message")
-    if not isinstance(said, dict):
+    reply = choice.get("message")
+    if not isinstance(reply, dict):
         raise Garbage("expected a message")
-    finish, text = choice.get("finish_reason"), said.get("content")
-    calls, refusal = _calls(said.get("tool_calls")), said.get("refusal")
-    if text is None and isinstance(finish, str):  # calls, a refusal, or a reply that was all thought
+    finish, text = choice.get("finish_reason"), reply.get("content")
+    calls, refusal = _calls(reply.get("tool_calls")), reply.get("refusal")
+    if text is None and isinstance(finish, str):  # calls, a refusal, or a reply of thoughts only
         text = refusal or ""
     if not isinstance(finish, str) or finish not in _ENDED:
         check_error(choice)
@@ -43,19 +47,22 @@ def read_completion(answer: Object) -> Completion:
         raise Garbage(f"content is {str(text)[:_LONGEST_ID]!r}; expected text")
     ended = "refusal" if refusal and finish == "stop" else _ENDED[finish]
     done = Completion([], [], ended, text=storable(text), usage=_usage(answer.get("usage")), calls=calls)
-    thoughts = said.get("reasoning_content") or said.get("reasoning")
+    thoughts = reply.get("reasoning_content") or reply.get("reasoning")
     done.reasoning = storable(thoughts) if isinstance(thoughts, str) else ""
-    if calls and isinstance(kept := said.get("reasoning_content"), str) and kept:  # DeepSeek refuses calls without it
-        done.echo["reasoning_content"] = storable(kept)
-    if details := entries(said.get("reasoning_details")):  # OpenRouter's, of any model
+    if calls and isinstance(thought := reply.get("reasoning_content"), str) and thought:  # DeepSeek refuses calls without it
+        done.echo["reasoning_content"] = storable(thought)
+    if details := entries(reply.get("reasoning_details")):  # OpenRouter's, of any model
         done.echo["reasoning_details"] = details
     return done
 
 
 def read_beginning(content: bytes) -> Completion:
-    """Return the reply that an answer begins with, where the answer is longer than one is read: its text so far, no calls.
+    """Return the beginning of a reply whose answer is too long: its text so far, without calls.
 
-    The quotes of a name within a string are escaped, so that no text can stand for the field.
+    Quotes in a string are escaped, so no text can imitate the field.
+
+    Raises:
+        Garbage: the answer has no message.
     """
     if b'"message"' not in content:
         raise Garbage(f"more than {len(content) >> 10} KiB, and no message", TOO_LONG)
@@ -66,15 +73,15 @@ def read_beginning(content: bytes) -> Completion:
 
 
 def characters(tokens: int) -> int:
-    """Return the most characters of a reply of so many tokens that are kept: no model writes 64 a token on average."""
+    """Return the maximum characters kept of a reply of `tokens` tokens: no model writes 64 per token on average."""
     return 256 + 64 * tokens
 
 
 def bounded(completion: Completion, most: int) -> Completion:
-    """Return a reply cut at `most` characters of text, names and arguments together, with finish `length` where it is cut.
+    """Return a reply cut to `most` characters of text, names and arguments together, with finish `length` if it is cut.
 
-    Servers that ignore `max_tokens` would else fill the memory: every later prompt repeats the reply. Reasoning has the same
-    limit, and what goes back with the reply twice as much, else it is left out.
+    Servers that ignore `max_tokens` could otherwise fill the memory, since every later prompt repeats the reply.
+    Reasoning has the same limit; data to send back with the reply has twice that, and is dropped if longer.
     """
     text = completion.text or ""
     left, calls = most - min(len(text), most), list[ToolCall]()
@@ -97,13 +104,17 @@ def bounded(completion: Completion, most: int) -> Completion:
 
 
 def _calls(raw: JSON) -> list[ToolCall]:
-    """Return the tool calls of a message; what the server says of them is taken as it is, where it is text."""
+    """Return the tool calls of a message; text fields are taken as they are.
+
+    Raises:
+        Garbage: a call has no name, or its arguments are not text.
+    """
     calls: list[ToolCall] = []
     for entry in entries(raw)[:MOST_CALLS]:
         call = table(entry)
         function = table(call.get("function"))
         name, arguments, id = function.get("name"), function.get("arguments"), call.get("id")
-        if isinstance(arguments, dict):  # as Ollama's own API has them
+        if isinstance(arguments, dict):  # as in Ollama's own API
             arguments = json.dumps(arguments)
         if not isinstance(name, str) or not isinstance(arguments, str | None):
             raise Garbage("expected tool calls with the name and the arguments of a function")
@@ -113,18 +124,18 @@ def _calls(raw: JSON) -> list[ToolCall]:
 
 def _usage(raw: JSON) -> Usage | None:
     counts = table(raw)
-    asked, completion = count(counts.get("prompt_tokens")), count(counts.get("completion_tokens"))
-    if asked is None or completion is None:
+    prompt, completion = count(counts.get("prompt_tokens")), count(counts.get("completion_tokens"))
+    if prompt is None or completion is None:
         return None
     of_input, of_output = table(counts.get("prompt_tokens_details")), table(counts.get("completion_tokens_details"))
     total = count(counts.get("total_tokens")) or 0
-    output = max(completion, total - asked)  # xAI and Gemini count reasoning in the total alone
-    cached = min(asked, count(of_input.get("cached_tokens")) or count(counts.get("prompt_cache_hit_tokens")) or 0)
+    output = max(completion, total - prompt)  # xAI and Gemini count reasoning in the total alone
+    cached = min(prompt, count(of_input.get("cached_tokens")) or count(counts.get("prompt_cache_hit_tokens")) or 0)
     return Usage(
-        asked,
+        prompt,
         output,
         cached=cached,
-        written=min(asked - cached, count(of_input.get("cache_write_tokens")) or 0),
+        written=min(prompt - cached, count(of_input.get("cache_write_tokens")) or 0),
         reasoning=min(output, count(of_output.get("reasoning_tokens")) or output - completion),
         cost=amount(counts.get("cost")),
     )

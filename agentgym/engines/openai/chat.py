@@ -28,24 +28,27 @@ from agentgym.errors import BadConfig
 
 OMITTABLE = ("temperature", "top_p", "seed")
 FIXED = ("model", "messages", "tools", "n", "stream", "system", *LIMITS)
-"""Parts of a request that the engine makes itself."""
+"""Parts of a request that the engine sets itself."""
 MOST_ADAPTED = 8
-"""Times that one request is changed for a server."""
+"""Maximum adaptations of one request to a server."""
 
 
 class OpenAIChatEngine(ServedEngine):
-    """One model of an OpenAI-compatible server, asked over `/chat/completions`; `target` is `URL#MODEL`, or `openai/NAME`.
+    """One model of an OpenAI-compatible server, called by `/chat/completions`; `target` is `URL#MODEL` or `openai/NAME`.
 
-    The key is read from the environment variable `key_env` and goes nowhere but into the header of requests (`key_header`
-    names another than `Authorization`, as Azure's `api-key`). `omit` names with commas between what the server refuses to
-    be told (`temperature`, `top_p`, `seed`); `limit` is what it calls the most tokens of a reply. `body` and `header` are
-    added to every request. A refusal that names a parameter is answered once by leaving it out or renaming it, where that
-    changes nothing that was asked for (`adapted` tells); else it is a BadConfig. Without `#MODEL` the server must list
-    exactly one. Raises BadConfig when refused.
+    The key is read from the environment variable `key_env` and only sent in the header of requests (`key_header` names
+    another than `Authorization`, such as Azure's `api-key`). `omit` is a comma-separated list of parameters that the
+    server refuses (`temperature`, `top_p`, `seed`); `limit` is its parameter for the maximum tokens of a reply. `body`
+    and `header` are added to every request. If a refusal names a parameter, the engine omits or renames it once, if that
+    does not change the request's meaning (`adapted` records it); otherwise it is a BadConfig. Without `#MODEL` the server
+    must list exactly one.
+
+    Raises:
+        BadConfig: the server refuses.
     """
 
     tokenizer = None
-    """There is none: an agent over tokens refuses this engine."""
+    """Always None: a token agent refuses this engine."""
     path = "/chat/completions"
     kind: type[Servers] = Servers
 
@@ -77,7 +80,7 @@ class OpenAIChatEngine(ServedEngine):
         self._limit, self._left_out = limit, {*self.omitted}
         self.body, self.header = _body(body or {}), _header(header or {})
         self.adapted: dict[str, str] = {}
-        """What a server refused to be told, and what was done about it."""
+        """Parameters that the server refused, and their adaptation."""
         super().__init__(
             self.kind(
                 urls,
@@ -95,7 +98,7 @@ class OpenAIChatEngine(ServedEngine):
 
     @property
     def settings(self) -> dict[str, object]:
-        """What of its options decides replies, for the record: no value of a header, and none that is named like a key."""
+        """Options that affect replies, for the record, without header values and without fields named like a key."""
         settings: dict[str, object] = {"server": self.servers.servers[0].url} if self.named else {}
         settings |= {"omitted": list(self.omitted)} if self.omitted else {}
         settings |= {"body": hidden(self.body)} if self.body else {}
@@ -104,9 +107,11 @@ class OpenAIChatEngine(ServedEngine):
     async def chat(
         self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling, session: str
     ) -> Completion:
-        """Return one reply: text and tool calls; finish is `context` where the server says that the messages are too long.
+        """Return one reply: text and tool calls; finish is `context` if the server reports that the messages are too long.
 
-        Raises BadConfig where no request would be answered (a first one with tools included), Fault after the last retry.
+        Raises:
+            BadConfig: no request would be answered (for a first request, including its tools).
+            Fault: the last retry failed.
         """
         if not sampling.plain() or sampling.stop_ids:
             raise BadConfig("the chat engine takes temperature and max_tokens only: no filters, penalties or stop_ids")
@@ -125,12 +130,16 @@ class OpenAIChatEngine(ServedEngine):
         return {**body, **({"tools": list(tools)} if tools else {}), **told, **self.body}
 
     def echoed(self, message: Mapping[str, object]) -> dict[str, object]:
-        """Return a message as it goes back: without its reasoning where the server does not take that."""
+        """Return a message as it is sent back: without its reasoning if the server does not accept that."""
         left_out = (ECHO, "reasoning_details") if ECHO in self._left_out else ()
         return {name: value for name, value in message.items() if name not in left_out}
 
     def read(self, answer: Object) -> Completion:
-        """Return the reply in an answer; Garbage where there is none."""
+        """Return the reply in an answer.
+
+        Raises:
+            Garbage: there is none.
+        """
         return read_completion(answer)
 
     async def _ask(
@@ -166,11 +175,15 @@ class OpenAIChatEngine(ServedEngine):
                 if too_long(refusal):
                     return Completion([], [], "context", text="")
                 raise results_refused(messages, refusal) or refusal from None
-            except BadConfig as error:  # a status that is hopeless, which some servers and models answer to tools with
+            except BadConfig as error:  # some servers and models answer tools with such a final status
                 raise tools_refused(body, messages, error) or error from None
 
     def _adapts(self, refusal: Refused, body: Mapping[str, object], first: bool) -> bool:
-        """Whether later requests do without what a server refused; BadConfig with the flag that helps where they cannot."""
+        """Return True if later requests can omit what a server refused.
+
+        Raises:
+            BadConfig: they cannot; the message names the flag to use.
+        """
         name = named_parameter(refusal, body, first=first)
         if name is None or (too_long(refusal) and not first):
             return False
@@ -191,7 +204,7 @@ class OpenAIChatEngine(ServedEngine):
 
     def _renames_limit(self, name: str, refusal: Refused) -> bool:
         other = LIMITS[1 - LIMITS.index(name)]
-        if name != self._limit:  # another request has changed it meanwhile
+        if name != self._limit:  # another request has changed it
             return True
         if other not in self.adapted and not too_long(refusal) and unknown_there(refusal):
             self._limit = other
@@ -201,7 +214,7 @@ class OpenAIChatEngine(ServedEngine):
 
 
 def hidden(values: Mapping[str, object]) -> dict[str, object]:
-    """Return values for the record, with `***` for what is named like a key."""
+    """Return values for the record, with `***` for those named like a key."""
     return {
         name: "***" if is_secret(name) else hidden(cast("dict[str, object]", value)) if isinstance(value, dict) else value
         for name, value in values.items()
@@ -227,7 +240,11 @@ def _header(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def _key(name: str | None) -> str | None:
-    """Return the key from the environment; no error ever shows it."""
+    """Return the key from the environment; no error ever shows it.
+
+    Raises:
+        BadConfig: the variable is empty or its value cannot be a key.
+    """
     key = os.environ.get(name or KEY, "").strip()
     if name is not None and not key:
         raise BadConfig(

@@ -1,4 +1,4 @@
-"""An HTTP client that belongs to the event loop it is used from, and is closed with it."""
+"""An HTTP client that belongs to the event loop that uses it, and is closed with it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -12,10 +12,10 @@ except ImportError as error:
 
 
 class LoopClient:
-    """Gives the running event loop's client; a later loop gets one of its own."""
+    """Provides the running event loop's client; a later loop gets a new one."""
 
     def __init__(self, timeout: float) -> None:
-        """`timeout`: seconds between two bytes; to connect, at most 30."""
+        """Set the maximum seconds between two bytes; connecting may take at most 30."""
         self._timeout = timeout
         self._client: httpx2.AsyncClient | None = None
         self._open: AsyncGenerator[httpx2.AsyncClient] | None = None
@@ -34,38 +34,38 @@ class LoopClient:
 
     def close(self) -> None:
         """Close all connections; a later request opens new ones."""
-        held, loop, self._client, self._open, self._loop = self._open, self._loop, None, None, None
-        if held is None or loop is None or loop.is_closed():  # with its loop a client was closed
+        generator, loop, self._client, self._open, self._loop = self._open, self._loop, None, None, None
+        if generator is None or loop is None or loop.is_closed():  # the client was closed with its loop
             return
-        if loop.is_running():  # perhaps in this very thread
-            asyncio.run_coroutine_threadsafe(_ended(held), loop)
+        if loop.is_running():  # possibly in this thread
+            asyncio.run_coroutine_threadsafe(_ended(generator), loop)
         else:
-            loop.run_until_complete(_ended(held))
+            loop.run_until_complete(_ended(generator))
 
 
 async def _while_open(client: httpx2.AsyncClient) -> AsyncGenerator[httpx2.AsyncClient]:
-    """Give a client and close it: when this is closed, which an event loop does at its own end with all that began in it."""
+    """Yield a client and close it afterwards; an event loop closes this generator at its own end."""
     try:
         yield client
     finally:
         await client.aclose()
 
 
-async def _ended(held: AsyncGenerator[httpx2.AsyncClient]) -> None:
-    await held.aclose()
+async def _ended(generator: AsyncGenerator[httpx2.AsyncClient]) -> None:
+    await generator.aclose()
 
 
 BESIDE = 64 << 10
-"""Bytes of an answer that are read for what stands beside a reply: its frame, usage, the server's own fields."""
+"""Maximum bytes of an answer beyond the reply: frame, usage, the server's own fields."""
 
 
 def largest(tokens: int) -> int:
-    """Return the most bytes of an answer with so many tokens' ids, log-probabilities and texts: 1 KiB for each."""
+    """Return the maximum bytes of an answer with the ids, log-probabilities and texts of `tokens` tokens: 1 KiB each."""
     return BESIDE + (tokens << 10)
 
 
 async def received(parts: AsyncIterator[bytes], most: int) -> tuple[bytes, bool]:
-    """Return the body of an answer and whether it is whole; of a longer one than `most` bytes the first ones."""
+    """Return the first `most` bytes of an answer's body, and True if that is all of it."""
     content = bytearray()
     async for part in parts:
         content += part

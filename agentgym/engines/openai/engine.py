@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible server that takes and gives token ids, such as `vllm serve` or our own gateway."""
+"""Any OpenAI-compatible server that takes and returns token ids, such as `vllm serve` or our own gateway."""
 
 import importlib
 import re
@@ -16,8 +16,8 @@ from agentgym.errors import BadConfig, Fault, Reason
 if TYPE_CHECKING:
     from torch import Tensor
 
-_LARGEST = 1e300  # beyond which a log-probability is none: infinite, or an integer that no float holds
-_NAME = re.compile(r"(?:/|[A-Za-z]:[/\\])?[\w.-][\w. +=@,~/\\-]{0,500}")  # of a model: no address, no network share
+_LARGEST = 1e300  # bound of log-probabilities: excludes infinity and integers beyond floats
+_NAME = re.compile(r"(?:/|[A-Za-z]:[/\\])?[\w.-][\w. +=@,~/\\-]{0,500}")  # a model's name: no address, no network share
 KNOWN = (
     "The quick brown fox jumps over the lazy dog.",
     "You are in the middle of a room. You see a desk 1, a shelf 2 and a drawer 10.",
@@ -30,9 +30,9 @@ class OpenAIEngine(ServedEngine, TokenEngine):
     """Tokens in, tokens and log-probabilities out, over `/completions` of one server or of several with the same model.
 
     `url` is an address that ends in `/v1`, or several separated by commas. `model`, `tokenizer` and `context` default to
-    what the server says of itself. A server is good for evaluation at once, and for training after `qualify` only. Its
-    weights are changed where it runs: `load_weights` refuses. Serve with
-    `vllm serve MODEL --generation-config vllm --logprobs-mode processed_logprobs`.
+    the server's own description. A server can be used for evaluation at once, and for training only after `qualify`. Its
+    weights change on the server: `load_weights` refuses. Serve with `vllm serve MODEL --generation-config vllm
+    --logprobs-mode processed_logprobs`.
     """
 
     def __init__(
@@ -68,20 +68,25 @@ class OpenAIEngine(ServedEngine, TokenEngine):
         self.tokenizer: Any = served_tokenizer(entry.get("root") or self.model) if tokenizer is None else tokenizer
         self.policy_version = 0
         self.accepted = False
-        """Whether `qualify` found that its log-probabilities are fit for training."""
+        """True if `qualify` accepted its log-probabilities for training."""
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion; an aborted one is empty. Raises BadConfig when refused, Fault after the last retry."""
+        """Return one completion; an aborted one is empty.
+
+        Raises:
+            BadConfig: the server refuses.
+            Fault: the last retry failed.
+        """
         self.check(request.session, request.prompt_ids)
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
-        done = await self.asked(lambda: self._complete(request, limit), request.session)
+        done = await self.fields(lambda: self._complete(request, limit), request.session)
         return watched(done, request.watch) if done else Completion([], [], "abort", self.policy_version)
 
     async def _complete(self, request: Request, limit: int) -> Completion:
-        asked = _request(self.model, request.prompt_ids, request.sampling, limit)
-        body = {**asked, "logprobs": 0, "return_token_ids": True}
+        fields = _request(self.model, request.prompt_ids, request.sampling, limit)
+        body = {**fields, "logprobs": 0, "return_token_ids": True}
 
         def read(answer: Object) -> Completion:
             return _completion(answer, request.sampling, limit, self.policy_version)
@@ -89,16 +94,20 @@ class OpenAIEngine(ServedEngine, TokenEngine):
         return await self.servers.post("/completions", body, request.session, read, largest(limit))
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-        """Return the log-probability of each token after the first; vLLM's server offers temperature 1 only."""
+        """Return the log-probability of each token after the first, [tokens - 1]; vLLM's server supports temperature 1 only.
+
+        Raises:
+            Fault: the engine was closed, or the last retry failed.
+        """
         ids = list(ids)
         check_scored(ids, self.context)
         body = {**_request(self.model, ids, Sampling(temperature=temperature), 1), "prompt_logprobs": 0}
-        body["prompt_logprobs_temperature"] = temperature  # ours; a server that knows it says so in its answer
+        body["prompt_logprobs_temperature"] = temperature  # our extension; a server that supports it returns it
 
         def read(answer: Object) -> list[float]:
             if temperature != 1.0 and answer.get("prompt_logprobs_temperature") != temperature:
                 raise BadConfig(
-                    f"{self.servers.servers[0].url} scores prompts at temperature 1 only; {temperature} was asked. "
+                    f"{self.servers.servers[0].url} scores prompts at temperature 1 only; {temperature} was fields. "
                     "Score with the hf engine"
                 )
             rows = only_choice(answer).get("prompt_logprobs")
@@ -106,7 +115,9 @@ class OpenAIEngine(ServedEngine, TokenEngine):
                 raise Garbage(f"expected {len(ids)} prompt_logprobs")
             return [scored(entry, id) for entry, id in zip(rows[1:], ids[1:], strict=True)]
 
-        scores = await self.asked(lambda: self.servers.post("/completions", body, "score", read, largest(len(ids))), "score")
+        scores = await self.fields(
+            lambda: self.servers.post("/completions", body, "score", read, largest(len(ids))), "score"
+        )
         if scores is None:
             raise Fault("the engine was closed while a server scored", reason=Reason.ENGINE)
         return scores
@@ -114,11 +125,14 @@ class OpenAIEngine(ServedEngine, TokenEngine):
     async def qualify(
         self, reference: TokenEngine, *, temperature: float = 0.7, tokens: int = 16, tolerance: float = 0.02
     ) -> float:
-        """Accept the server for training if it scores known sequences as `reference` (the trainer's own model) does.
+        """Accept the server for training if it scores known sequences like `reference` (the trainer's own model).
 
-        The server samples `tokens` tokens after each of four fixed texts at `temperature`; the mean absolute difference
-        of its log-probabilities from the reference's is returned. Raises BadConfig where it exceeds `tolerance`, and
-        where the two temperatures (asked, and 1) could not be told apart on what was sampled.
+        The server samples `tokens` tokens after each of four fixed texts at `temperature`; returns the mean absolute
+        difference of its log-probabilities from the reference's.
+
+        Raises:
+            BadConfig: the difference exceeds `tolerance`, or the samples cannot distinguish the requested temperature
+                from 1.
         """
         ours: list[float] = []
         true: list[float] = []
@@ -130,8 +144,8 @@ class OpenAIEngine(ServedEngine, TokenEngine):
             ours += got.logprobs
             true += (await reference.score([*prompt, *got.ids], temperature))[len(prompt) - 1 :]
             plain += (await reference.score([*prompt, *got.ids], 1.0))[len(prompt) - 1 :]
-        off, raw, apart = _mean_gap(ours, true), _mean_gap(ours, plain), _mean_gap(true, plain)
-        self.accepted = off <= tolerance and apart > 2 * tolerance
+        off, raw, distance = _mean_gap(ours, true), _mean_gap(ours, plain), _mean_gap(true, plain)
+        self.accepted = off <= tolerance and distance > 2 * tolerance
         if off > tolerance:
             hint = (
                 "unscaled ones: serve with --logprobs-mode processed_logprobs" if raw <= tolerance else "of other weights?"
@@ -142,13 +156,17 @@ class OpenAIEngine(ServedEngine, TokenEngine):
             )
         if not self.accepted:
             raise BadConfig(
-                f"temperatures {temperature} and 1 differ by only {apart:.4f} over {len(ours)} tokens: the model is too "
+                f"temperatures {temperature} and 1 differ by only {distance:.4f} over {len(ours)} tokens: the model is too "
                 "certain here to show whether its server scales log-probabilities; request more tokens"
             )
         return off
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Refuse: a server's weights are changed where it runs."""
+        """Refuse: a server's weights change on the server.
+
+        Raises:
+            BadConfig: always.
+        """
         raise BadConfig("the openai engine cannot change a server's weights: train with hf or vllm, or restart the server")
 
 
@@ -157,19 +175,25 @@ def _request(model: str, prompt: list[int], sampling: Sampling, limit: int) -> d
 
 
 def _completion(answer: Object, sampling: Sampling, limit: int, version: int) -> Completion:
-    """Read an answer that nobody vouches for."""
+    """Parse an untrusted answer.
+
+    Raises:
+        BadConfig: it has no token ids.
+    """
     choice = only_choice(answer)
     if choice.get("token_ids") is None:
         raise BadConfig("the server returns no token ids: it must know return_token_ids (vllm serve does, 0.10.2 or later)")
     values = numbers(table(choice.get("logprobs")).get("token_logprobs"))
-    given = answer.get("policy_version")
-    return checked(choice, values, sampling, limit, given if type(given) is int else version)
+    served_version = answer.get("policy_version")
+    return checked(choice, values, sampling, limit, served_version if type(served_version) is int else version)
 
 
 def checked(choice: Object, values: list[float] | None, sampling: Sampling, limit: int, version: int) -> Completion:
-    """Return the completion of a choice with `token_ids` and `finish_reason`, and of its log-probabilities.
+    """Return the completion in a choice with `token_ids` and `finish_reason`, with its log-probabilities.
 
-    Raises Garbage where they cannot be, BadConfig where the server has limits of its own.
+    Raises:
+        Garbage: they are invalid.
+        BadConfig: the server has its own limit.
     """
     ids, finish = _integers(choice.get("token_ids")), choice.get("finish_reason")
     if ids is None or not 1 <= len(ids) <= limit or min(ids) < 0 or max(ids) > LARGEST_ID:
@@ -188,19 +212,23 @@ def checked(choice: Object, values: list[float] | None, sampling: Sampling, limi
 
 
 def _integers(raw: JSON) -> list[int] | None:
-    """Return an array of integers, None for anything else."""
+    """Return an array of integers, or None for anything else."""
     integers = [value for value in entries(raw) if type(value) is int]
     return integers if isinstance(raw, list) and len(integers) == len(raw) else None
 
 
 def numbers(raw: JSON) -> list[float] | None:
-    """Return an array of numbers, None for anything else."""
+    """Return an array of numbers, or None for anything else."""
     numbers = [value for value in entries(raw) if type(value) is int or type(value) is float]
     return numbers if isinstance(raw, list) and len(numbers) == len(raw) else None
 
 
 def scored(entry: JSON, id: int) -> float:
-    """Return the log-probability that an entry of `prompt_logprobs` gives a token; Garbage where it gives none."""
+    """Return the log-probability of a token in an entry of `prompt_logprobs`.
+
+    Raises:
+        Garbage: it has none.
+    """
     value = table(table(entry).get(str(id))).get("logprob")
     if (type(value) is not float and type(value) is not int) or not -_LARGEST < value < 1e-3:
         raise Garbage(f"no log-probability for token {id}")
@@ -216,13 +244,17 @@ def _entry(models: list[Object], model: str | None) -> Object:
     if model is None and len(models) == 1 and "id" in models[0]:
         return models[0]
     if model not in names:
-        wanted = "several models are served: pass model=…" if model is None else f"the server has no model {model!r}"
-        raise BadConfig(f"{wanted}; it lists {', '.join(names[:20]) or 'none'}")
+        problem = "several models are served: pass model=…" if model is None else f"the server has no model {model!r}"
+        raise BadConfig(f"{problem}; it lists {', '.join(names[:20]) or 'none'}")
     return models[names.index(model)]
 
 
 def served_tokenizer(name: object) -> Any:
-    """Load the tokenizer that a server names: a hub name or a folder of this machine, and never code."""
+    """Load the tokenizer that a server names: a hub name or a local folder, never code.
+
+    Raises:
+        BadConfig: the name has another form, or it cannot be loaded.
+    """
     if not isinstance(name, str) or not _NAME.fullmatch(name) or ".." in re.split(r"[/\\]", name):
         raise BadConfig(
             f"the server names {str(name)[:100]!r} as its tokenizer; expected a hub name such as Qwen/Qwen3-0.6B, or a "
@@ -231,5 +263,5 @@ def served_tokenizer(name: object) -> Any:
     try:
         library = importlib.import_module("transformers")
         return library.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except Exception as error:  # whatever a missing folder, a missing network or a missing library raise
+    except Exception as error:  # a missing folder, network or library
         raise BadConfig(f"the tokenizer of {name!r} cannot be read here ({error}): pass tokenizer=…") from error

@@ -1,4 +1,4 @@
-"""Requests to several servers of one kind: the least loaded first, again with back-off when one fails."""
+"""Requests to several servers of one kind: the least loaded first, retried with back-off after a failure."""
 
 import asyncio
 import json
@@ -25,20 +25,20 @@ try:
 except ImportError as error:
     raise MissingExtra(f"talking to a server needs httpx2: {how_to_install('api')}") from error
 
-LARGEST = 4 << 20  # bytes of a refusal, and of what a server says of itself, that are read
+LARGEST = 4 << 20  # maximum bytes of a refusal, and of a server's description
 TOO_LONG = "an answer too long"
-LEAST_SECRET = 6  # characters: shorter values of headers are words that stand anywhere
-SLOW_TRIES = 3  # times a request is sent that gets no answer in time: each costs all of it
+LEAST_SECRET = 6  # characters: shorter header values may be common words
+SLOW_TRIES = 3  # attempts after time-outs, each of which takes the full time
 T = TypeVar("T")
-_QUOTED = 300  # characters of a server's own words in an error
+_QUOTED = 300  # quoted characters of a server's message
 _TRANSIENT = (408, 409, 425, 429)
 _HOPELESS = {401: "check the key", 402: "is there credit left?"}
 _WRONG = {403: "may this key use this model?", 404: "check the address and the model's name", 405: "check the address"}
-_NO_CREDIT = b"insufficient_quota"  # the code of a 429 that no waiting changes
+_NO_CREDIT = b"insufficient_quota"  # the code of a permanent 429
 
 
 class Garbage(ValueError):
-    """An answer that is not what was asked for; `kind` says in which way."""
+    """An unexpected answer; `kind` describes how."""
 
     def __init__(self, message: str, kind: str = "JSON of another shape") -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class Garbage(ValueError):
 
 
 class Refused(Fault):
-    """A refusal of one request that asking again would not change."""
+    """A refusal of one request that a retry would not change."""
 
     def __init__(self, message: str, status: int, content: bytes) -> None:
         super().__init__(message, reason=Reason.ENGINE)
@@ -54,16 +54,16 @@ class Refused(Fault):
 
 
 class Servers:
-    """POSTs of JSON objects to the least loaded of several servers that serve the same model.
+    """Sends POST requests of JSON objects to the least loaded of several servers that serve the same model.
 
-    A request that met 429, 5xx, garbage, a cut answer or none is sent again, elsewhere if there is an elsewhere, after
-    `backoff * 2**n` seconds or what `Retry-After` says, at most `longest`; after `retries` of them it is a Fault that
-    says what was met. 429, and 503 with `Retry-After`, make all requests to that server wait (`Traffic`). `timeout` is for
-    the whole of an answer. `met` counts everything met. What no request would escape (401, 402, a 429 for want of credit;
-    403, 404 and 405 of a server that never answered) is a BadConfig, any other refusal a `Refused`, both at once. Servers of
-    which none was ever heard of are an EngineDead: at once where none can be connected to. Where a
-    server repeats `key` or the value of a header in an answer, `[key]` is read. The key is sent as a bearer token, or as it
-    is in the header `key_header`. Addresses may have a query (`?api-version=1`).
+    A request that gets 429, 5xx, garbage, a cut answer or none is sent again, to another server if possible, after
+    `backoff * 2**n` seconds or the time in `Retry-After`, at most `longest`; after `retries` of them it is a Fault with
+    the list of failures. 429, and 503 with `Retry-After`, delay all requests to that server (`Traffic`). `timeout` is for
+    a whole answer. `met` counts all failures. Failures that every request would have (401, 402, a 429 for lack of credit;
+    403, 404 and 405 from a server that never answered) are a BadConfig, other refusals a `Refused`, both without retries.
+    If no server ever answered it is an EngineDead, at once if none accepts connections. If a server repeats `key` or the
+    value of a header in an answer, it is replaced by `[key]`. The key is sent as a bearer token, or unchanged in the
+    header `key_header`. Addresses may have a query (`?api-version=1`).
     """
 
     def __init__(
@@ -98,14 +98,18 @@ class Servers:
         self._client = LoopClient(timeout)
 
     def models(self) -> list[Object]:
-        """Return what the first server lists under /models; blocks, and asks again as `post` does."""
+        """Return the first server's list under /models; blocks, with retries like `post`.
+
+        Raises:
+            BadConfig: the server does not list its models.
+        """
         url, problem = f"{self.servers[0].url}/models", ""
-        asked = url + self.servers[0].query
+        full_url = url + self.servers[0].query
         for attempt in range(min(self._retries, SLOW_TRIES) + 1):
             if attempt:
                 time.sleep(min(self._backoff * 2**attempt, self._longest))
             try:
-                with httpx2.stream("GET", asked, headers=self._headers, timeout=min(self._timeout, 30.0)) as answer:
+                with httpx2.stream("GET", full_url, headers=self._headers, timeout=min(self._timeout, 30.0)) as answer:
                     content = received_now(answer, LARGEST)
                 if answer.status_code < 500 and answer.status_code not in _TRANSIENT:
                     answer.raise_for_status()
@@ -138,10 +142,14 @@ class Servers:
         cut: Callable[[bytes], T] | None = None,
         took: Callable[[float], object] = bool,
     ) -> T:
-        """Return `read(answer)`; `read` raises Garbage where the JSON object is not what it should be.
+        """Return `read(answer)`; `read` raises Garbage if the JSON object is unexpected.
 
-        Of an answer at most `most` bytes are read: `cut` makes something of the beginning of a longer one, which without
-        it is garbage. `took` is told how many seconds each request took, from its start to the end of its answer.
+        At most `most` bytes of an answer are read: `cut` handles the beginning of a longer one, which is garbage without
+        it. `took` receives the seconds of each request, from its start to the end of its answer.
+
+        Raises:
+            EngineDead: no server can be connected to, or none ever answered.
+            Fault: the last retry failed.
         """
         reading = _Reading(read, most, cut, took)
         client, slow = await self._client.opened(), 0
@@ -162,16 +170,16 @@ class Servers:
             server.unreachable = problem == "no connection" and not server.heard
             if all(other.unreachable for other in self.servers):
                 raise EngineDead(f"no connection to {', '.join(s.url for s in self.servers)}: is the server running there?")
-            if problem != "status 429" and len(met) <= self._retries:  # after that all wait together, in `enter`
+            if problem != "status 429" and len(met) <= self._retries:  # after a 429 all requests wait in `enter`
                 pause = min(self._backoff * 2 ** (len(met) - 1), self._longest)
                 server.ill = asyncio.get_running_loop().time() + pause
                 await asyncio.sleep(pause)
         runs = [(problem, len(list(same))) for problem, same in groupby(met)]
         troubles = [f"{times} x {problem}" if times > 1 else problem for problem, times in runs]
-        said = f"no answer from {len(self.servers)} server(s) in {len(met)} attempts: {', '.join(troubles)}"
+        problem_text = f"no answer from {len(self.servers)} server(s) in {len(met)} attempts: {', '.join(troubles)}"
         if not any(server.heard for server in self.servers):
-            raise EngineDead(f"{said}. {', '.join(s.url for s in self.servers)} never answered anything")
-        raise Fault(said, reason=Reason.ENGINE)
+            raise EngineDead(f"{problem_text}. {', '.join(s.url for s in self.servers)} never answered anything")
+        raise Fault(problem_text, reason=Reason.ENGINE)
 
     async def _ask(
         self,
@@ -182,10 +190,15 @@ class Servers:
         session: str,
         reading: "_Reading[T]",
     ) -> tuple[str, T | None]:
-        """Return what went wrong, and the answer where nothing did; BadConfig or Refused where nothing else would help."""
+        """Return the problem, or the answer if there is none.
+
+        Raises:
+            BadConfig: every request would fail.
+            Refused: a retry would not help.
+        """
         started = time.perf_counter()
         try:
-            async with asyncio.timeout(self._timeout):  # of all: each byte of an answer that drips may come in time
+            async with asyncio.timeout(self._timeout):  # for the whole answer, since a slow one may send bytes in time
                 status, wait, content, whole = await self._send(client, server, path, body, session, reading.most)
             reading.took(time.perf_counter() - started)
             if status == 200:
@@ -204,11 +217,11 @@ class Servers:
         return f"status {status}", None
 
     def _refusal(self, server: Server, path: str, status: int, content: bytes) -> Exception:
-        said = f"{server.url}{path} refused with status {status}: {_quote(content)}"
+        problem_text = f"{server.url}{path} refused with status {status}: {_quote(content)}"
         hint = _HOPELESS.get(status) or (_HOPELESS[402] if status == 429 else None)
         if not hint and not server.answered:
             hint = _WRONG.get(status) or ("check the address" if status < 400 else None)
-        return BadConfig(f"{said}; {hint}") if hint else Refused(said, status, content)
+        return BadConfig(f"{problem_text}; {hint}") if hint else Refused(problem_text, status, content)
 
     async def _send(
         self, client: httpx2.AsyncClient, server: Server, path: str, body: dict[str, object], session: str, most: int
@@ -220,7 +233,7 @@ class Servers:
             return answer.status_code, seconds_of(answer.headers.get("retry-after")), self.hidden(content), whole
 
     def hidden(self, content: bytes) -> bytes:
-        """Return what a server wrote without the secrets that it was sent."""
+        """Return a server's message without the secrets that were sent."""
         for secret in self._secrets:
             content = content.replace(secret, b"[key]")
         return content
@@ -232,7 +245,7 @@ class Servers:
 
 @dataclass(frozen=True)
 class _Reading(Generic[T]):
-    """What to make of an answer."""
+    """Handling of an answer."""
 
     read: Callable[[Object], T]
     most: int
@@ -248,7 +261,11 @@ class _Reading(Generic[T]):
 
 
 def only_choice(answer: Object) -> Object:
-    """Return the one choice of an answer; raises Garbage where there is none, or several."""
+    """Return the single choice of an answer.
+
+    Raises:
+        Garbage: there is none, or several.
+    """
     choices = answer.get("choices")
     if isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], dict):
         return choices[0]
@@ -257,13 +274,21 @@ def only_choice(answer: Object) -> Object:
 
 
 def check_error(answer: Object) -> None:
-    """Raise Garbage with the error that an answer holds in spite of its status, as OpenRouter's may."""
+    """Check that an answer with status 200 holds no error, as OpenRouter's may.
+
+    Raises:
+        Garbage: it holds one.
+    """
     if error := answer.get("error"):
         raise Garbage(_quote(json.dumps(error, ensure_ascii=False).encode("utf-8", "replace")), "an error with status 200")
 
 
 def read_object(content: bytes) -> Object:
-    """Return the JSON object that an answer holds; Garbage where it holds none."""
+    """Return the JSON object in an answer.
+
+    Raises:
+        Garbage: there is none.
+    """
     try:
         answer: JSON = json.loads(content)
     except (ValueError, RecursionError):
@@ -282,12 +307,16 @@ def _broken(error: Exception, timeout: float) -> str:
         return f"no answer in {timeout:g} s"
     if isinstance(error, httpx2.ConnectError):
         return "no connection"
-    said = str(error)
-    return "a cut answer" if "incomplete" in said or "peer closed" in said else f"a broken connection ({said[:_QUOTED]!r})"
+    problem_text = str(error)
+    return (
+        "a cut answer"
+        if "incomplete" in problem_text or "peer closed" in problem_text
+        else f"a broken connection ({problem_text[:_QUOTED]!r})"
+    )
 
 
 def seconds_of(text: str | None) -> float:
-    """Return what `Retry-After` says, seconds or a date, in seconds from now; 0 where it says nothing of use."""
+    """Return the delay in `Retry-After`, seconds or a date, in seconds from now; 0 if it is unusable."""
     try:
         value = float(text or 0)
     except ValueError:
@@ -300,7 +329,11 @@ def seconds_of(text: str | None) -> float:
 
 
 def _server(address: str) -> Server:
-    """Return the server at an address, whose query is kept for every request; BadConfig for one that holds a secret."""
+    """Return the server at an address, whose query is added to every request.
+
+    Raises:
+        BadConfig: it is not an address, or contains a secret.
+    """
     try:
         parts = urlsplit(address)
     except ValueError as error:
@@ -315,7 +348,7 @@ def _server(address: str) -> Server:
 
 
 class ServedEngine(InFlight):
-    """An engine over servers that it asks by one set of connections."""
+    """An engine over servers with one set of connections."""
 
     def __init__(self, servers: Servers) -> None:
         super().__init__()
@@ -323,10 +356,10 @@ class ServedEngine(InFlight):
 
     @property
     def met(self) -> dict[str, int]:
-        """How often each kind of trouble was met: `status 429`, `not JSON`, `a cut answer`, `no answer in 600 s`, …."""
+        """Counts of failures by kind: `status 429`, `not JSON`, `a cut answer`, `no answer in 600 s`, …."""
         return dict(self.servers.met)
 
     def close(self) -> None:
-        """Hang up on every request and close all connections."""
+        """Cancel every request and close all connections."""
         self.hang_up()
         self.servers.close()

@@ -1,4 +1,4 @@
-"""What a chat server refuses of a request, and what to do about it."""
+"""Refusals of chat servers, and how to react."""
 
 import json
 import re
@@ -11,28 +11,28 @@ from agentgym.errors import BadConfig
 
 LIMITS = ("max_tokens", "max_completion_tokens")
 ECHO = "reasoning_content"
-"""What stands for all that goes back with a reply."""
+"""Stands for everything that is sent back with a reply."""
 _TOO_LONG = re.compile(rb"context_length_exceeded|maximum context length|prompt is too long", re.IGNORECASE)
 _OF_TOOLS = re.compile(r"\btools?\b|\bfunctions?\b", re.IGNORECASE)
-_PLAIN = (*LIMITS, "temperature", "top_p", "top_k", "seed")  # names that mean a parameter in any sentence
-_OWN = ("messages", "model", "tools")  # parts of a request that are no setting
+_PLAIN = (*LIMITS, "temperature", "top_p", "top_k", "seed")  # names that are parameters in any sentence
+_OWN = ("messages", "model", "tools")  # parts of a request that are not settings
 _UNKNOWN = re.compile(r"unsupported|not supported|unrecogni[sz]ed|unknown|extra (?:inputs|fields)|instead", re.IGNORECASE)
 
 
 def too_long(refusal: Refused) -> bool:
-    """Whether a server says that the messages are longer than its context."""
+    """Return True if a server reports that the messages exceed its context."""
     return refusal.status in (400, 413, 422) and _TOO_LONG.search(refusal.content) is not None
 
 
 def unknown_there(refusal: Refused) -> bool:
-    """Whether a server says that it does not know a parameter, rather than that its value is wrong."""
+    """Return True if a server does not know a parameter, rather than its value being wrong."""
     return _UNKNOWN.search(refusal.content.decode("utf-8", "replace")) is not None
 
 
 def named_parameter(refusal: Refused, body: Mapping[str, object], *, first: bool) -> str | None:
-    """Return the parameter of a request that its refusal names; None where it names none.
+    """Return the parameter that a refusal names, or None.
 
-    Sentences are read for the first request of a conversation only: later ones may quote the model.
+    Sentences are only read for the first request of a conversation: later ones may quote the model.
     """
     if refusal.status not in (400, 422):
         return None
@@ -42,7 +42,7 @@ def named_parameter(refusal: Refused, body: Mapping[str, object], *, first: bool
         answer = {}
     error = table(answer.get("error"))
     paths = [str(error.get("param") or "")]
-    for entry in entries(answer.get("detail")):  # as FastAPI says it
+    for entry in entries(answer.get("detail")):  # as in FastAPI
         paths.append(".".join(map(str, entries(table(entry).get("loc"))[1:])))
     for path in paths:
         if path.startswith("messages") and ECHO in path:
@@ -64,16 +64,16 @@ def _in_sentence(text: str, body: Mapping[str, object]) -> str | None:
 
 
 def first_request(messages: Sequence[Mapping[str, object]]) -> bool:
-    """Whether nothing of the model's is in a conversation."""
+    """Return True if a conversation contains nothing of the model's."""
     return not any(message["role"] == "assistant" for message in messages)
 
 
 def tools_refused(
     body: Mapping[str, object], messages: Sequence[Mapping[str, object]], error: Exception
 ) -> BadConfig | None:
-    """Return what to do where a server refuses the tools of a request; None where it refuses something else.
+    """Return the error if a server refuses the tools of a request; None if it refuses something else.
 
-    Only a first request is looked at: a later one holds the model's own words, which must not end an evaluation.
+    Only a first request is examined: a later one contains the model's own words, which must not end an evaluation.
     """
     if "tools" in body and first_request(messages) and _OF_TOOLS.search(str(error)):
         return BadConfig(
@@ -85,7 +85,7 @@ def tools_refused(
 
 
 def results_refused(messages: Sequence[Mapping[str, object]], refusal: Refused) -> Refused | None:
-    """Return the refusal of a request that holds results of tools, with what helps where the server takes none."""
+    """Return the refusal of a request with tool results, extended by advice; None if it has none."""
     if all(message["role"] != "tool" for message in messages):
         return None
     hint = "The request holds results of tools as messages of the role `tool`: if the server takes none, use --tools text"
@@ -93,7 +93,7 @@ def results_refused(messages: Sequence[Mapping[str, object]], refusal: Refused) 
 
 
 def failed_call(refusal: Refused) -> str | None:
-    """Return what the model wrote where a server (Groq's) refuses its own model's words since they make no call."""
+    """Return the model's text if a server (Groq's) refuses its own model's reply because it contains no valid call."""
     if refusal.status != 400:
         return None
     try:

@@ -1,1 +1,1 @@
-"""vLLM as an engine, and what runs in its workers."""
+"""vLLM as an engine, and the code in its workers."""

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MEMORY = ("weights", "kv_cache")
-"""What vLLM can give back of a GPU, in the order in which an update takes it again."""
+"""GPU memory that vLLM can release, in the order in which an update reallocates it."""
 
-os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # read when vLLM is imported, and by its processes
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # read at the import of vLLM and by its processes
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-try:  # by name, for in this folder a checker takes `vllm` for this very file
+try:  # by name, because type checkers resolve `vllm` to this folder
     transformers = importlib.import_module("transformers")
     vllm = importlib.import_module("vllm")
 except ImportError as error:
@@ -42,12 +42,12 @@ except ImportError as error:
 class VLLMEngine(InFlight, TokenEngine):
     """A model served by vLLM's `AsyncLLM`, with prefix caching across the turns of an episode.
 
-    `options` go to vLLM's engine arguments (`dtype`, `max_model_len`, `tensor_parallel_size`, …). The model's own
-    generation config is never read. Made outside an event loop or inside one; used from one event loop only.
-    `weight_transport` is how new weights come: `shared_memory`, or vLLM's own `ipc` (from the same GPU) or `nccl` (from
+    `options` are vLLM's engine arguments (`dtype`, `max_model_len`, `tensor_parallel_size`, …). The model's own
+    generation config is never read. It can be made inside or outside an event loop, but used from one event loop only.
+    `weight_transport` is the way of new weights: `shared_memory`, or vLLM's own `ipc` (from the same GPU) or `nccl` (from
     another). With a `lora_rank` the weights stay, and adapters of that rank come as folders; `model` may also be an
-    adapter's folder. Without `seeded` the seeds of requests are left out, which spares vLLM's sampler a loop over the rows
-    of each step; tokens then come from the engine's own stream (its option `seed`), and no draw can be repeated.
+    adapter's folder. Without `seeded` the seeds of requests are omitted, which saves vLLM's sampler a loop over the rows
+    of each step; tokens then come from the engine's own stream (its option `seed`) and cannot be reproduced.
     """
 
     kind = ENGINES["vllm"]
@@ -94,20 +94,20 @@ class VLLMEngine(InFlight, TokenEngine):
         self.transport = weight_transport
         self.workers = int(self._llm.vllm_config.parallel_config.world_size)
         self.devices = [int(number) for number in options.get("device_ids") or range(self.workers)]
-        """GPUs of the workers, as this process counts them; on a CPU without meaning."""
+        """GPU indices of the workers, as seen by this process; meaningless on a CPU."""
         self._seeded = seeded
         self._vocabulary = int(self._llm.model_config.get_vocab_size())
         self._checked = CheckedIds(self._vocabulary)
         self._numbers = itertools.count()
         self._ids: dict[str, str] = {}
-        """The session of every request that vLLM was given, by its id there."""
+        """Sessions of vLLM's requests, by request id."""
         self._aborts: set[asyncio.Task[None]] = set()
         self._sleeps = bool(options.get("enable_sleep_mode"))
         self._asleep: set[str] = set()
-        """What of `MEMORY` was given back and not taken again."""
+        """Parts of `MEMORY` that are released."""
         self._control: Control | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
-        """What the last update brought; the next must bring the same."""
+        """Shapes of the last update; the next must have the same."""
         self._broken = ""
 
     async def complete(self, request: Request) -> Completion:
@@ -120,8 +120,12 @@ class VLLMEngine(InFlight, TokenEngine):
         return Completion([], [], "abort", self.policy_version) if done is None else done
 
     @contextmanager
-    def _given(self, id: str, session: str, tokens: int) -> Generator[None]:
-        """Give vLLM a request; a Fault where there are no weights to answer from, or where it fails."""
+    def _registered(self, id: str, session: str, tokens: int) -> Generator[None]:
+        """Register a request of vLLM during the block.
+
+        Raises:
+            Fault: there are no weights to sample from, or the request fails.
+        """
         if self._broken:
             raise Fault(f"the vllm engine cannot go on: {self._broken}", reason=Reason.ENGINE)
         self._ids[id] = session
@@ -135,7 +139,7 @@ class VLLMEngine(InFlight, TokenEngine):
 
     async def _completed(self, request: Request, limit: int) -> Completion:
         id = f"{request.session}/{next(self._numbers)}"
-        with self._given(id, request.session, len(request.prompt_ids)):
+        with self._registered(id, request.session, len(request.prompt_ids)):
             return await self._stream(request, _parameters(request, limit, seeded=self._seeded), id)
 
     async def _stream(self, request: Request, parameters: Any, id: str) -> Completion:
@@ -146,7 +150,7 @@ class VLLMEngine(InFlight, TokenEngine):
         prompt = vllm.TokensPrompt(prompt_token_ids=request.prompt_ids)
         outputs = self._llm.generate(prompt, parameters, id, lora_request=self._lora())
         async for output in outputs:
-            part = output.outputs[0]  # what is new since the last output; all of it where nobody watches
+            part = output.outputs[0]  # the tokens since the last output, or all of them without a watch
             values: list[float] = [
                 table[token].logprob for token, table in zip(part.token_ids, part.logprobs or (), strict=True)
             ]
@@ -160,11 +164,16 @@ class VLLMEngine(InFlight, TokenEngine):
         return Completion(ids, logprobs, finish, version)
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-        """Return the log-probability of each token after the first; temperature 1 only (vLLM offers no other)."""
+        """Return the log-probability of each token after the first, [tokens - 1]; only at temperature 1, vLLM's only option.
+
+        Raises:
+            BadConfig: the temperature is another, or the text is invalid.
+            Fault: the engine was closed, or the request failed.
+        """
         if temperature != 1.0:
             raise BadConfig(f"vLLM scores prompts at temperature 1 only; {temperature} was asked. Score with the hf engine")
         self.check("", list(ids))
-        scores = await self.asked(lambda: self._scored(list(ids)), "")  # of no session: nobody aborts it
+        scores = await self.asked(lambda: self._scored(list(ids)), "")  # no session, so nobody aborts it
         if scores is None:
             raise Fault("the vllm engine was closed while it scored", reason=Reason.ENGINE)
         return scores
@@ -173,14 +182,14 @@ class VLLMEngine(InFlight, TokenEngine):
         parameters = vllm.SamplingParams(max_tokens=1, temperature=0, prompt_logprobs=0, detokenize=False)
         id, last = f"score/{next(self._numbers)}", None
         prompt = vllm.TokensPrompt(prompt_token_ids=ids)
-        with self._given(id, "", len(ids)):
+        with self._registered(id, "", len(ids)):
             async for output in self._llm.generate(prompt, parameters, id, lora_request=self._lora()):
                 last = output
         assert last is not None
         return [table[token].logprob for token, table in zip(ids[1:], last.prompt_logprobs[1:], strict=True)]
 
     def abort(self, session: str) -> None:
-        """End a session's requests with finish `abort` and what was sampled; prefix blocks are vLLM's to free."""
+        """End a session's requests with finish `abort` and the tokens so far; vLLM frees the prefix blocks."""
         self._checked.forget(session)
         self._hang_up([task for task in self.of(session) if task not in self._running])
         mine = [id for id, owner in self._ids.items() if owner == session]
@@ -191,20 +200,20 @@ class VLLMEngine(InFlight, TokenEngine):
             task.add_done_callback(retrieve_exception)
 
     async def _end(self, ids: list[str]) -> None:
-        """End requests; one that vLLM has not yet taken in would not hear of it, so it is said until they have ended."""
+        """End requests; vLLM ignores an abort before it has accepted a request, so it is repeated until they have ended."""
         while self._llm is not None and (running := [id for id in ids if id in self._ids]):
             await self._llm.abort(running)
             await asyncio.sleep(0.005)
 
     @property
     def is_open(self) -> bool:
-        """Whether requests start; asleep only where an update failed, so that those who wait are told."""
+        """True if requests may start; after a failed update also while asleep, so that waiting requests get the error."""
         return super().is_open and not (self._asleep and not self._broken)
 
     async def sleep(self) -> None:
-        """Give the GPU's memory back until new weights come; do nothing without vLLM's option `enable_sleep_mode`.
+        """Release the GPU's memory until new weights come; do nothing without vLLM's option `enable_sleep_mode`.
 
-        Requests wait until then. Weights are dropped, since an update sends all of them; under an adapter, which is all
+        Requests wait until then. Weights are dropped, since an update sends all of them; with an adapter, the only thing
         that an update sends, they move to the machine's memory.
         """
         if self._sleeps and not self._asleep:
@@ -213,16 +222,19 @@ class VLLMEngine(InFlight, TokenEngine):
                 await self._llm.sleep(level=2 if self._adapter is None else 1)
 
     async def _wake(self, *tags: str) -> None:
-        """Take this memory again, as far as it was given back."""
-        if wanted := [tag for tag in tags if tag in self._asleep]:
-            await self._llm.wake_up(wanted)
-            self._asleep.difference_update(wanted)
+        """Reallocate these kinds of memory if they are released."""
+        if released := [tag for tag in tags if tag in self._asleep]:
+            await self._llm.wake_up(released)
+            self._asleep.difference_update(released)
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Take new weights from a model folder, or named tensors as a checkpoint has them; or an adapter's folder.
+        """Load new weights from a model folder, or named tensors as in a checkpoint; or an adapter's folder.
 
-        BadData for a damaged folder, BadConfig where weights come by `ipc` or `nccl`, or for an adapter where the engine
-        was made for weights; else as `receive`. An adapter that cannot be served is a Fault that leaves the one before.
+        Otherwise like `receive`. A Fault for an adapter that cannot be served leaves the previous one in place.
+
+        Raises:
+            BadData: the folder is damaged.
+            BadConfig: weights come by `ipc` or `nccl`, or the folder is an adapter and the engine was made for weights.
         """
         if isinstance(weights, str | Path) and is_adapter(weights):
             await self._swap(Path(weights), version)
@@ -246,11 +258,16 @@ class VLLMEngine(InFlight, TokenEngine):
             self.policy_version = version
 
     async def receive(self, shapes: Mapping[str, tuple[int, ...]], send: Callable[[Control], None], version: int) -> None:
-        """Let `send(control)` run one weight update in a thread; what was cached under old weights is dropped.
+        """Let `send(control)` run one weight update in a thread; everything cached under old weights is dropped.
 
-        `shapes` is what will come. A Fault names what went wrong and what the engine now holds: the weights it had, when
-        other tensors are announced than came with the last update; or weights of no version, after which it refuses
-        everything but a whole update.
+        `shapes` describes the update. The Fault's message says what the engine holds now: its previous weights, if the
+        update announces other tensors than the last one; or an inconsistent set, after which it refuses everything except
+        a complete update.
+
+        Raises:
+            BadConfig: this engine serves adapters.
+            Fault: the update failed.
+            RuntimeError: vLLM keeps its prefix cache; the caller gets it as a Fault.
         """
         if self._adapter is not None:
             raise BadConfig("this engine serves adapters over weights that stay: load_weights takes an adapter's folder")
@@ -270,7 +287,11 @@ class VLLMEngine(InFlight, TokenEngine):
             self.policy_version, self._shapes, self._broken = version, dict(shapes), ""
 
     async def _sent(self, send: Callable[[Control], None]) -> None:
-        """Let `send` run in a thread; given up meanwhile, wait for its end, which no one can hasten, and undo it."""
+        """Run `send` in a thread; if cancelled, wait for its end, which cannot be hastened, and undo it.
+
+        Raises:
+            CancelledError: the caller was cancelled.
+        """
         self._control = self._control or Control(self._llm)
         sending = asyncio.ensure_future(asyncio.to_thread(send, self._control))
         try:
@@ -284,19 +305,19 @@ class VLLMEngine(InFlight, TokenEngine):
     def _check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         for name in self._shapes and sorted({*shapes, *self._shapes}):
             if shapes.get(name) != self._shapes.get(name):
-                given, had = (shape.get(name, "nothing") for shape in (shapes, self._shapes))
+                announced, had = (shape.get(name, "nothing") for shape in (shapes, self._shapes))
                 sleeps = "weights" in self._asleep
                 now = "sleeps and has none" if sleeps else f"still has the weights of version {self.policy_version}"
                 raise Fault(
-                    f"the update brings {given} for the weight {name!r}, where the last one had {had}; the engine {now}",
+                    f"the update brings {announced} for the weight {name!r}, where the last one had {had}; the engine {now}",
                     reason=Reason.ENGINE,
                 )
 
     async def _abandon(self) -> None:
-        """Make the layers whole again, so that the next update can begin."""
+        """Restore the layers, so that the next update can start."""
         try:
             await asyncio.wait_for(self._llm.collective_rpc("abandon_weight_update"), 60)
-        except Exception as error:  # a worker that waits for a trainer's broadcast, or is dead
+        except Exception as error:  # a worker is waiting for a trainer's broadcast, or dead
             self._broken += f", and its workers do not answer ({error!r}): make a new engine"
 
     def _lora(self) -> Any:
@@ -311,12 +332,16 @@ class VLLMEngine(InFlight, TokenEngine):
         if self._llm is not None:
             self.hang_up()
             self._llm.shutdown()
-            end(self._processes)  # vLLM kills one that takes longer than five seconds, and does not wait for workers
-            self._llm = self._control = self._adapter = None  # let go of now: at the interpreter's end its clean-up fails
+            end(self._processes)  # vLLM kills processes after five seconds, and does not wait for workers
+            self._llm = self._control = self._adapter = None  # free it now, since its clean-up fails at interpreter shutdown
             self._broken = "it was closed"
 
     def check(self, session: str, ids: list[int]) -> None:
-        """Raise BadConfig for what is no prompt of this vocabulary."""
+        """Check a prompt.
+
+        Raises:
+            BadConfig: it is empty or has ids outside the vocabulary.
+        """
         if not ids or self._checked.wrong(session, ids) is not None:
             raise BadConfig(f"the prompt is {ids[:20]}…; expected at least one token id, each 0 to {self._vocabulary - 1}")
 
@@ -332,11 +357,11 @@ def _parameters(request: Request, limit: int, *, seeded: bool) -> object:
         seed=sampling.seed % 2**63 if seeded else None,
         max_tokens=limit,
         stop_token_ids=list(sampling.stop_ids),
-        ignore_eos=True,  # only what the caller names ends a completion
-        logprobs=0,  # of the sampled token alone
+        ignore_eos=True,  # only the caller's stop tokens end a completion
+        logprobs=0,  # only the sampled token's
         detokenize=False,
         skip_special_tokens=False,
-        output_kind=kinds.DELTA if request.watch else kinds.FINAL_ONLY,  # each output is work for the loop of the episodes
+        output_kind=kinds.DELTA if request.watch else kinds.FINAL_ONLY,  # each output costs time on the episodes' event loop
     )
 
 

@@ -1,4 +1,4 @@
-"""LoRA adapters in vLLM: served beside the base weights, each version under a number of its own."""
+"""LoRA adapters in vLLM: served over the base weights, each version under its own number."""
 
 import importlib
 import itertools
@@ -9,12 +9,18 @@ from agentgym.engines.adapters import base_of, describe, is_adapter
 from agentgym.errors import BadConfig, Fault, Reason
 
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""The room for an adapter that vLLM (0.32, `MaxLoRARanks`) can be given; one of a smaller rank fits in."""
+"""Adapter ranks that vLLM (0.32, `MaxLoRARanks`) can reserve; smaller adapters fit."""
 
 
 def base_and_options(model: str | Path, rank: int) -> tuple[str, dict[str, object]]:
-    """Return the model that vLLM is to load, and the engine arguments for adapters up to a rank; an adapter's own rank
-    goes for its folder. BadConfig for a rank that vLLM has no room for, BadData for a damaged adapter."""
+    """Return the model for vLLM to load, and the engine arguments for adapters up to a rank.
+
+    For an adapter's folder the rank is the adapter's own.
+
+    Raises:
+        BadConfig: vLLM does not support the rank, or it differs from the adapter's.
+        BadData: the adapter is damaged.
+    """
     base = str(model)
     if is_adapter(model):
         base, own = base_of(model), int(describe(model)["r"])
@@ -30,22 +36,25 @@ def base_and_options(model: str | Path, rank: int) -> tuple[str, dict[str, objec
 
 
 class Adapter:
-    """The adapter that requests are answered with: one at a time, never merged into the weights.
+    """The active adapter: one at a time, never merged into the weights.
 
-    vLLM salts its prefix cache with an adapter's name and path (not its number), and takes adapters of one name for the
-    same. So the number is part of the name: nothing computed under one version is found again under another.
+    vLLM salts its prefix cache with an adapter's name and path (not its number), and treats adapters with the same name
+    as equal. So the number is part of the name: nothing computed under one version is reused under another.
     """
 
     def __init__(self, llm: Any, folder: Path | None) -> None:
         self._llm = llm
         self._numbers = itertools.count(1)
         self.request = None if folder is None else self._new(folder)
-        """What vLLM wants to see with every prompt; None for the base model alone."""
+        """vLLM's request object for every prompt; None for the base model alone."""
 
     async def swap(self, folder: Path) -> None:
-        """Serve the adapter in a folder from now on and drop the one before; no request may be running.
+        """Serve the adapter in a folder and drop the previous one; no request may be running.
 
-        The folder may go afterwards. A Fault leaves the one before in place.
+        The folder may be deleted afterwards. After a Fault the previous adapter stays.
+
+        Raises:
+            Fault: vLLM rejects the adapter.
         """
         old, new = self.request, self._new(folder)
         try:

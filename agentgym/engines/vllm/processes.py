@@ -11,7 +11,7 @@ SECONDS = 30
 
 
 def of_engine(llm: Any) -> list[psutil.Process]:
-    """Return the processes that an `AsyncLLM` runs in: its cores, and all that these started."""
+    """Return the processes of an `AsyncLLM`: its cores and their descendants."""
     resources = getattr(llm.engine_core, "resources", None)
     processes: list[psutil.Process] = []
     for core in getattr(getattr(resources, "engine_manager", None), "processes", ()):
@@ -22,7 +22,7 @@ def of_engine(llm: Any) -> list[psutil.Process]:
 
 
 def end(processes: Sequence[psutil.Process], seconds: float = SECONDS) -> None:
-    """Wait until processes have ended, and kill those that have not after so many seconds."""
+    """Wait until processes have ended, and kill those that have not after `seconds`."""
     deadline = time.monotonic() + seconds
     left = [process for process in processes if goes_on(process)]
     while left and time.monotonic() < deadline:
@@ -34,7 +34,7 @@ def end(processes: Sequence[psutil.Process], seconds: float = SECONDS) -> None:
 
 
 def goes_on(process: psutil.Process) -> bool:
-    """Whether a process goes on; a zombie does not."""
+    """Return True if a process is running and not a zombie."""
     with suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False

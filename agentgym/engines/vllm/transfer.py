@@ -1,4 +1,4 @@
-"""How weights reach a vLLM engine: one sender per transport, all over vLLM's own weight-transfer calls."""
+"""Weight transfer to a vLLM engine: one sender per transport, all based on vLLM's own weight-transfer calls."""
 
 import asyncio
 import importlib
@@ -14,12 +14,12 @@ from agentgym.engines.shards import SHARD_BYTES, Source, shards
 from agentgym.errors import BadConfig
 
 OWNER = "AGENTGYM_VLLM_OWNER"
-"""Environment variable with the number of the process whose end is the end of vLLM's processes."""
+"""Environment variable with the id of the process whose end also ends vLLM's processes."""
 TRANSPORTS = ("shared_memory", "ipc", "nccl")
 
 
 class Control:
-    """vLLM's `VLLMWeightSyncClient` over an engine in this process, for calls from a thread beside its event loop."""
+    """vLLM's `VLLMWeightSyncClient` for an engine in this process, for calls from a thread outside its event loop."""
 
     def __init__(self, llm: Any) -> None:
         self._llm, self._loop = llm, asyncio.get_running_loop()
@@ -30,15 +30,15 @@ class Control:
         self._wait(self._llm.init_weight_transfer_engine(self._base.WeightTransferInitRequest(init_info=init_info)))
 
     def start_weight_update(self) -> None:
-        """Begin an update."""
+        """Start an update."""
         self._wait(self._llm.start_weight_update())
 
     def update_weights(self, update_info: object) -> None:
-        """Hand over a part of it."""
+        """Pass a part of the update."""
         self._wait(self._llm.update_weights(self._base.WeightTransferUpdateRequest(update_info=update_info)))
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
-        """End it."""
+        """Finish the update."""
         self._wait(self._llm.finish_weight_update(weight_version))
 
     def _wait(self, call: Coroutine[object, object, None]) -> None:
@@ -46,7 +46,7 @@ class Control:
 
 
 class SharedMemorySender:
-    """Sends a source by files in shared memory: what vLLM has no sender of its own for. Works everywhere."""
+    """Sends a source through files in shared memory, for which vLLM has no sender. Works everywhere."""
 
     def __init__(self, control: Control, source: Source) -> None:
         self._control, self._source = control, source
@@ -56,17 +56,17 @@ class SharedMemorySender:
         send_shards(self._control, self._source)
 
     def shutdown(self) -> None:
-        """Do nothing: no file is left."""
+        """Do nothing: no files are left."""
 
 
 def send_shards(control: Control, source: Source) -> None:
-    """Run one update by bounded files in shared memory."""
-    with closing(shards(source)) as files:  # what is under way is removed after a failure, too
+    """Run one update through bounded files in shared memory."""
+    with closing(shards(source)) as files:  # deletes the current file after a failure, too
         send_files(control, files)
 
 
 def send_files(control: Control, messages: Iterable[dict[str, object]]) -> None:
-    """Run one update by safetensors files, each described by a message."""
+    """Run one update from safetensors files, each described by a message."""
     control.start_weight_update()
     for sent in messages:
         control.update_weights(sent)
@@ -74,19 +74,27 @@ def send_files(control: Control, messages: Iterable[dict[str, object]]) -> None:
 
 
 def check_transport(transport: str) -> None:
-    """Raise BadConfig for a transport that this machine does not have."""
+    """Check that this machine supports a transport.
+
+    Raises:
+        BadConfig: it does not.
+    """
     if transport not in TRANSPORTS:
         raise BadConfig(f"weight_transport is {transport!r}; expected one of {', '.join(TRANSPORTS)}")
     if transport != "shared_memory" and not torch.cuda.is_available():
         raise BadConfig(
             f"weight_transport {transport!r} needs a CUDA device, and this machine has none; use 'shared_memory'"
         )
-    if transport == "ipc":  # handles of GPU memory are no JSON; they go to this process's own children only
+    if transport == "ipc":  # handles of GPU memory are not JSON; they only go to this process's own children
         os.environ["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"
 
 
 def check_devices(transport: str, trainer: int | None, engine: list[int]) -> None:
-    """Raise BadConfig unless trainer and engine are placed as the transport needs; GPUs by number, None for a CPU."""
+    """Check that trainer and engine are on devices that the transport supports; GPUs by number, None for a CPU.
+
+    Raises:
+        BadConfig: they are not.
+    """
     if transport == "ipc" and trainer not in engine:
         where = "a CPU" if trainer is None else f"GPU {trainer}"
         raise BadConfig(
@@ -104,8 +112,8 @@ def check_devices(transport: str, trainer: int | None, engine: list[int]) -> Non
 def sender(transport: str, control: Control, source: Source, workers: int) -> object:
     """Return a sender with `send_weights()` and `shutdown()`; `workers` is the number of vLLM's workers.
 
-    `ipc` and `nccl` are vLLM's own (`vllm.distributed.weight_transfer`), packed, so that no more than a buffer of full
-    tensors is held. Every process of the trainer has an engine of its own, so each is the sender (rank 0) to its own.
+    `ipc` and `nccl` are vLLM's own (`vllm.distributed.weight_transfer`), packed, so that at most a buffer of full tensors
+    is in memory. Every trainer process has its own engine, so each is the sender (rank 0) to its own.
     """
     if transport == "shared_memory":
         return SharedMemorySender(control, source)
@@ -114,9 +122,9 @@ def sender(transport: str, control: Control, source: Source, workers: int) -> ob
 
 
 def init_info(transport: str, source: Source, workers: int) -> object:
-    """Return what vLLM's own sender of a transport is made from."""
+    """Return the arguments for vLLM's own sender of a transport."""
     module = importlib.import_module(f"vllm.distributed.weight_transfer.{transport}_engine")
-    size = max(SHARD_BYTES, *(meta.bytes for meta in source.metadata()))  # a buffer holds the largest tensor at least
+    size = max(SHARD_BYTES, *(meta.bytes for meta in source.metadata()))  # a buffer must fit the largest tensor
     if transport == "ipc":
         return module.IPCTrainerInitInfo(rank=0, packed=True, packed_buffer_size_bytes=size)
     where = {"master_address": "127.0.0.1", "master_port": _free_port(), "world_size": 1 + workers}

@@ -1,4 +1,4 @@
-"""What runs inside vLLM's worker processes: named to vLLM as `worker_extension_cls`, which imports it there."""
+"""Code in vLLM's worker processes, which import it as `worker_extension_cls`."""
 
 import importlib
 import os
@@ -12,7 +12,7 @@ from typing import Any
 from agentgym.engines import shards
 from agentgym.engines.vllm.transfer import OWNER
 
-# by name, for in this folder a checker takes `vllm` for a file beside this one
+# by name, because type checkers resolve `vllm` to this folder
 _base = importlib.import_module("vllm.distributed.weight_transfer.base")
 _factory = importlib.import_module("vllm.distributed.weight_transfer.factory").WeightTransferEngineFactory
 _platforms = importlib.import_module("vllm.platforms")
@@ -21,7 +21,7 @@ _reload = importlib.import_module("vllm.model_executor.model_loader.reload")
 
 @dataclass
 class _Init(_base.WeightTransferInitInfo):
-    """Nothing has to be agreed on."""
+    """Empty: nothing has to be agreed on."""
 
 
 @dataclass
@@ -33,37 +33,47 @@ class _Shard(_base.WeightTransferUpdateInfo):
 
 
 class SharedMemoryTransfer(_base.WeightTransferEngine):
-    """A weight-transfer backend of vLLM's that reads safetensors files, beside its own `ipc` and `nccl`."""
+    """A weight-transfer backend of vLLM's that reads safetensors files, in addition to its own `ipc` and `nccl`."""
 
     init_info_cls = _Init
     update_info_cls = _Shard
 
     def init_transfer_engine(self, init_info: object) -> None:
-        """Do nothing: a path is all that is sent."""
+        """Do nothing: only paths are sent."""
 
     def start_weight_update(self) -> None:
-        """Let layers take weights in checkpoint form, as when the model was first loaded."""
+        """Prepare layers for weights in checkpoint form, as at the first loading."""
         _forget_packed_experts(self.model)
-        served = _names(self.model)  # without those of layers that share another one's weights
+        served = _names(self.model)  # without layers that share another one's weights
         _reload.initialize_layerwise_reload(self.model)
-        self._wanted, self._loaded = served & _names(self.model), set[str]()
+        self._expected, self._loaded = served & _names(self.model), set[str]()
 
     def update_weights(self, update_info: dict[str, object]) -> None:
         """Load one file."""
-        self.receive_weights(self.parse_update_info(update_info))  # vLLM's own synchronises a GPU, which may not be there
+        self.receive_weights(
+            self.parse_update_info(update_info)
+        )  # vLLM's own version synchronizes a GPU, which may not exist
 
     def receive_weights(self, update_info: Any) -> None:
-        """Load one file; BadData when it is not what was announced."""
+        """Load one file.
+
+        Raises:
+            BadData: it does not match its message.
+        """
         sent: dict[str, Any] = asdict(update_info)
         names: Any = self.model.load_weights(shards.read(sent))
         self._loaded |= set(names or ())
 
     def finish_weight_update(self) -> None:
-        """Put the layers back to work; ValueError when some were left out."""
-        missing = self._wanted - self._loaded
-        self._wanted.clear()
+        """Make the layers ready for use.
+
+        Raises:
+            ValueError: some weights did not come.
+        """
+        missing = self._expected - self._loaded
+        self._expected.clear()
         finalize(self.model, self.model_config)
-        if self._loaded and missing and self.model_config.quantization is None:  # when vLLM's first loading checks, too
+        if self._loaded and missing and self.model_config.quantization is None:  # like vLLM's check at the first loading
             raise ValueError(f"no weights came for {', '.join(sorted(missing)[:3])} ({len(missing)} in all)")
 
     def shutdown(self) -> None:
@@ -78,8 +88,8 @@ _factory.register_engine("shared_memory", SharedMemoryTransfer)
 
 
 def _end_with(owner: int) -> None:
-    """Wait until the process that owns the engine has ended, however; then end vLLM's, which would live on."""
-    above = os.getppid()  # vLLM's scheduler, unless this process is it
+    """Wait until the process that owns the engine has ended in any way; then end vLLM's, which would survive."""
+    above = os.getppid()  # vLLM's scheduler, unless it is this process
     if not hasattr(os, "pidfd_open"):  # not Linux
         return
     with suppress(ProcessLookupError):  # it has ended already
@@ -97,21 +107,21 @@ if int(os.environ.get(OWNER, os.getpid())) != os.getpid():  # imported by one of
 
 
 class WorkerExtension:
-    """Mixed into vLLM's worker class by vLLM itself."""
+    """Mixin that vLLM adds to its worker class."""
 
     def abandon_weight_update(self) -> None:
-        """After a failed update: make every layer whole again, whatever it holds, so that the next update can begin."""
+        """Restore every layer after a failed update, with any values, so that the next update can start."""
         worker: Any = self
-        with suppress(RuntimeError):  # vLLM ends an update itself when a part of it fails, and then knows of none
+        with suppress(RuntimeError):  # vLLM itself ends an update when a part fails, and then has none
             worker.finish_weight_update()
         finalize(worker.get_model(), worker.model_config)
 
 
 def _forget_packed_experts(model: Any) -> None:
-    """Have the experts of a mixture prepared anew, on a CPU.
+    """Have the experts of a mixture prepared again on a CPU.
 
-    There vLLM 0.32 pads and packs their weights only when it makes their kernel; a reload would put bare ones in their
-    place, and where the shapes agree nobody would notice. So the kernels are let go, and made again with the weights.
+    On CPUs vLLM 0.32 pads and packs their weights only when it makes their kernel; a reload would replace them by
+    unpacked ones, unnoticed if the shapes agree. So the kernels are dropped, and made again with the weights.
     """
     if not _platforms.current_platform.is_cpu():
         return
@@ -122,11 +132,11 @@ def _forget_packed_experts(model: Any) -> None:
 
 
 def finalize(model: Any, model_config: object) -> None:
-    """End vLLM's layerwise reload, the layers that share another one's weights included.
+    """End vLLM's layerwise reload, including layers that share another one's weights.
 
     vLLM 0.32 prepares a head that shares the embedding's weights when the model is first loaded (on CPUs: packs a copy)
-    and leaves it out of a reload, since no tensor of a checkpoint bears its name. So every layer whose weight is that of
-    an earlier one is prepared again, by the method that vLLM gave it; on a GPU that does nothing.
+    and leaves it out of a reload, since no tensor of a checkpoint has its name. So every layer that shares an earlier
+    one's weight is prepared again, by the method that vLLM gave it; on a GPU that has no effect.
     """
     _reload.finalize_layerwise_reload(model, model_config)
     seen: set[int] = set()

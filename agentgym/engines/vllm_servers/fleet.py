@@ -14,12 +14,12 @@ from agentgym.errors import BadConfig, EngineDead
 class VLLMFleet(Fleet):
     """Tokens in, tokens and log-probabilities out, over one vLLM server or several with the same model.
 
-    `url` is an address, or several separated by commas. `tokenizer` and `context` default to what the servers say of
-    themselves. Weights go to the servers through vLLM's own endpoints for RL, as files in `folder`, which the servers
-    have to see (default: shared memory, for servers of this machine). `timeout` is for a completion, `patience` for a
-    sign of life, `update_timeout` for each call of an update, `wait` for a server to come back where none is left; in
-    seconds. `key_env` names the environment variable that holds the servers' API key. Without `seeded` the seeds of requests
-    are left out, which spares vLLM's sampler a loop over the rows of each step; each server then draws from its own stream,
+    `url` is an address, or several separated by commas. `tokenizer` and `context` default to the servers' own
+    description. Weights go to the servers through vLLM's own endpoints for RL, as files in `folder`, which the servers
+    have to see (default: shared memory, for servers on this machine). `timeout` is for a completion, `patience` for a
+    sign of life, `update_timeout` for each call of an update, `wait` for a server to come back if none is left; in
+    seconds. `key_env` names the environment variable with the servers' API key. Without `seeded` the seeds of requests
+    are omitted, which saves vLLM's sampler a loop over the rows of each step; each server then draws from its own stream,
     so no two may be started with the same `--seed`.
     """
 
@@ -43,37 +43,45 @@ class VLLMFleet(Fleet):
             raise BadConfig(f"engine.folder is {folder!r}, and there is no such folder; expected one that every server sees")
         limits, key = Limits(timeout, patience, update_timeout), key_of(key_env)
         servers = [VLLMServer(address, limits, key, seeded=seeded) for address in addresses(url)]
-        told = _told(servers)
-        self.tokenizer = served_tokenizer(told[0].root) if tokenizer is None else tokenizer
+        answers = _reachable(servers)
+        self.tokenizer = served_tokenizer(answers[0].root) if tokenizer is None else tokenizer
         encoded: Any = self.tokenizer.encode("\n".join(KNOWN), add_special_tokens=False)
-        room = _context(told, context)
+        room = _context(answers, context)
         super().__init__(
             servers, self.tokenizer, context=room, known=[int(id) for id in encoded][: room - 1], wait=wait, folder=folder
         )
 
 
-def _told(servers: list[VLLMServer]) -> list[About]:
-    """Return what the servers that answer say of themselves; one that does not may come later."""
-    told: list[About] = []
+def _reachable(servers: list[VLLMServer]) -> list[About]:
+    """Return the descriptions of the servers that answer; others may come later.
+
+    Raises:
+        EngineDead: none answers.
+    """
+    answers: list[About] = []
     silent: list[str] = []
     for server in servers:
         try:
-            told.append(server.about())
+            answers.append(server.about())
         except (Lost, Trouble) as error:
             silent.append(f"{server.url}: {error}")
-    if not told:
+    if not answers:
         raise EngineDead(f"no server answers: {'; '.join(silent)}")
-    return told
+    return answers
 
 
-def _context(told: list[About], asked: int | None) -> int:
-    """Return how much prompt and completion every server has room for."""
-    served = [about.context for about in told if about.context is not None]
-    if asked is None and not served:
+def _context(answers: list[About], requested: int | None) -> int:
+    """Return the context that every server supports.
+
+    Raises:
+        BadConfig: it is unknown, or smaller than requested.
+    """
+    served = [about.context for about in answers if about.context is not None]
+    if requested is None and not served:
         raise BadConfig("no server says how long its context is (max_model_len): pass context=…")
-    if asked is not None and served and asked > min(served):
+    if requested is not None and served and requested > min(served):
         raise BadConfig(
-            f"a context of {asked} tokens is asked for, and a server has {min(served)}: start it with "
-            f"--max-model-len {asked}"
+            f"a context of {requested} tokens is requested for, and a server has {min(served)}: start it with "
+            f"--max-model-len {requested}"
         )
-    return asked or min(served)
+    return requested or min(served)

@@ -1,4 +1,4 @@
-"""One vLLM server over HTTP: exact tokens by its generate endpoint, weights by its own endpoints for RL."""
+"""One vLLM server over HTTP: exact tokens through its generate endpoint, weights through its endpoints for RL."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ _ANY = (
     "--logprobs-mode processed_logprobs"
 )
 SERVE = f"{_ANY} {EXTENSION} {TRANSFER}"
-"""How a server is started that a run can train with."""
+"""Command that starts a server for training."""
 SERVE_ADAPTERS = f"VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 {_ANY} --enable-lora --max-lora-rank RANK"
 """The same for a run that trains adapters."""
 _QUOTED = 300
@@ -33,7 +33,7 @@ _GENERATE = "/inference/v1/generate"
 
 
 class Refused(Fault):
-    """A refusal of one request that asking again would not change."""
+    """A refusal of one request that a retry would not change."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message, reason=Reason.ENGINE)
@@ -42,10 +42,10 @@ class Refused(Fault):
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a server may take, in seconds."""
+    """Time limits of a server, in seconds."""
 
     request: float = 600.0
-    """For a completion, its wait in the server's queue included."""
+    """For a completion, including its wait in the server's queue."""
     sign: float = 30.0
     """For a sign of life."""
     update: float = 300.0
@@ -53,7 +53,7 @@ class Limits:
 
 
 class VLLMServer:
-    """A server started as `SERVE` says; see `Backend`. For evaluation the flags for weights are not needed."""
+    """A server started with `SERVE`; see `Backend`. For evaluation the flags for weights are not needed."""
 
     def __init__(self, url: str, limits: Limits, key: str = "", *, seeded: bool = True) -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
@@ -65,17 +65,22 @@ class VLLMServer:
         self._model = ""
 
     def about(self) -> About:
-        """Return the one model that it serves."""
+        """Return the description of its one model.
+
+        Raises:
+            Lost: the server cannot be reached.
+            BadConfig: it is not a vLLM server with one model.
+        """
         try:
             with httpx2.stream("GET", f"{self.url}/v1/models", headers=self._headers, timeout=self._limits.sign) as answer:
                 content = received_now(answer, LARGEST)
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             raise Lost(_broken(error, self._limits.sign)) from error
         try:
-            told = self._read("/v1/models", answer.status_code, content)
+            listing = self._read("/v1/models", answer.status_code, content)
         except Refused as error:
             raise BadConfig(f"{error}; expected the address of a vLLM server") from error
-        models = [table(model) for model in entries(told.get("data"))]
+        models = [table(model) for model in entries(listing.get("data"))]
         bases = [model for model in models if not model.get("parent")]
         if len(bases) != 1:
             raise BadConfig(f"{self.url} lists {len(bases)} models; expected a vLLM server with one")
@@ -84,19 +89,19 @@ class VLLMServer:
         return About(self._model, str(bases[0].get("root") or self._model), context)
 
     async def alive(self) -> str | None:
-        """Ask for the version of its weights, which its engine's own process answers, however busy it is."""
+        """Return the version of its weights, as reported by its engine process, which answers even when busy."""
         try:
             answer = await self._call("GET", "/weight_info", self._limits.sign)
         except Refused:
-            await self._call("GET", "/health", self._limits.sign, told=False)
+            await self._call("GET", "/health", self._limits.sign, parse=False)
             return None
         return str(answer.get("weight_version"))
 
     async def generate(self, prompt: list[int], sampling: Sampling, limit: int) -> Answer:
-        """Sample; the answer says by which weights, token by token."""
-        asked = {**_sampling(sampling, limit), "logprobs": 0}
+        """Sample; the answer has the label of the weights."""
+        parameters = {**_sampling(sampling, limit), "logprobs": 0}
         if not self._seeded:
-            del asked["seed"]
+            del parameters["seed"]
 
         def read(answer: Object) -> Answer:
             choice = _only(answer)
@@ -108,11 +113,11 @@ class VLLMServer:
             cached = table(table(answer.get("usage")).get("prompt_tokens_details")).get("cached_tokens")
             return Answer(done, _label(choice), cached if type(cached) is int and 0 <= cached <= len(prompt) else None)
 
-        return await self._generated(prompt, asked, read, largest(limit))
+        return await self._generated(prompt, parameters, read, largest(limit))
 
     async def score(self, ids: list[int]) -> Scores:
-        """Score a text."""
-        asked = {**_sampling(Sampling(temperature=1.0), 1), "prompt_logprobs": 0}
+        """Score a text at temperature 1."""
+        parameters = {**_sampling(Sampling(temperature=1.0), 1), "prompt_logprobs": 0}
 
         def read(answer: Object) -> Scores:
             rows = entries(answer.get("prompt_logprobs"))
@@ -120,12 +125,12 @@ class VLLMServer:
                 raise Garbage(f"expected {len(ids)} prompt_logprobs")
             return Scores([scored(row, id) for row, id in zip(rows[1:], ids[1:], strict=True)], _label(_only(answer)))
 
-        return await self._generated(ids, asked, read, largest(len(ids)))
+        return await self._generated(ids, parameters, read, largest(len(ids)))
 
-    async def _generated(self, ids: list[int], asked: dict[str, object], read: Callable[[Object], T], most: int) -> T:
+    async def _generated(self, ids: list[int], parameters: dict[str, object], read: Callable[[Object], T], most: int) -> T:
         if not self.adapter and not self._model:
             await asyncio.to_thread(self.about)
-        body = {"model": self.adapter or self._model, "token_ids": ids, "sampling_params": asked, "stream": False}
+        body = {"model": self.adapter or self._model, "token_ids": ids, "sampling_params": parameters, "stream": False}
         answer = await self._call("POST", _GENERATE, self._limits.request, body, most=most)
         try:
             return read(answer)
@@ -133,11 +138,11 @@ class VLLMServer:
             raise Trouble(f"{error.kind} ({error})") from error
 
     async def update(self, files: Sequence[dict[str, Any]], label: str) -> None:
-        """Load weights by safetensors files that the server can see; whatever else it computes is aborted."""
+        """Load weights from safetensors files that the server can see; all its requests are aborted."""
         async with self._change(label, f"it has no endpoints for weights: start it with {SERVE}"):
             try:
                 await self._update("/start_weight_update")
-            except Trouble:  # an update that nobody ended is under way, or weights cannot be sent at all
+            except Trouble:  # an earlier update was not finished, or weights cannot be sent at all
                 await self._update("/collective_rpc", {"method": "abandon_weight_update"})
                 await self._update("/start_weight_update")
             for sent in files:
@@ -145,9 +150,9 @@ class VLLMServer:
             await self._update("/finish_weight_update")
 
     async def adapt(self, folder: str, label: str) -> None:
-        """Load the adapter in a folder that the server can see; whatever else it computes is aborted.
+        """Load the adapter in a folder that the server can see; all its requests are aborted.
 
-        vLLM's unloading drops the name alone. The old adapter's tensors leave the engine when the new one takes the only
+        vLLM's unloading only drops the name. The old adapter's tensors leave the engine when the new one takes the only
         place (`--max-loras` 1).
         """
         async with self._change(label, f"adapters cannot be loaded into it: start it with {SERVE_ADAPTERS}"):
@@ -157,17 +162,21 @@ class VLLMServer:
 
     async def _adapters(self) -> list[str]:
         """Return the names of the adapters that a fleet has loaded into it."""
-        told = await self._call("GET", "/v1/models", self._limits.update)
-        models = [table(model) for model in entries(told.get("data"))]
+        listing = await self._call("GET", "/v1/models", self._limits.update)
+        models = [table(model) for model in entries(listing.get("data"))]
         names = [str(model.get("id")) for model in models if model.get("parent")]
         return [name for name in names if name.startswith(ADAPTERS)]
 
     @asynccontextmanager
     async def _change(self, label: str, advice: str) -> AsyncGenerator[None]:
-        """Let weights be changed within: nothing runs meanwhile, and nothing cached is found again.
+        """Change weights in the block: no requests run, and nothing cached is reused.
 
-        The label comes last: a server that was left at any point before has another. `advice` is for a server that lacks
-        an endpoint.
+        The label is set last: an update that stops earlier leaves another one. `advice` is for a server without an
+        endpoint.
+
+        Raises:
+            Trouble: the server refuses, or cannot drop its prefix cache.
+            BadConfig: it has no such endpoint.
         """
         try:
             await self._update("/update_weight_version", {"new_version": f"{label} is under way"})
@@ -183,7 +192,7 @@ class VLLMServer:
             raise Trouble(str(error)) from error
 
     async def _update(self, path: str, body: dict[str, Any] | None = None) -> None:
-        await self._call("POST", path, self._limits.update, body, told=False)
+        await self._call("POST", path, self._limits.update, body, parse=False)
 
     async def _call(
         self,
@@ -192,14 +201,19 @@ class VLLMServer:
         seconds: float,
         body: dict[str, Any] | None = None,
         *,
-        told: bool = True,
+        parse: bool = True,
         most: int = LARGEST,
     ) -> Object:
-        """Return the JSON object that answers, of at most `most` bytes; without `told` {}: that it agreed is enough."""
+        """Return the JSON object in the answer, of at most `most` bytes; {} without `parse`.
+
+        Raises:
+            Lost: the server cannot be reached or takes too long.
+            Trouble: the answer is too long.
+        """
         client = await self._client.opened()
         try:
             async with (
-                asyncio.timeout(seconds),  # of all: each byte of an answer that drips may come in time
+                asyncio.timeout(seconds),  # for the whole answer, since a slow one may send bytes in time
                 client.stream(method, f"{self.url}{path}", json=body, headers=self._headers) as answer,
             ):
                 content, whole = await received(answer.aiter_bytes(), most)
@@ -208,7 +222,7 @@ class VLLMServer:
             raise Lost(f"{_broken(error, seconds)} to {path}") from error
         if status == 200 and not whole:
             raise Trouble(f"an answer above {most >> 10} KiB")
-        return {} if status == 200 and not told else self._read(path, status, content)
+        return {} if status == 200 and not parse else self._read(path, status, content)
 
     def _read(self, path: str, status: int, content: bytes) -> Object:
         content = content.replace(self._key, b"[key]") if self._key else content
@@ -217,16 +231,16 @@ class VLLMServer:
                 return read_object(content)
             except Garbage as error:
                 raise Trouble(f"{error.kind} ({error}) from {path}") from error
-        said = f"{self.url}{path} answered with status {status}: {content[:_QUOTED].decode('utf-8', 'replace')!r}"
+        message = f"{self.url}{path} answered with status {status}: {content[:_QUOTED].decode('utf-8', 'replace')!r}"
         if status >= 500 or status in (408, 409, 425, 429):
-            raise Trouble(said)
+            raise Trouble(message)
         if status == 401:
-            raise BadConfig(f"{said}; name the variable with its key: --engine.key_env NAME")
+            raise BadConfig(f"{message}; name the variable with its key: --engine.key_env NAME")
         if path == _GENERATE and status == 404 and self.adapter:
-            raise Lost(f"{said}; it does not have the adapter {self.adapter}: it was started again")
+            raise Lost(f"{message}; it does not have the adapter {self.adapter}: it was started again")
         if path == _GENERATE and status in (403, 404, 405):
-            raise BadConfig(f"{said}; it does not give exact tokens: start it with {SERVE}")
-        raise Refused(said, status)
+            raise BadConfig(f"{message}; it does not give exact tokens: start it with {SERVE}")
+        raise Refused(message, status)
 
     def close(self) -> None:
         """Close all connections."""
@@ -234,7 +248,11 @@ class VLLMServer:
 
 
 def key_of(variable: str | None) -> str:
-    """Return the key that an environment variable holds; BadConfig where it holds none."""
+    """Return the key in an environment variable.
+
+    Raises:
+        BadConfig: the variable is not set.
+    """
     if variable and not os.environ.get(variable):
         raise BadConfig(f"engine.key_env is {variable!r}, and no such environment variable is set")
     return os.environ.get(variable, "") if variable else ""
@@ -252,7 +270,11 @@ def _only(answer: Object) -> Object:
 
 
 def _label(choice: Object) -> str:
-    """Return the label of the weights that sampled a choice; Garbage where it is not said."""
+    """Return the label of the weights that sampled a choice.
+
+    Raises:
+        Garbage: it is missing.
+    """
     spans = [table(span).get("version") for span in entries(choice.get("weight_versions"))]
     if not spans or not all(isinstance(label, str) and label for label in spans):
         raise Garbage("expected weight_versions (vllm serve gives them, 0.32 or later)")
@@ -266,7 +288,11 @@ def _broken(error: Exception, seconds: float) -> str:
 
 
 def addresses(url: str) -> list[str]:
-    """Return the addresses of `URL,URL,…`; BadConfig for what is none, or one that comes twice."""
+    """Return the addresses in `URL,URL,…`.
+
+    Raises:
+        BadConfig: one is not an address, or occurs twice.
+    """
     urls = [part.strip().rstrip("/").removesuffix("/v1") for part in url.split(",") if part.strip()]
     if not urls or not all(
         part.startswith(("http://", "https://")) and "@" not in part and "?" not in part for part in urls

@@ -197,7 +197,7 @@ class FleetTransfer:
             await self._bring(weights, version)
 
     async def _bring(self, weights: OnePass | str, version: int) -> None:
-        unproved = not self._proved or any(name not in self._proved for name, _ in self._engine.taken_in())
+        unproved = not self._proved or any(name not in self._proved for name, _ in self._engine.active())
         proving = unproved and not self._sharded  # a sharded model cannot compute in one process alone
         reference = HFEngine(self._model, self._engine.tokenizer, slots=1) if proving else None
         expected = await reference.score(self._engine.known) if reference else None
@@ -209,7 +209,7 @@ class FleetTransfer:
         await self._engine.load_weights(weights, version, expected=expected, then=prove)
 
     async def _prove(self, reference: HFEngine) -> None:
-        for name, backend in self._engine.taken_in():
+        for name, backend in self._engine.active():
             with suppress(Lost, Trouble):  # the next request finds it lost; one that stays is checked again
                 if name not in self._proved and await tempered(backend, self._engine.known, reference):
                     self._proved.add(name)
