@@ -1,8 +1,8 @@
 """Aggregates over few runs on many tasks: interquartile mean and performance profile, with stratified bootstrap.
 
-As Agarwal et al., 2021 ("Deep reinforcement learning at the edge of the statistical precipice", arXiv:2108.13264)
-define them and their package `rliable` computes them. A score belongs to a run R and a column C (`scores_R_C`): here a
-run is an attempt, a column is a task type of an environment, or the environment where it has none, and the score is the
+The definitions are those of Agarwal et al., 2021 ("Deep reinforcement learning at the edge of the statistical precipice",
+arXiv:2108.13264), as computed by their package `rliable`. A score belongs to a run R and a column C (`scores_R_C`): a run
+is an attempt, a column is a task type of an environment (or the environment, without task types), and the score is the
 share of the column's tasks that the attempt solved.
 """
 
@@ -23,7 +23,7 @@ THRESHOLDS = tuple(i / 10 for i in range(10))
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A value and its bootstrap interval; `low` and `high` are nan with a single run, which leaves nothing to resample."""
+    """Value and its bootstrap interval; `low` and `high` are NaN with a single run, which cannot be resampled."""
 
     value: float
     low: float
@@ -31,9 +31,9 @@ class Aggregate:
 
 
 def score_table(episodes: Iterable[Episode]) -> Floats:
-    """Return the scores of faultless episodes.  # [attempts, columns], no rows where nothing was finished
+    """Return the scores of faultless episodes as [attempts, columns]; there are no rows if nothing finished.
 
-    An attempt without any faultless episode in some column is left out: the table has no holes.
+    An attempt without any faultless episode in some column is left out, so the table has no holes.
     """
     cells: dict[int, dict[tuple[str, str], list[float]]] = {}
     for episode in unhinted(episodes):
@@ -47,18 +47,18 @@ def score_table(episodes: Iterable[Episode]) -> Floats:
 
 
 def interquartile_mean(scores_R_C: Floats) -> float:
-    """Return the mean of the scores without the lowest and highest quarter (rounded down) of them, all runs together."""
+    """Return the mean of all scores [runs, columns] without the lowest and highest quarter (rounded down)."""
     return float(_middle(_checked(scores_R_C).reshape(1, -1))[0])
 
 
 def performance_profile(scores_R_C: Floats, thresholds: Sequence[float] = THRESHOLDS) -> list[float]:
-    """Return for each threshold the share of scores above it: the score distribution of rliable."""
+    """Return the share of scores [runs, columns] above each threshold: the score distribution of `rliable`."""
     scores = _checked(scores_R_C).reshape(1, -1)
     return [float(_above(scores, threshold)[0]) for threshold in thresholds]
 
 
 def interquartile_interval(scores_R_C: Floats, *, level: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Aggregate:
-    """Return the interquartile mean with its percentile interval."""
+    """Return the interquartile mean of scores [runs, columns] with its percentile interval."""
     return _aggregates(_checked(scores_R_C), [_middle], level, resamples, seed)[0]
 
 
@@ -70,7 +70,7 @@ def profile_intervals(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> list[Aggregate]:
-    """Return the performance profile with its pointwise percentile intervals, one for each threshold."""
+    """Return the performance profile of scores [runs, columns] with a pointwise percentile interval for each threshold."""
     measures = [partial(_above, threshold=threshold) for threshold in thresholds]
     return _aggregates(_checked(scores_R_C), measures, level, resamples, seed)
 
@@ -90,7 +90,7 @@ def _aggregates(
 
 
 def _resample(scores_R_C: Floats, measures: Sequence[Callable[[Floats], Floats]], resamples: int, seed: int) -> list[Floats]:
-    """Return each measure's bootstrap distribution: within each column runs are drawn again, columns stay as they are."""
+    """Return each measure's bootstrap distribution [resamples]: runs are resampled within each column."""
     rng = generator("stratified bootstrap", seed)
     runs, columns = scores_R_C.shape
     chunk = max(1, CHUNK // scores_R_C.size)
@@ -105,7 +105,7 @@ def _resample(scores_R_C: Floats, measures: Sequence[Callable[[Floats], Floats]]
 
 
 def _middle(flat: Floats) -> Floats:
-    """Return the interquartile mean of each row."""
+    """Return the interquartile mean of each row: [rows, scores] to [rows]."""
     cut = flat.shape[1] // 4
     return np.sort(flat, axis=1)[:, cut : flat.shape[1] - cut].mean(axis=1)
 

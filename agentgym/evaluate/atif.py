@@ -1,9 +1,9 @@
-"""Episodes as documents of ATIF (Agent Trajectory Interchange Format, version 1.8), and back.
+"""Conversion of episodes to documents of ATIF (Agent Trajectory Interchange Format, version 1.8), and back.
 
-One document is one episode: instruction and first observation are a step of the user, each turn is a step of the agent
-with what the environment answered. Token ids, log-probabilities, calls and thoughts have fields of the format. Rewards and
-advantages have none: they are in a step's `extra`. What else an episode holds is in `extra["agentgym"]`, so that reading a
-document of ours gives the same episode. Checked beside harbor 0.26.0, whose models read the documents.
+One document is one episode: the instruction and first observation are a user step, each turn is an agent step with the
+environment's response. Token ids, log-probabilities, calls and thoughts have fields in the format. Rewards and advantages
+do not, so they are in a step's `extra`. All other fields of an episode are in `extra["agentgym"]`, so reading one of our
+documents gives the same episode. Tested against harbor 0.26.0, whose models read the documents.
 """
 
 import json
@@ -21,7 +21,7 @@ from agentgym.errors import BadData
 
 VERSION = "ATIF-v1.8"
 OURS = "agentgym"
-"""Key in `extra` of what is ours."""
+"""Key in `extra` of agentgym's own fields."""
 Json = dict[str, Any]
 _PLACED = frozenset(("observation", "prompt_ids", "output_ids", "logprobs", "notes"))
 _WRITTEN_ELSEWHERE = frozenset(("turns", "hint"))
@@ -29,7 +29,7 @@ _WRITTEN_ELSEWHERE = frozenset(("turns", "hint"))
 
 
 def to_atif(episode: Episode, tools: Mapping[str, Tool] | None = None) -> Json:
-    """Return the document of an episode; `tools` are its environment's, where they are known."""
+    """Return the document of an episode; `tools` are its environment's, if known."""
     steps: list[Json] = []
     first = episode.turns[0].observation if episode.turns else episode.final_observation
     system = [str(m.get("content")) for turn in episode.turns[:1] for m in turn.messages if m.get("role") == "system"]
@@ -98,12 +98,12 @@ def _step(turn: Turn, tools: Mapping[str, Tool], *, note: bool) -> Json:
 
 
 def _clean(text: str) -> str:
-    """Return text without halves of characters, which the format does not take; `extra` has them."""
+    """Return the text without lone surrogates, which the format rejects; `extra` keeps them."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _plain(document: Json) -> Json:
-    """Return a document as JSON values, arrays as lists."""
+    """Return a document as JSON values, with arrays as lists."""
     return json.loads(json.dumps(document, default=_listed))
 
 
@@ -112,9 +112,12 @@ def _listed(value: Any) -> object:
 
 
 def from_atif(document: object, name: str, lost: Counter[str] | None = None) -> Episode:
-    """Return the episode of a document; BadData for one that is none. `lost` counts what an episode has no place for.
+    """Return the episode of a document; `lost` counts the parts that an episode cannot hold.
 
-    A document of another's: its texts are observations, each step of its agent a turn, and its verdict is unknown.
+    In a document of another program its texts become observations, each step of its agent a turn, and success is unknown.
+
+    Raises:
+        BadData: the document is malformed.
     """
     raw = _object(document, f"{name}: the document")
     if not str(raw.get("schema_version")).startswith("ATIF-v1."):
@@ -124,15 +127,15 @@ def from_atif(document: object, name: str, lost: Counter[str] | None = None) -> 
         raise BadData(f"{name}: it has no steps")
     entries = [_object(step, f"{name}: step {place}") for place, step in enumerate(cast("list[object]", steps), 1)]
     about = _mapping(_mapping(raw.get("extra")).get(OURS))
-    told = _ours(about, entries) if about else _others(raw, entries, name, lost if lost is not None else Counter())
+    values = _ours(about, entries) if about else _others(raw, entries, name, lost if lost is not None else Counter())
     try:
-        return Episode.from_json(json.dumps(told))
+        return Episode.from_json(json.dumps(values))
     except BadData as error:
         raise BadData(f"{name}: {error}") from None
 
 
 def _ours(about: Json, steps: Iterable[Json]) -> Json:
-    """Return an episode's fields from a document of ours."""
+    """Return an episode's fields from a document that agentgym wrote."""
     turns, notes, seen = list[Json](), list[Json](), list[str]()
     for step in steps:
         if step.get("source") != "agent":
@@ -219,7 +222,11 @@ def _results(step: Json, lost: Counter[str]) -> str:
 
 
 def _text(message: object, lost: Counter[str]) -> str:
-    """Return a message's text; parts of other kinds are lost."""
+    """Return a message's text; parts of other kinds are counted as lost.
+
+    Raises:
+        BadData: the message is neither text nor a list of parts.
+    """
     if message is None or isinstance(message, str):
         return message or ""
     if not isinstance(message, list):
@@ -230,7 +237,7 @@ def _text(message: object, lost: Counter[str]) -> str:
 
 
 def _numbers(values: object) -> object:
-    """Return log-probabilities of ours: null stands for NaN."""
+    """Return the log-probabilities of one of our documents, where null is NaN."""
     listed = cast("list[object]", values) if isinstance(values, list) else []
     return [math.nan if value is None else value for value in listed]
 
@@ -251,10 +258,10 @@ def _object(value: object, what: str) -> Json:
 
 
 Tools = Callable[[str], Mapping[str, Tool] | None]
-"""Returns the tools of an environment, None where they are not known."""
+"""Lookup of an environment's tools by id; None if they are unknown."""
 
 
 def file_name(episode: Episode, number: int) -> str:
-    """Return the name of an episode's file: nothing of a task's id decides where it lies."""
+    """Return the name of an episode's file; only safe characters of the task id are used, so it cannot choose a path."""
     safe = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in episode.task_id)[:60]
     return f"{number:05d}-{safe}-{episode.attempt}.json"

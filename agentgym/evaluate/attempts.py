@@ -1,6 +1,6 @@
-"""What several attempts at a task say: the best of k (pass@k), all of k (pass^k) and the average of k (avg@k).
+"""Metrics of repeated attempts at a task: best of k (pass@k), all of k (pass^k) and average of k (avg@k).
 
-All are means over every way to draw `k` of the attempts made, so they do not depend on the attempts' order.
+Each is a mean over every way to draw `k` of the attempts, so the order of attempts does not matter.
 """
 
 import math
@@ -11,37 +11,38 @@ from agentgym.evaluate.statistics import Outcomes
 
 
 def pass_at_k(attempts: int, successes: int, k: int) -> float:
-    """Return the chance that at least one of `k` attempts, drawn without return from those made, succeeded.
+    """Return the probability that at least one of `k` attempts, drawn without replacement, succeeded.
 
-    The unbiased estimator `1 - C(n-c, k) / C(n, k)` of Chen et al., 2021 (arXiv:2107.03374), equation 1.
+    This is the unbiased estimator `1 - C(n-c, k) / C(n, k)` of Chen et al., 2021 (arXiv:2107.03374), equation 1.
     """
     _check(f"pass@{k}", attempts, successes, k)
     return 1.0 - math.comb(attempts - successes, k) / math.comb(attempts, k)
 
 
 def pass_hat_k(attempts: int, successes: int, k: int) -> float:
-    """Return the chance that all of `k` attempts, drawn without return from those made, succeeded.
+    """Return the probability that all of `k` attempts, drawn without replacement, succeeded.
 
-    The unbiased estimator `C(c, k) / C(n, k)` of pass^k in Yao et al., 2024 (tau-bench, arXiv:2406.12045), section 3.
+    This is the unbiased estimator `C(c, k) / C(n, k)` of pass^k in Yao et al., 2024 (tau-bench, arXiv:2406.12045),
+    section 3.
     """
     _check(f"pass^{k}", attempts, successes, k)
     return math.comb(successes, k) / math.comb(attempts, k)
 
 
 def avg_at_k(attempts: int, successes: int, k: int) -> float:
-    """Return the expected share of successes among `k` attempts drawn from those made: the same for every `k`."""
+    """Return the expected share of successes among `k` drawn attempts, which is the same for every `k`."""
     _check(f"avg@{k}", attempts, successes, k)
     return successes / attempts
 
 
 def mean_over_tasks(values: Outcomes, k: int, measure: Callable[[int, int, int], float]) -> float:
-    """Return one of the measures above averaged over the tasks with at least `k` attempts; nan where there is none."""
+    """Return a measure (such as `pass_at_k`) averaged over the tasks with at least `k` attempts; NaN if there are none."""
     rates = [measure(len(v), round(sum(v)), k) for v in values.values() if len(v) >= k]
     return sum(rates) / len(rates) if rates else math.nan
 
 
 def useful_ks(attempts: int) -> list[int]:
-    """Return the k to report: the powers of two up to the number of attempts, and that number itself."""
+    """Return the values of k to report: powers of two up to the number of attempts, and that number."""
     return sorted({1 << power for power in range(attempts.bit_length())} | ({attempts} if attempts else set()))
 
 

@@ -1,4 +1,4 @@
-"""What an evaluation is to play: environments, splits, difficulties, and which tasks of them."""
+"""Evaluation plan: environments, splits, difficulties and tasks to play."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,33 +10,34 @@ from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.registry import make
 
 MOST = 1_000_000
-"""Of tasks, and of attempts: more is a slip, and would not end."""
+"""Upper bound on tasks and attempts; a larger number is a typo and would never finish."""
 UNCOUNTED = 100
-"""Tasks of a split that nobody has counted, where the plan names no number."""
+"""Default number of tasks of a split whose size is unknown."""
 OF_ENVS = ("split", "tasks", "attempts", "difficulties")
 
 
 class CannotPlay(BadConfig):
-    """An environment without the oracle or expert that was to play it."""
+    """Error of an environment without the oracle or expert that should play it."""
 
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """What is to be played."""
+    """Environments and tasks to evaluate."""
 
     envs: tuple[str, ...]
     split: str | None = None
     """None: the last of each environment's splits, which is its test split."""
     tasks: int | None = None
-    """Tasks of each environment (and difficulty); of a split with fewer, all. None: all where they are counted, else 100."""
+    """Tasks of each environment (and difficulty), or all of a smaller split. None: the whole split if its size is known,
+    else 100."""
     attempts: int = 1
     seed: int = 0
     difficulties: tuple[int, ...] | None = None
-    """Difficulties of which tasks are played; None: that of the environment."""
+    """Difficulties to play; None: the environment's default."""
     env_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
     """Options of each environment, by its id."""
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """By environment, its own `split`, `tasks`, `attempts` and `difficulties`, where they differ from the plan's."""
+    """Overrides by environment: its own `split`, `tasks`, `attempts` and `difficulties`."""
 
     def __post_init__(self) -> None:
         for name, value in (("tasks", self.tasks), ("attempts", self.attempts)):
@@ -50,7 +51,11 @@ class EvaluationPlan:
         return dict(self.env_options.get(environment, {}))
 
     def of(self, environment: str) -> "EvaluationPlan":
-        """Return the plan of one environment."""
+        """Return the plan of one environment.
+
+        Raises:
+            BadConfig: the environment's overrides have an unknown key.
+        """
         own = self.own.get(environment, {})
         if odd := set(own) - {*OF_ENVS}:
             raise BadConfig(no_such(f"part of the plan of {environment}", min(odd), OF_ENVS))
@@ -58,10 +63,14 @@ class EvaluationPlan:
 
 
 def choose(environment: str, plan: EvaluationPlan, plays: str = "") -> list[Task]:
-    """Return the tasks to play: the first of the split's fixed list, or all of a split that has fewer.
+    """Return the tasks to play: the first of the split's fixed list, or all of a smaller split.
 
-    Of several difficulties, as many of each. `plays` names the method of the environment that is to play it (`oracle`,
-    `expert`). Raises BadConfig where the difficulties make no difference, CannotPlay where such a method is missing.
+    Each difficulty contributes the same number. `plays` names the environment's method that plays it (`oracle`,
+    `expert`).
+
+    Raises:
+        BadConfig: the difficulties are invalid or make no difference.
+        CannotPlay: the environment lacks the method `plays`.
     """
     options = plan.options(environment)
     if plan.difficulties is None:
@@ -80,7 +89,7 @@ def choose(environment: str, plan: EvaluationPlan, plays: str = "") -> list[Task
 
 
 def parts(environment: str, plan: EvaluationPlan, tasks: list[Task]) -> list[tuple[dict[str, object], list[Task]]]:
-    """Return the tasks by the options of the environment they are played in: one part for each difficulty asked for."""
+    """Return the tasks grouped by the environment options they are played with: one part for each difficulty."""
     options = plan.options(environment)
     if plan.difficulties is None:
         return [(options, tasks)]
@@ -94,16 +103,16 @@ def _chosen(environment: str, plan: EvaluationPlan, options: Mapping[str, object
     split = plan.split or list(env.splits)[-1]
     if split not in env.splits:
         raise UnknownName(no_such(f"split of {environment}", split, env.splits))
-    wanted = plan.tasks or env.size(split) or UNCOUNTED
+    number = plan.tasks or env.size(split) or UNCOUNTED
     env.tasks(1, split)  # what is wrong with the environment itself is raised here
     pool = env.pooled(split)
-    tasks = listed(env, wanted, split) if pool is None else pool[: plan.tasks or None]
+    tasks = listed(env, number, split) if pool is None else pool[: plan.tasks or None]
     env.close()
     return tasks
 
 
 def listed(env: TextEnv, most: int, split: str) -> list[Task]:
-    """Return the first `most` tasks of a split, or all of one with fewer that differ."""
+    """Return the first `most` tasks of a split, or all distinct tasks of a smaller one."""
     try:
         return env.tasks(most, split)
     except BadConfig:

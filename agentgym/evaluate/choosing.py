@@ -1,4 +1,4 @@
-"""Choosing one of several attempts by what their answers agree on: a majority vote (self-consistency, arXiv 2203.11171)."""
+"""Selection of one of several attempts by majority vote over their answers (self-consistency, arXiv 2203.11171)."""
 
 import math
 from collections import Counter
@@ -14,17 +14,17 @@ from agentgym.registry import make
 
 @runtime_checkable
 class Voting(Protocol):
-    """An environment whose episodes end with an answer, by the tool `answer`, that attempts can agree on."""
+    """Environment whose episodes end with an answer by the tool `answer`, so that attempts can vote."""
 
     def ballot(self, answer: str) -> str | None:
-        """Return what an answer to the running task means: equal for answers that mean the same; None for none."""
+        """Return an answer to the running task in a normal form, equal for equivalent answers; None if invalid."""
         ...
 
 
 def majority(ballots: Sequence[str | None]) -> int:
-    """Return the place of the attempt that is chosen: the first one with the most frequent ballot.
+    """Return the index of the chosen attempt: the first with the most frequent ballot.
 
-    Of several that are as frequent, the one that came first. Attempts without a ballot are chosen only if all have none.
+    Ties go to the earliest attempt. An attempt without a ballot is chosen only if none has one.
     """
     counts = Counter(ballot for ballot in ballots if ballot is not None)
     if not counts:
@@ -36,11 +36,12 @@ def majority(ballots: Sequence[str | None]) -> int:
 def votes(
     id: str, parts: Iterable[tuple[Mapping[str, object], Sequence[Task]]], episodes: Sequence[Episode]
 ) -> dict[str, float | int] | None:
-    """Return what a majority vote over the attempts at each task reaches; None where an environment has no ballots.
+    """Return the results of a majority vote over the attempts at each task; None if the environment has no ballots.
 
-    `parts`: options of the environment, and the tasks that are played with them. Tasks with two attempts or more count.
-    `tasks`, `attempts` (the fewest), and rates over tasks: `one` (the mean of the attempts), `majority`, `best` (at least
-    one is right), `agreement` (the share of the attempts with the chosen ballot).
+    `parts` pairs environment options with the tasks played under them. Only tasks with at least two attempts count. The
+    result has `tasks`, `attempts` (the minimum), and rates over tasks: `one` (mean of the attempts), `majority`, `best`
+    (at
+    least one is right) and `agreement` (share of attempts with the chosen ballot).
     """
     rows: list[tuple[float, float, float, float]] = []
     fewest = 0
@@ -86,7 +87,7 @@ def _ballot(env: Any, episode: Episode) -> str | None:
 
 
 def sentence(env: str, row: Mapping[str, float], plain: Callable[[str], str] = str) -> str:
-    """Return the result of the vote in an environment as one line of text."""
+    """Return an environment's vote as one line of text."""
     return (
         f"{plain(env)}: a majority of {row['attempts']} attempts is right in {100 * row['majority']:.1f} %, one attempt in "
         f"{100 * row['one']:.1f} %, at least one in {100 * row['best']:.1f} % of {row['tasks']} tasks"

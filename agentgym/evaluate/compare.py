@@ -1,4 +1,4 @@
-"""Two evaluations, task by task: the difference, the tasks that flipped, and how many tasks would show it."""
+"""Comparison of two evaluations task by task: difference, flipped tasks, and the number of tasks needed to show it."""
 
 import contextlib
 import math
@@ -22,7 +22,7 @@ from agentgym.evaluate.statistics import Interval, Outcomes, outcomes, paired_di
 from agentgym.evaluate.summary import level
 
 LEAST_TASKS = 6
-"""The fewest tasks of which a two-sided sign test at 5 % can show anything: 2 * 0.5 ** 6 = 0.03."""
+"""Minimum number of tasks for significance of a two-sided sign test at 5 %: 2 * 0.5 ** 6 = 0.03."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +34,39 @@ class Comparison:
     difference: Interval
     """Mean of B - A over tasks, with the interval of `paired_difference`."""
     gained: tuple[str, ...]
-    """Tasks, as `ENV TASK`, that B solved in more than half of its attempts and A did not."""
+    """Tasks, as `ENV TASK`, that B but not A solved in more than half of its attempts."""
     lost: tuple[str, ...]
-    """Tasks that A solved in more than half of its attempts and B did not."""
+    """Tasks that A but not B solved in more than half of its attempts."""
     p_value: float
     """Exact two-sided sign test over the tasks whose rates differ; with one attempt each it is McNemar's exact test."""
     tasks_needed: int | None
-    """Tasks to see a difference of this size, see `tasks_needed`; None where there is no difference."""
+    """Number of tasks needed to detect this difference (see `tasks_needed`); None if there is no difference."""
     detectable: float | None
-    """The difference that so many tasks show with the same power; None where the tasks' differences do not vary."""
+    """Difference that this number of tasks detects with the same power; None if the tasks' differences do not vary."""
 
 
 def compare_folders(a: str | Path, b: str | Path) -> dict[str, object]:
-    """Return the comparison of two folders of evaluations, or of training runs, as plain JSON.
+    """Return the comparison of two evaluation or training folders as plain JSON.
 
-    `same` says that both are one folder, or hold the same episodes to the second; `options` names what they were made with
-    differently; `tasks` counts the paired ones, those that only one side
-    finished, and those left out since their instructions differ; `faults` counts episodes, and
-    `not_comparable` says on which side they are too many to call the rates comparable; `pass_at` has pass@k of both sides
-    where every task has several attempts (`pass_curves`); `all` and each of `envs` and their `by_type` and `by_difficulty`
-    is a `Comparison`. Raises BadConfig where a folder holds no evaluation or nothing pairs.
+    `options` lists the options that differ. `tasks` counts the paired ones, those that only one side finished, and those
+    left
+    out because their instructions differ. `faults` counts episodes, and `not_comparable` names the sides with too many of
+    them. `pass_at` has pass@k of both sides if every task has several attempts (`pass_curves`). `all`, each of `envs`,
+    and
+    their `by_type` and `by_difficulty` are a `Comparison` each.
+
+    Raises:
+        BadConfig: a folder holds no evaluation, or no tasks pair.
     """
     return compare_evaluations(a, b)[0]
 
 
 def compare_evaluations(a: str | Path, b: str | Path) -> tuple[dict[str, Any], list[list[Episode]]]:
-    """Return what `compare_folders` does, and the episodes of both sides."""
+    """Return the result of `compare_folders` and the episodes of both sides.
+
+    Raises:
+        BadConfig: no tasks pair.
+    """
     sides = [read_evaluation(Path(folder)) for folder in (a, b)]
     left, right = (outcomes(episodes) for _, episodes in sides)
     texts = [{_key(e): e.instruction for e in episodes} for _, episodes in sides]
@@ -97,7 +104,7 @@ def compare_evaluations(a: str | Path, b: str | Path) -> tuple[dict[str, Any], l
 
 
 def _env(a: Outcomes, b: Outcomes, tasks: Mapping[str, Episode]) -> dict[str, object]:
-    """Return the comparison over the tasks of an environment, and over those that share a label."""
+    """Return the comparison over an environment's tasks, in total and by label."""
     row = _json(compare(a, b, tasks))
     for label, order in (("type", None), ("difficulty", level)):
         names = sorted({episode.labels[label] for episode in tasks.values() if label in episode.labels}, key=order)
@@ -108,7 +115,11 @@ def _env(a: Outcomes, b: Outcomes, tasks: Mapping[str, Episode]) -> dict[str, ob
 
 
 def compare(a: Outcomes, b: Outcomes, tasks: Iterable[str] | None = None) -> Comparison:
-    """Return the comparison over tasks that both sides have: all of those, or the named ones."""
+    """Return the comparison over the tasks that both sides have, optionally restricted to the named ones.
+
+    Raises:
+        BadConfig: no tasks pair.
+    """
     names = sorted(name for name in (a if tasks is None else tasks) if name in a and name in b)
     if not names:
         raise BadConfig(f"nothing to pair: {len(a)} tasks on one side, {len(b)} on the other, none in common")
@@ -129,16 +140,17 @@ def compare(a: Outcomes, b: Outcomes, tasks: Iterable[str] | None = None) -> Com
 
 
 def sign_test(up: int, down: int) -> float:
-    """Return the exact two-sided p-value of so many signs each way, were both equally likely; 1 without any."""
+    """Return the exact two-sided p-value of the numbers of signs if both were equally likely; 1 without any."""
     tail = sum(math.comb(up + down, k) for k in range(min(up, down) + 1)) / 2 ** (up + down)
     return min(1.0, 2 * tail)
 
 
 def tasks_needed(difference: float, spread: float, *, power: float = 0.8, level: float = 0.05) -> int | None:
-    """Return how many paired tasks show a mean difference, two-sided, with that power; None for no difference.
+    """Return the number of paired tasks needed to detect a mean difference (two-sided); None for no difference.
 
-    `((z(1 - level/2) + z(power)) * spread / difference)^2`, rounded up, with the standard deviation of the tasks'
-    differences as `spread`; never below `LEAST_TASKS`. The sample size of the paired z-test.
+    This is the sample size of the paired z-test, `((z(1 - level/2) + z(power)) * spread / difference)^2`, rounded up,
+    where
+    `spread` is the standard deviation of the tasks' differences; it is never below `LEAST_TASKS`.
     """
     if not difference:
         return None
@@ -150,9 +162,12 @@ def _reach(power: float = 0.8, level: float = 0.05) -> float:
 
 
 def read_evaluation(place: Path) -> tuple[dict[str, object], list[Episode]]:
-    """Return the options and the episodes of an evaluation's folder, or of another program's log (`evaluate.foreign`).
+    """Return the options and the episodes of an evaluation's folder.
 
-    Of a training run: its configuration, and the episodes of its last evaluation. Raises BadConfig where it holds none.
+    For a training run these are its configuration and the episodes of its last evaluation.
+
+    Raises:
+        BadConfig: the folder holds no evaluation.
     """
     if (place / "config.toml").exists() and (place / "episodes.jsonl").exists():
         return _read_training(place)
@@ -172,7 +187,11 @@ def read_evaluation(place: Path) -> tuple[dict[str, object], list[Episode]]:
 
 
 def once_each(path: Path) -> list[Episode]:
-    """Return the episodes of an evaluation's file; BadData where two are the same attempt at a task."""
+    """Return the episodes of an evaluation's file.
+
+    Raises:
+        BadData: two episodes are the same attempt at a task.
+    """
     episodes = read_episodes(path)
     attempts = Counter((episode.env, episode.task_id, episode.attempt) for episode in episodes)
     repeated = next((key for key, count in attempts.items() if count > 1), None)
@@ -202,14 +221,14 @@ def _read_training(folder: Path) -> tuple[dict[str, object], list[Episode]]:
 
 
 def _nothing(a: Path, b: Path, left: Outcomes, right: Outcomes, common: Sequence[str]) -> str:
-    """Return why nothing pairs."""
+    """Return the reason why nothing pairs."""
     if common:
         return f"nothing to pair: {len(common)} tasks of {a} and {b} have the same ids, but other instructions"
-    what = [f"{folder} has {_some(side)}" for folder, side in ((a, left), (b, right))]
+    what = [f"{folder} has {_size(side)}" for folder, side in ((a, left), (b, right))]
     return f"nothing to pair: {'; '.join(what)}. Evaluate both on the same environments, split and number of tasks"
 
 
-def _some(side: Outcomes) -> str:
+def _size(side: Outcomes) -> str:
     return f"{len(side)} tasks, such as {min(side)!r}" if side else "no episode without an infrastructure error"
 
 

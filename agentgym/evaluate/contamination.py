@@ -1,7 +1,7 @@
-"""What an evaluation can check of contamination before it begins: tasks that were trained on, answers that are shown.
+"""Contamination checks before an evaluation: overlap with the training split, and answers visible in the prompt.
 
-Nothing passes silently: each check says of how many tasks it looked at, and where it could not look, why. What a model
-met before it came here cannot be known.
+Each check reports the number of tasks it examined, and why it skipped others. Nothing can be known of the model's
+pretraining data.
 """
 
 import re
@@ -17,20 +17,21 @@ from agentgym.registry import make
 
 TRAIN = "train"
 SHORTEST = 3
-"""Characters of an answer; a shorter one stands in many texts by chance, and is not looked for."""
+"""Minimum characters of an answer to search for; a shorter one appears in many texts by chance."""
 COMMON = ("yes", "none", "true", "false")
 MOST = 1_000
-"""Tasks whose first observation is read."""
+"""Maximum number of tasks whose first observation is read."""
 NAMED = 5
 Part = tuple[Mapping[str, object], Sequence[Task]]
-"""Options of an environment, and the tasks that are played with them."""
+"""Options of an environment and the tasks played with them."""
 
 
 def contamination(env: str, parts: Iterable[Part]) -> dict[str, Any]:
-    """Return what both checks found, by name (`split_overlap`, `answer_in_prompt`), as JSON.
+    """Return the results of both checks by name (`split_overlap`, `answer_in_prompt`), as JSON.
 
-    Each has `checked` and `found` (numbers of tasks), `examples` (ids of some found), `how` (against what was checked) and
-    `why` (what was not checked, and the reason; empty where everything was).
+    Each has `checked` and `found` (numbers of tasks), `examples` (some of the ids found), `how` (reference of the check)
+    and
+    `why` (reason why tasks were skipped; empty if none were).
     """
     by_check: dict[str, list[dict[str, object]]] = {}
     for options, tasks in parts:
@@ -50,7 +51,7 @@ def _run(
 
 
 def _overlap(env: TextEnv, tasks: Sequence[Task]) -> dict[str, object]:
-    """Look for evaluated tasks that the environment also gives out for training."""
+    """Search for evaluated tasks that the environment also provides for training."""
     if TRAIN not in env.splits:
         return _unchecked(f"the environment has no split {TRAIN!r} to compare with (its splits: {', '.join(env.splits)})")
     if all(task.split == TRAIN for task in tasks):
@@ -70,36 +71,36 @@ def _overlap(env: TextEnv, tasks: Sequence[Task]) -> dict[str, object]:
 
 
 def _answers(env: TextEnv, tasks: Sequence[Task]) -> dict[str, object]:
-    """Look for the hidden answers of tasks in what is shown first."""
+    """Search for the tasks' hidden answers in the first prompt."""
     if not env.declared.answers:
         return _unchecked("the environment names no hidden answers")
     if env.blocking:
         return _unchecked("the environment leans on something outside, and would have to be started for every task")
-    looked, shown, short, broken = list[Task](), list[Task](), 0, 0
+    checked, hits, short, broken = list[Task](), list[Task](), 0, 0
     for task in tasks[:MOST]:
         answers = [text for name in env.declared.answers for text in _texts(task.data.get(name))]
         long = [text for text in answers if len(text) >= SHORTEST and text not in COMMON]
         if not long:
             short += 1
             continue
-        text = _shown(env, task)
+        text = _prompt_text(env, task)
         if text is None:
             broken += 1
             continue
-        looked.append(task)
+        checked.append(task)
         if any(re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text) for answer in long):
-            shown.append(task)
+            hits.append(task)
     left = {
         f"below {SHORTEST} characters, or one of {', '.join(COMMON)}": short,
         "of environments that break at the start": broken,
         f"beyond the first {MOST}": len(tasks[MOST:]),
     }
     why = [f"not looked at: {count} {what}" for what, count in left.items() if count]
-    return _result(looked, shown, "as a whole word of the task, first observation or tools", "; ".join(why))
+    return _result(checked, hits, "as a whole word of the task, first observation or tools", "; ".join(why))
 
 
-def _shown(env: TextEnv, task: Task) -> str | None:
-    """Return what a model reads before it acts, in plain words; None where the episode does not begin."""
+def _prompt_text(env: TextEnv, task: Task) -> str | None:
+    """Return the normalized text that a model reads before its first action; None if the episode fails to start."""
     try:
         observation, _ = env.reset(seed=0, options={"task": task})
     except Exception:  # whatever it is, it breaks the task's episodes too, where it is counted as a fault
@@ -108,7 +109,7 @@ def _shown(env: TextEnv, task: Task) -> str | None:
 
 
 def _texts(value: object) -> list[str]:
-    """Return every text and number in an answer, which may be a list of spellings or a table, in plain words."""
+    """Return every normalized text and number in an answer, which may be a list of spellings or a table."""
     if isinstance(value, Mapping):
         return [text for part in cast("Mapping[object, object]", value).values() for text in _texts(part)]
     if isinstance(value, list | tuple | set | frozenset):
@@ -130,7 +131,7 @@ def _unchecked(why: str) -> dict[str, object]:
 
 
 def _joined(results: Sequence[dict[str, Any]]) -> dict[str, object]:
-    """Return the results of several parts of an environment as one."""
+    """Return the combined result of several parts of an environment."""
     return {
         "checked": sum(result["checked"] for result in results),
         "found": sum(result["found"] for result in results),

@@ -1,7 +1,7 @@
-"""Episodes of other programs' logs: ATIF documents, folders of Harbor's jobs, and inspect_ai's `.eval` files.
+"""Import of other programs' logs: ATIF documents, folders of Harbor jobs, and inspect_ai's `.eval` files.
 
-Only the standard library reads them. A log comes from a stranger: no path in it is followed, and its verdicts are those of
-its own program. `Logs.lost` counts what an episode has no place for.
+Only the standard library reads them. Logs are untrusted: no path in one is followed, and success is the other program's
+own judgment. `Logs.lost` counts the parts that an episode cannot hold.
 """
 
 import importlib
@@ -21,30 +21,35 @@ from agentgym.evaluate.atif import from_atif
 
 Json = dict[str, Any]
 LARGEST = 256 << 20
-"""Bytes of one file in a log."""
+"""Maximum bytes of one file in a log."""
 RULE = "min"
-"""One number of several metrics, as `rlvr/Harbor-v0` takes it."""
+"""Rule that reduces several metrics to one number, as `rlvr/Harbor-v0` does."""
 ZSTANDARD = 93
 HEADER = struct.Struct("<26xHH")
-"""Of a file in an archive: how long its name is, and what follows the name."""
+"""Local file header in a ZIP archive; unpacks to the lengths of its name and extra field."""
 LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Grades of inspect_ai: correct, incorrect, partial, no answer."""
 
 
 class NoLog(BadConfig):
-    """A file or folder is no log of another program."""
+    """Error of a file or folder that is not a log of another program."""
 
 
 @dataclass
 class Logs:
-    """What was read."""
+    """Episodes read from logs, with counts of log kinds and of lost parts."""
 
     episodes: list[Episode] = field(default_factory=list[Episode])
     lost: Counter[str] = field(default_factory=Counter[str])
     kinds: Counter[str] = field(default_factory=Counter[str])
 
     def read(self, path: Path) -> None:
-        """Add the episodes of a file or a folder; NoLog where it holds none, BadData where one is broken."""
+        """Add the episodes of a file or a folder.
+
+        Raises:
+            NoLog: it holds no log.
+            BadData: a log is malformed.
+        """
         if path.is_dir():
             found = self._folder(path)
         elif path.suffix == ".eval":
@@ -79,14 +84,14 @@ class Logs:
         return [from_atif(raw, path.name, self.lost)]
 
     def _trial(self, folder: Path) -> Episode:
-        """Return the episode of a trial of Harbor; a trial without a reward is an infrastructure error."""
+        """Return the episode of a Harbor trial; a trial without a reward is an infrastructure error."""
         raw = _json(folder / "result.json")
         parts = [folder / "agent", *sorted((folder / "steps").glob("*/agent"))]
         files = [part / "trajectory.json" for part in parts if (part / "trajectory.json").is_file()]
-        told = [from_atif(_json(file), str(file), self.lost) for file in files]
-        self.lost["trials without a trajectory"] += not told
+        trajectories = [from_atif(_json(file), str(file), self.lost) for file in files]
+        self.lost["trials without a trajectory"] += not trajectories
         made = Episode("rlvr/Harbor-v0", _text(raw, "task_name"), _text(raw, "task_name"), 0)
-        for episode in told:
+        for episode in trajectories:
             made.instruction = made.instruction or episode.instruction
             made.final_observation = episode.final_observation
             for turn in episode.turns:
@@ -100,7 +105,11 @@ class Logs:
         return _judged(made, rewards, failed=not rewards)
 
     def _inspect(self, path: Path) -> Iterator[Episode]:
-        """Yield the episodes of an .eval file of inspect_ai: one for each sample and epoch."""
+        """Yield the episodes of inspect_ai's .eval file, one for each sample and epoch.
+
+        Raises:
+            BadData: the archive is malformed.
+        """
         try:
             with zipfile.ZipFile(path) as opened:
                 header = _member(opened, "header.json")
@@ -140,7 +149,7 @@ class Logs:
         return _judged(made, {key: value for key, value in scores.items() if value is not None}, failed=bool(error))
 
     def _number_attempts(self) -> None:
-        """Give every attempt at a task a number of its own: the one that it has, else the next that is free."""
+        """Give every attempt at a task a unique number: its own, or the next free one."""
         seen = set[tuple[str, str, int]]()
         for episode in self.episodes:
             while (key := (episode.env, episode.task_id, episode.attempt)) in seen:
@@ -149,7 +158,7 @@ class Logs:
 
 
 def _judged(episode: Episode, rewards: Mapping[str, float], *, failed: bool) -> Episode:
-    """Give an episode its verdict: success from 1 on; none where there is no reward."""
+    """Set an episode's success (reward of at least 1), or a fault if there is no reward."""
     episode.metrics = dict(rewards)
     if failed or not rewards:
         episode.success, episode.reason = None, "crash"
@@ -179,7 +188,7 @@ def _grade(value: object) -> float | None:
 
 
 def _parts(content: object) -> object:
-    """Return a message's content as ATIF has it; thoughts of inspect_ai are text in front."""
+    """Return a message's content in ATIF's form, with inspect_ai's reasoning as leading text."""
     if not isinstance(content, list):
         return content if isinstance(content, str) or content is None else str(content)
     parts: list[Json] = []
@@ -200,7 +209,11 @@ def _json(path: Path) -> Json:
 
 
 def _member(opened: zipfile.ZipFile, name: str) -> Json:
-    """Return a JSON file of an archive, read up to a limit, whatever the archive says of its size."""
+    """Return a JSON file of an archive, with a size limit that does not trust the archive's own header.
+
+    Raises:
+        BadData: the file is too large or not JSON.
+    """
     content = _unzipped(opened, opened.getinfo(name))
     if len(content) > LARGEST:
         raise BadData(f"{name} has more than {LARGEST >> 20} MB")
@@ -211,7 +224,12 @@ def _member(opened: zipfile.ZipFile, name: str) -> Json:
 
 
 def _unzipped(opened: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return a file of an archive; zipfile has no Zstandard, in which inspect_ai writes, before Python 3.14."""
+    """Return a file of an archive; before Python 3.14 zipfile lacks Zstandard, which inspect_ai uses.
+
+    Raises:
+        MissingExtra: the file needs the package `zstandard`.
+        BadZipFile: the archive is malformed.
+    """
     if member.compress_type != ZSTANDARD:
         with opened.open(member) as file:
             return file.read(LARGEST + 1)

@@ -1,4 +1,4 @@
-"""Episodes and turns as rows of plain values, for pandas and Parquet: outcome, tokens, seconds, how replies ended, cost."""
+"""Episodes and turns as table rows for pandas and Parquet: outcome, tokens, seconds, finish reasons and cost."""
 
 import importlib
 import math
@@ -22,13 +22,14 @@ COUNTS = ("input", "output", "cached", "reasoning")
 
 
 def episode_rows(episodes: Iterable[Episode], price: Price | None = None) -> list[Row]:
-    """Return a row for each episode; tokens, seconds and cost are sums over its turns, `finish` is how the last reply ended.
+    """Return a row for each episode.
 
-    `request_seconds` is without waiting; a number that nobody knows is None.
+    Tokens, seconds and cost are sums over its turns, and `finish` is the finish reason of the last reply.
+    `request_seconds` excludes waiting; an unknown number is None.
     """
     rows: list[Row] = []
     for episode in episodes:
-        answered = [_taken(turn, price) for turn in replies(episode)]
+        answered = [_request_values(turn, price) for turn in replies(episode)]
         last = next((turn.finish for turn in reversed(list(replies(episode)))), None)
         row = {**_about(episode), "success": episode.success, "reason": episode.reason, "reward": episode.reward}
         row |= {"turns": len(episode.turns), "seconds": math.fsum(turn.seconds for turn in episode.turns), "finish": last}
@@ -38,14 +39,14 @@ def episode_rows(episodes: Iterable[Episode], price: Price | None = None) -> lis
 
 
 def turn_rows(episodes: Iterable[Episode], price: Price | None = None) -> list[Row]:
-    """Return a row for each turn; of several calls in one reply the first has the reply's tokens, time and cost."""
+    """Return a row for each turn; the first of several calls in one reply carries the reply's tokens, time and cost."""
     rows: list[Row] = []
     for episode in episodes:
         begun = {id(turn) for turn in replies(episode)}
         for place, turn in enumerate(episode.turns):
             row = {**_about(episode), "turn": place, "role": turn.role, "finish": turn.finish, "parsed": turn.parsed}
             row |= {"valid": turn.valid, "reward": turn.reward, "action": turn.action, "error": turn.error}
-            rows.append({**row, "seconds": turn.seconds, **_taken(turn if id(turn) in begun else Turn(""), price)})
+            rows.append({**row, "seconds": turn.seconds, **_request_values(turn if id(turn) in begun else Turn(""), price)})
     return rows
 
 
@@ -54,7 +55,11 @@ def to_pandas(
 ) -> "pandas.DataFrame":
     """Return a `pandas.DataFrame` of the episodes or turns of an evaluation's folder, a file of episodes, or a list.
 
-    `price` is by default the one that the folder's evaluation was summarized with.
+    `price` defaults to the one in the folder's summary.
+
+    Raises:
+        BadConfig: `what` is not a known form.
+        MissingExtra: pandas is not installed.
     """
     if what not in FORMS:
         raise BadConfig(no_such("form of a table", what, FORMS))
@@ -77,8 +82,8 @@ def _about(episode: Episode) -> Row:
     return {**{name: getattr(episode, name) for name in names}, **labels}
 
 
-def _taken(turn: Turn, price: Price | None) -> Row:
-    """Return what the request of a turn took."""
+def _request_values(turn: Turn, price: Price | None) -> Row:
+    """Return the tokens, seconds and cost of a turn's request."""
     usage = usage_of(turn)
     counts = {f"{name}_tokens": None if usage is None else getattr(usage, name) for name in COUNTS}
     cost = None if usage is None else cost_of(usage, price)
@@ -86,6 +91,6 @@ def _taken(turn: Turn, price: Price | None) -> Row:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """Return a sum; None where any value is not known, or there is none."""
+    """Return a sum; None if any value is unknown or there are none."""
     known = list(values)
     return None if not known or any(value is None for value in known) else sum(value for value in known if value is not None)

@@ -1,4 +1,4 @@
-"""Several evaluations of the same tasks in one order, each against the same references, task by task."""
+"""Leaderboard: several evaluations of the same tasks, each compared with the same references task by task."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +14,7 @@ from agentgym.evaluate.statistics import outcomes, success
 JsonObject = dict[str, Any]
 
 FIXED = ("envs", "attempts", "seed", "suite")
-"""Options that decide what is played; without a protocol these must agree, and the rest is shown."""
+"""Options that decide the episodes; without a protocol these must agree, and the rest is listed."""
 
 
 @dataclass(frozen=True)
@@ -28,32 +28,36 @@ class Entry:
 
     @property
     def key(self) -> dict[str, object]:
-        """What must be the same for all on one page, by what it is called in an error."""
+        """Properties that all entries of a leaderboard must share, by the name used in error messages."""
         protocol = self.options.get("protocol")
         rules = {"protocol": protocol} if protocol else {name: self.options.get(name) for name in FIXED}
-        told = text_hash("\n".join(sorted({f"{e.env} {e.task_id} {e.instruction}" for e in self.episodes})))
+        instructions = text_hash("\n".join(sorted({f"{e.env} {e.task_id} {e.instruction}" for e in self.episodes})))
         played = len({(e.env, e.task_id, e.attempt) for e in self.episodes})
         return {
             "task ids": task_ids(self.episodes),
-            "instructions of the tasks": told,
+            "instructions of the tasks": instructions,
             **rules,
             "number of episodes": played,
         }
 
 
 def leaderboard(paths: Sequence[str | Path], references: Sequence[str | Path] = ()) -> JsonObject:
-    """Return a leaderboard as plain JSON: what all have in common, and the entries, the best first.
+    """Return a leaderboard as plain JSON: the shared options, and the entries, best first.
 
-    An entry has `success` (rate and interval), `differences` (by reference, its success minus the reference's over the same
-    tasks, with the paired interval and `p_value`; nothing against itself) and `fault_share`; `not_comparable` says why an
-    entry has no rank: more than 1 % infrastructure errors. References are the baselines that are named, else the best
-    entry. Raises BadConfig where task lists or protocols differ, and where nothing can be ranked.
+    An entry has `success` (rate and interval), `differences` (by reference: its success minus the reference's over the
+    same
+    tasks, with the paired interval and `p_value`; none against itself) and `fault_share`; `not_comparable` says why an
+    entry
+    has no rank: more than 1 % infrastructure errors. The default reference is the best entry.
+
+    Raises:
+        BadConfig: task lists or protocols differ, or nothing can be ranked.
     """
     entries = [_read(Path(path)) for path in paths]
     if len({entry.folder.resolve() for entry in entries}) < len(entries) or len(entries) < 2:
         raise BadConfig(f"{len(entries)} evaluations were named; expected at least two, each once")
     _same(entries)
-    rows = [_row(entry) for entry in _named_apart(entries)]
+    rows = [_row(entry) for entry in _with_unique_names(entries)]
     results = {row["name"]: outcomes(entry.episodes) for row, entry in zip(rows, entries, strict=True)}
     ranked = sorted((row for row in rows if not row["not_comparable"]), key=lambda row: -row["success"]["mean"])
     if not ranked:
@@ -95,14 +99,18 @@ def _read(path: Path) -> Entry:
     return Entry(folder.resolve().name, folder, options, episodes)
 
 
-def _named_apart(entries: Sequence[Entry]) -> list[Entry]:
+def _with_unique_names(entries: Sequence[Entry]) -> list[Entry]:
     names = [entry.name for entry in entries]
-    apart = [str(e.folder) if names.count(e.name) > 1 else e.name for e in entries]
-    return [Entry(name, e.folder, e.options, e.episodes) for name, e in zip(apart, entries, strict=True)]
+    unique = [str(e.folder) if names.count(e.name) > 1 else e.name for e in entries]
+    return [Entry(name, e.folder, e.options, e.episodes) for name, e in zip(unique, entries, strict=True)]
 
 
 def _same(entries: Sequence[Entry]) -> None:
-    """Raise BadConfig unless all have the same tasks and the same protocol."""
+    """Check that all entries have the same tasks and the same protocol.
+
+    Raises:
+        BadConfig: two entries differ.
+    """
     first = entries[0].key
     for entry in entries[1:]:
         other = entry.key
@@ -110,12 +118,12 @@ def _same(entries: Sequence[Entry]) -> None:
             if first.get(what) != other.get(what):
                 raise BadConfig(
                     f"{entries[0].folder} and {entry.folder} cannot share a table: {what} is "
-                    f"{_said(first.get(what))} in the first and {_said(other.get(what))} in the second. Play both to the "
+                    f"{_text(first.get(what))} in the first and {_text(other.get(what))} in the second. Play both to the "
                     "end under the same protocol, over the same tasks"
                 )
 
 
-def _said(value: object) -> str:
+def _text(value: object) -> str:
     return f"{str(value)[:200]}" if value is not None else "none"
 
 
@@ -134,9 +142,9 @@ def _row(entry: Entry) -> JsonObject:
 
 
 def _reference(rows: Sequence[JsonObject], entries: Sequence[Entry], reference: str | Path) -> JsonObject:
-    wanted = _place(Path(reference)).resolve()
+    folder = _place(Path(reference)).resolve()
     for row, entry in zip(rows, entries, strict=True):
-        if entry.folder.resolve() == wanted:
+        if entry.folder.resolve() == folder:
             if row["not_comparable"]:
                 raise BadConfig(f"the reference cannot be compared with: {row['not_comparable']}")
             return row
@@ -144,9 +152,11 @@ def _reference(rows: Sequence[JsonObject], entries: Sequence[Entry], reference: 
 
 
 def _differing(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, dict[str, object]]:
-    """Return the options that are not the same in all, by name and entry."""
+    """Return the options that differ between entries, by name and entry."""
     every = sorted({name for entry in entries for name in entry.options} - {"model", "policy", "weights"})
     values = {name: [entry.options.get(name) for entry in entries] for name in every}
     return {
-        name: dict(zip(names, some, strict=True)) for name, some in values.items() if any(value != some[0] for value in some)
+        name: dict(zip(names, stated, strict=True))
+        for name, stated in values.items()
+        if any(value != stated[0] for value in stated)
     }

@@ -1,4 +1,4 @@
-"""What an evaluation was made with: options, model, prompt, versions, commit, hardware."""
+"""Manifest of an evaluation: options, model, prompt, versions, commit and hardware."""
 
 import hashlib
 import json
@@ -17,49 +17,52 @@ EDGE = 1 << 20  # bytes read at each end of a file of weights
 
 
 def start(folder: Path, options: Mapping[str, object], skipped: Collection[str] = ()) -> dict[str, Any]:
-    """Write `manifest.json`, or add a session to the one that is there, and return it.
+    """Write `manifest.json`, or add a session to the existing one, and return it.
 
-    `options` (JSON values) are what decides the episodes. Raises BadConfig where the folder was begun with others:
-    episodes of two kinds must not end up in one table. More tasks and more attempts are the same kind. `skipped` are
-    environments that cannot be played in this session: they may be in another, so what is said of them, under their names,
-    is not compared.
+    `options` (JSON values) are those that decide the episodes; they may only differ in larger numbers of tasks and
+    attempts,
+    so that no table mixes two kinds of episodes. `skipped` are environments that cannot be played in this session; since
+    another session may play them, their options are not compared.
+
+    Raises:
+        BadConfig: the folder was started with other options.
     """
     path = folder / "manifest.json"
-    wanted = json.loads(json.dumps(dict(options), sort_keys=True))
-    fresh: dict[str, Any] = {"format": FORMAT, "options": wanted, "sessions": []}
+    new_options = json.loads(json.dumps(dict(options), sort_keys=True))
+    fresh: dict[str, Any] = {"format": FORMAT, "options": new_options, "sessions": []}
     manifest = read(path) if path.exists() else fresh
-    before, apart = manifest["options"], {*skipped, *manifest.get("skipped", ())}
-    a, b = _grown(_without(before, apart), wanted), _without(wanted, apart)
+    before, ignored = manifest["options"], {*skipped, *manifest.get("skipped", ())}
+    a, b = _grown(_without(before, ignored), new_options), _without(new_options, ignored)
     differing = [name for name in sorted({*a, *b}) if a.get(name) != b.get(name)]
     if differing:
         what = "; ".join(f"{name} was {a.get(name)!r}, now {b.get(name)!r}" for name in differing)
         raise BadConfig(f"{folder} holds an evaluation with other options ({what}): repeat those, or choose another --out")
-    for name, value in wanted.items():
+    for name, value in new_options.items():
         before[name] = {**before[name], **value} if isinstance(value, dict) else value
-    manifest["skipped"] = sorted(apart - {*before.get("envs", ())})
+    manifest["skipped"] = sorted(ignored - {*before.get("envs", ())})
     manifest["sessions"].append(provenance.session(agentgym.__version__))
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, manifest)
     return manifest
 
 
-def _grown(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return earlier options with the numbers of tasks and attempts that are wanted now, where these are larger."""
+def _grown(before: Mapping[str, Any], new_options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return earlier options with the new numbers of tasks and attempts where these are larger."""
     grown = dict(before)
     for name in ("tasks", "attempts"):
-        if type(before.get(name)) is int and type(wanted.get(name)) is int:
-            grown[name] = max(before[name], wanted[name])
-    envs, asked = before.get("envs"), wanted.get("envs")
-    if isinstance(envs, dict) and isinstance(asked, dict):
-        by_env, now = cast("dict[str, dict[str, Any]]", envs), cast("dict[str, dict[str, Any]]", asked)
+        if type(before.get(name)) is int and type(new_options.get(name)) is int:
+            grown[name] = max(before[name], new_options[name])
+    envs, new_envs = before.get("envs"), new_options.get("envs")
+    if isinstance(envs, dict) and isinstance(new_envs, dict):
+        by_env, now = cast("dict[str, dict[str, Any]]", envs), cast("dict[str, dict[str, Any]]", new_envs)
         grown["envs"] = {env: _grown(about, now.get(env, {})) for env, about in by_env.items()}
     return grown
 
 
-def _without(options: Mapping[str, object], apart: Collection[str]) -> dict[str, object]:
-    """Return options without what is said of some environments under their names."""
+def _without(options: Mapping[str, object], ignored: Collection[str]) -> dict[str, object]:
+    """Return options without the entries of some environments."""
     return {
-        name: {key: inner for key, inner in cast("dict[str, object]", value).items() if key not in apart}
+        name: {key: inner for key, inner in cast("dict[str, object]", value).items() if key not in ignored}
         if isinstance(value, dict)
         else value
         for name, value in options.items()
@@ -81,7 +84,7 @@ def fingerprint(path: Path) -> str:
 
 
 def met(manifest: Mapping[str, Any]) -> dict[str, int]:
-    """Return how often each kind of trouble (`status 429`, `not JSON`, …) was met in all sessions, most frequent first."""
+    """Return how often each problem (`status 429`, `not JSON`, …) occurred in all sessions, most frequent first."""
     total: Counter[str] = Counter()
     for past in manifest["sessions"]:
         total.update(past.get("met", {}))
@@ -89,19 +92,23 @@ def met(manifest: Mapping[str, Any]) -> dict[str, int]:
 
 
 def numbers_of_tasks(path: Path) -> dict[str, int]:
-    """Return the number of tasks by environment in a manifest; none where there is no such file yet."""
+    """Return the number of tasks by environment in a manifest; empty if the file does not exist yet."""
     envs: dict[str, dict[str, Any]] = read(path)["options"].get("envs", {}) if path.exists() else {}
     numbers = {env: about.get("tasks") for env, about in envs.items()}
-    return {env: number for env, number in numbers.items() if isinstance(number, int)}  # the file may be a stranger's
+    return {env: number for env, number in numbers.items() if isinstance(number, int)}  # the file is untrusted
 
 
 def adapted(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return what servers refused to be told in any session, and what was done about it."""
+    """Return the parameters that servers rejected in any session, with the adaptation made."""
     return {name: str(what) for past in manifest["sessions"] for name, what in past.get("adapted", {}).items()}
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return a manifest; raises BadData where the file is none."""
+    """Return a manifest.
+
+    Raises:
+        BadData: the file is not a manifest.
+    """
     try:
         manifest = cast("dict[str, object]", json.loads(path.read_text(encoding="utf-8")))
         if manifest["format"] == FORMAT and isinstance(manifest["options"], dict) and isinstance(manifest["sessions"], list):
@@ -112,7 +119,11 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def read_object(path: Path) -> dict[str, object]:
-    """Return the object in a JSON file; raises BadData where the file holds none."""
+    """Return the object in a JSON file.
+
+    Raises:
+        BadData: the file holds no object.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):

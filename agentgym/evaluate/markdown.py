@@ -1,4 +1,4 @@
-"""The results of an evaluation as a page of Markdown, to be pasted into an issue or a paper's notes."""
+"""Evaluation results as a Markdown page, for an issue or a paper's notes."""
 
 import html
 import re
@@ -13,7 +13,7 @@ from agentgym.evaluate.replies import COLUMN, UNFINISHED, cut_warning
 from agentgym.evaluate.summary import divided
 
 Row = Mapping[str, Any]
-SAID = (
+OPTIONS = (
     "suite",
     "model",
     "weights",
@@ -31,14 +31,13 @@ _MARKUP = re.compile(r"([\\`*_\[\]|~#@])")
 
 
 def as_markdown(summary: Row, manifest: Row) -> str:
-    """Return what was played, with what, what came of it, and how far that can be compared.
+    """Return a page with the options, the results and their comparability.
 
-    `summary` and `manifest` are the contents of an evaluation's files. Names in them are made harmless: they are text in
-    the page, whatever they spell.
+    `summary` and `manifest` are the contents of an evaluation's files. Names from them are escaped.
     """
     options: Row = manifest["options"]
     versions: Row = manifest["sessions"][-1] if manifest["sessions"] else {}
-    facts = {name: options[name] for name in SAID if options.get(name) is not None}
+    facts = {name: options[name] for name in OPTIONS if options.get(name) is not None}
     facts |= {name: versions[name] for name in ("agentgym", "commit") if versions.get(name)}
     lines = ["# Evaluation", "", *(f"- {plain(name)}: {plain(value)}" for name, value in facts.items()), ""]
     warning = cut_warning(summary, options)
@@ -53,12 +52,12 @@ def as_markdown(summary: Row, manifest: Row) -> str:
     lines += ["## Contamination", ""]
     for env, checks in summary["contamination"].items():
         lines += [f"- {plain(env)}, {plain(name.replace('_', ' '))}: {_check(check)}" for name, check in checks.items()]
-    if told := summary.get("regret"):
-        lines += ["", "## Regret", "", *(f"- {sentence(env, row, plain)}" for env, row in told.items())]
-    if told := summary.get("calibration"):
-        lines += ["", "## Calibration", "", f"- {calibrated(told)}"]
-    if told := summary.get("votes"):
-        lines += ["", "## Votes", "", *(f"- {choosing.sentence(env, row, plain)}" for env, row in told.items())]
+    if part := summary.get("regret"):
+        lines += ["", "## Regret", "", *(f"- {sentence(env, row, plain)}" for env, row in part.items())]
+    if part := summary.get("calibration"):
+        lines += ["", "## Calibration", "", f"- {calibrated(part)}"]
+    if part := summary.get("votes"):
+        lines += ["", "## Votes", "", *(f"- {choosing.sentence(env, row, plain)}" for env, row in part.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -68,7 +67,7 @@ def faults(rate: Row) -> str:
 
 
 def plain(value: object) -> str:
-    """Return a value as text in which nothing is Markdown or HTML."""
+    """Return a value as text with all Markdown and HTML escaped."""
     return _MARKUP.sub(r"\\\1", html.escape(" ".join(printable(str(value)).split()), quote=False))
 
 

@@ -1,6 +1,6 @@
-"""pass@k of two evaluations side by side: whether training made more tasks solvable, or only the solvable ones likelier.
+"""pass@k curves of two evaluations: whether training made more tasks solvable, or only the solvable ones likelier.
 
-Reinforcement learning often wins at k = 1 and loses to the model it began with at large k (arXiv 2504.13837).
+Reinforcement learning often wins at k = 1 and loses to the base model at large k (arXiv 2504.13837).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,9 @@ from agentgym.evaluate.statistics import Outcomes
 def pass_curves(a: Outcomes, b: Outcomes, tasks: Sequence[str]) -> dict[str, Any]:
     """Return pass@k over the tasks that both sides have: `a` and `b` by k, up to the fewest attempts of either side.
 
-    `crossing` is the least k from which on the side that is worse at k = 1 is better; None without one. Empty where a task
-    has one attempt on a side.
+    `crossing` is the least k from which on the side that is worse at k = 1 is better, or None. The result is empty if a
+    task
+    has a single attempt on either side.
     """
     fewest = min((len(side[name]) for name in tasks for side in (a, b)), default=0)
     if fewest < 2:
@@ -29,7 +30,7 @@ def pass_curves(a: Outcomes, b: Outcomes, tasks: Sequence[str]) -> dict[str, Any
 
 
 def sentences(curves: Mapping[str, Any]) -> list[str]:
-    """Return the curves in words: a line with the rates, and one about a crossing."""
+    """Return the curves as text: a line with the rates, and one about a crossing."""
     if not curves:
         return []
     rates = ", ".join(f"k={k} {100 * curves['a'][k]:.1f} and {100 * curves['b'][k]:.1f}" for k in curves["a"])

@@ -1,4 +1,4 @@
-"""Protocols: suites that fix all that decides a number, so that numbers made under one can be compared."""
+"""Protocols: suites that fix every option that affects results, so that results under one protocol are comparable."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -11,41 +11,42 @@ from agentgym.errors import BadConfig, no_such
 
 NEEDED = ("split", "tasks", "attempts", "horizon", "seed", "temperature", "turn_tokens", "agent", "prompt")
 HISTORY = {"chat": "all", "completion": "all", "window": "last 2"}
-"""What each agent remembers of an episode."""
+"""History that each agent kind keeps of an episode."""
 REWARDS = ("outcome",)
 NOT_COMPARABLE = "not comparable with published numbers"
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """What a protocol says beyond its suite: each is checked against what would be played."""
+    """Protocol fields beyond its suite; each is checked against the evaluation's actual options."""
 
     prompt_hash: str
     """`text_hash` of the prompt file."""
     admissible: bool
-    """Whether the prompt shows the admissible commands."""
+    """Whether the prompt lists the admissible commands."""
     history: str
-    """What the agent remembers: `all`, or `last 2` turns."""
+    """History that the agent keeps: `all`, or `last 2` turns."""
     reward: str
-    """`outcome`: 1 for success, else 0, and nothing is shaped."""
+    """`outcome`: 1 for success, else 0, without shaping."""
     source: str = ""
-    """Where the published protocol is written down, which prompt and rules were taken from."""
+    """Publication of the protocol that the prompt and rules were taken from."""
 
 
 def text_hash(text: str) -> str:
-    """Return 16 hexadecimal digits that name a text."""
+    """Return the hash of a text as 16 hexadecimal digits."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def task_ids(episodes: Sequence[Episode]) -> str:
-    """Return 16 hexadecimal digits that name the list of tasks that were played."""
+    """Return the hash of the played tasks' ids as 16 hexadecimal digits."""
     return text_hash("\n".join(sorted({f"{episode.env} {episode.task_id}" for episode in episodes})))
 
 
 def read_protocol(where: str, raw: object, suite: Mapping[str, object]) -> Protocol:
-    """Return a suite file's `[protocol]`; BadConfig for what is missing, or not so.
+    """Return a suite file's `[protocol]`; `suite` are the file's own values, which must be complete.
 
-    `suite` are the file's own values; a protocol leaves none of them to others.
+    Raises:
+        BadConfig: a key is missing, unknown or wrong.
     """
     table: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
     known: dict[str, type] = {"prompt_hash": str, "admissible": bool, "history": str, "reward": str, "source": str}
@@ -64,12 +65,12 @@ def read_protocol(where: str, raw: object, suite: Mapping[str, object]) -> Proto
 def _check(where: str, protocol: Protocol, suite: Mapping[str, Any]) -> None:
     prompt = load_prompt(suite["prompt"])
     text = path_of(suite["prompt"]).read_text(encoding="utf-8")
-    shown = any(
+    lists_commands = any(
         section.fields & {"admissible", "commands", "actions"} for section in (prompt.system, prompt.first, prompt.turn)
     )
     for name, stated, true in (
         ("prompt_hash", protocol.prompt_hash, text_hash(text)),
-        ("admissible", protocol.admissible, shown),
+        ("admissible", protocol.admissible, lists_commands),
         ("history", protocol.history, HISTORY.get(suite["agent"])),
     ):
         if stated != true:
@@ -79,7 +80,7 @@ def _check(where: str, protocol: Protocol, suite: Mapping[str, Any]) -> None:
 
 
 def too_many_faults(episodes: Sequence[Episode]) -> str:
-    """Return the sentence that says where more than `MOST_FAULTS` of the episodes were faults; empty where nowhere."""
+    """Return a warning if faults exceed `MOST_FAULTS` of an environment's episodes, else an empty string."""
     shares: list[str] = []
     for env in dict.fromkeys(episode.env for episode in episodes):
         mine = [episode for episode in episodes if episode.env == env]
@@ -91,10 +92,7 @@ def too_many_faults(episodes: Sequence[Episode]) -> str:
 
 
 def comparability(options: Mapping[str, object], episodes: Sequence[Episode]) -> str:
-    """Return the sentence that says with what the numbers of an evaluation may be compared.
-
-    `options` are those of its manifest.
-    """
+    """Return a sentence on which results an evaluation can be compared with; `options` are those of its manifest."""
     if warning := too_many_faults(episodes):
         return f"{warning}: more than {MOST_FAULTS:.0%}. Play them again (--retry-faults)"
     envs = cast("dict[str, dict[str, object]]", options.get("envs") or {})

@@ -1,4 +1,4 @@
-"""Regret: what each turn of an episode did to the number of turns that the oracle would need from there."""
+"""Regret: the effect of each turn of an episode on the number of turns that the oracle still needs."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,20 +18,19 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Regret:
-    """An episode against the oracle."""
+    """Regret of one episode against the oracle."""
 
     distances: tuple[int | None, ...]
-    """Turns that the oracle needs before each turn and after the last, whatever the horizon; 0 once the task is solved, None
-    where it does not solve it any more."""
+    """Turns that the oracle needs before each turn and after the last, regardless of the horizon.  0 once the task is
+    solved; None where the oracle can no longer solve it."""
     lost: int | None
-    """How many turns had been taken when the oracle could no longer win within the turns that were left; None: it always
-    could."""
+    """Number of turns taken when the oracle could no longer win within the remaining turns; None if it always could."""
     wasted: int
-    """Turns, until then, after which the oracle needed no fewer turns than before."""
+    """Turns before that point after which the oracle needed no fewer turns than before."""
 
 
 def cannot(env: TextEnv) -> str:
-    """Return why no regret can be told in an environment; nothing where it can."""
+    """Return the reason why regret cannot be measured in an environment; empty if it can."""
     plain: Any = env.unwrapped
     if plain.oracle.__func__ is TextEnv.oracle:
         return "it has no oracle"
@@ -45,10 +44,10 @@ def cannot(env: TextEnv) -> str:
 
 
 def regret(env: TextEnv, task: Task, episode: Episode, *, known: dict[Key, int | None] | None = None) -> Regret | None:
-    """Go through an episode again and ask the oracle before each turn and after the last; None where it cannot be repeated.
+    """Replay an episode and query the oracle before each turn and after the last; None if it cannot be repeated.
 
-    `known` holds distances by task, state key and what chance will bring. An oracle that does not take the shortest
-    way makes distances too long, except where the episode itself shows a shorter one.
+    `known` caches distances by task, state key and random state. An oracle that does not take the shortest path makes
+    distances too long, except where the episode itself shows a shorter one.
     """
     observation, info = env.reset(seed=episode.seed, options={"task": task, "horizon": episode.horizon or env.horizon})
     distances: list[int | None] = []
@@ -64,7 +63,7 @@ def regret(env: TextEnv, task: Task, episode: Episode, *, known: dict[Key, int |
     if len(distances) != len(episode.turns):
         return None
     distances.append(_after(env, info, {} if known is None else known))
-    for place in range(len(distances) - 2, -1, -1):  # what the episode did is a way as well, where the oracle's is longer
+    for place in range(len(distances) - 2, -1, -1):  # the episode's own path may be shorter than the oracle's
         before, after = distances[place], distances[place + 1]
         if after is not None and (before is None or before > after + 1):
             distances[place] = after + 1
@@ -76,7 +75,7 @@ def regret(env: TextEnv, task: Task, episode: Episode, *, known: dict[Key, int |
 
 
 def _after(env: TextEnv, info: Mapping[str, Any], known: dict[Key, int | None]) -> int | None:
-    """Return the distance after the last turn: the episode may be over, and then the oracle cannot be asked."""
+    """Return the distance after the last turn; if the episode is over, the oracle cannot be queried."""
     if env.success:
         return 0
     if info["reason"] == "failure":
@@ -85,7 +84,7 @@ def _after(env: TextEnv, info: Mapping[str, Any], known: dict[Key, int | None]) 
 
 
 def _distance(env: TextEnv, key: str | None, known: dict[Key, int | None]) -> int | None:
-    """Return how many turns the oracle takes from here to the solution, as if the horizon were far away."""
+    """Return the number of turns the oracle takes from the current state, without a horizon."""
     name = (env.task.id, key or "", repr(env.np_random.bit_generator.state))
     if key is not None and name in known:
         return known[name]
@@ -104,11 +103,13 @@ def _distance(env: TextEnv, key: str | None, known: dict[Key, int | None]) -> in
 def regrets(
     id: str, parts: Iterable[tuple[Mapping[str, object], Sequence[Task]]], episodes: Sequence[Episode]
 ) -> tuple[dict[str, object], list[dict[str, object]]]:
-    """Return what the episodes of an environment amount to, and a row for each of them.
+    """Return the summary of an environment's episodes, and a row for each of them.
 
-    `parts`: options of the environment, and the tasks that are played with them. The summary has `why` where it cannot be
-    told, else `episodes`, `not_repeated`, and means: `distance` (before the first turn), `excess` (turns of winning
-    episodes beyond it), `wasted` (share of the turns up to the loss), `lost` (share of episodes), `lost_after` (turns).
+    `parts` pairs environment options with the tasks played under them. The summary has `why` if regret cannot be
+    measured,
+    else `episodes`, `not_repeated`, and means: `distance` (before the first turn), `excess` (turns of winning episodes
+    beyond
+    it), `wasted` (share of the turns up to the loss), `lost` (share of episodes), `lost_after` (turns).
     """
     rows: list[dict[str, object]] = []
     measured: list[Regret] = []
@@ -153,14 +154,14 @@ def _mean(values: Sequence[int]) -> float | None:
 
 
 def sentence(env: str, summary: Mapping[str, Any], plain: Callable[[str], str] = str) -> str:
-    """Return the regret in an environment as one line of text."""
+    """Return an environment's regret as one line of text."""
     if summary["why"]:
         return f"{plain(env)}: no regret: {plain(summary['why'])}"
-    said = {name: "-" if summary[name] is None else f"{summary[name]:.1f}" for name in ("distance", "excess", "lost_after")}
+    turns = {name: "-" if summary[name] is None else f"{summary[name]:.1f}" for name in ("distance", "excess", "lost_after")}
     shares = {name: "-" if summary[name] is None else f"{100 * summary[name]:.1f} %" for name in ("wasted", "lost")}
     again = f"; {summary['not_repeated']} episodes could not be repeated" if summary["not_repeated"] else ""
     return (
-        f"{plain(env)}: the oracle needs {said['distance']} turns; winners took {said['excess']} more; {shares['wasted']} "
+        f"{plain(env)}: the oracle needs {turns['distance']} turns; winners took {turns['excess']} more; {shares['wasted']} "
         f"of turns made no progress; {shares['lost']} of {summary['episodes']} episodes were lost, after "
-        f"{said['lost_after']} turns{again}"
+        f"{turns['lost_after']} turns{again}"
     )

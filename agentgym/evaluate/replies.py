@@ -1,4 +1,4 @@
-"""How the replies of a model ended: whole, cut by length, withheld by a filter, or declined."""
+"""Finish reasons of a model's replies: whole, cut by length, withheld by a filter, or refused."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,14 +7,14 @@ from typing import Any, cast
 from agentgym.episodes.episode import Episode, Turn
 
 UNFINISHED = {"length": "were cut by length", "filter": "were withheld by a filter", "refusal": "were declined by the model"}
-"""Ways of a reply to end other than by itself, in the words of a report."""
+"""Finish reasons other than a regular stop, with their wording in reports."""
 COLUMN = {"length": "cut", "filter": "filtered", "refusal": "declined"}
-"""The head of the column of each."""
+"""Column header of each finish reason."""
 ENDS = ("stop", *UNFINISHED)
 
 
 def replies(episode: Episode) -> Iterator[Turn]:
-    """Yield the turns of an episode that each began with a request: of several calls in one reply only the first.
+    """Yield the turns of an episode that began with a model request: only the first of several calls in one reply.
 
     Policies without a model have none.
     """
@@ -27,17 +27,17 @@ def replies(episode: Episode) -> Iterator[Turn]:
 
 
 def finishes(episodes: Iterable[Episode]) -> dict[str, int]:
-    """Return how many replies ended in each way; those of `ENDS` always."""
+    """Return the number of replies by finish reason; those of `ENDS` are always present."""
     return {**dict.fromkeys(ENDS, 0), **Counter(turn.finish for episode in episodes for turn in replies(episode))}
 
 
 def cut_warning(row: Mapping[str, Any], options: Mapping[str, Any]) -> str:
-    """Return the sentence that says which replies did not end by themselves, and what to do; empty where all did.
+    """Return a warning about replies that did not finish regularly, with advice; empty if all did.
 
-    `row` is one of a summary's, `options` are those of the manifest.
+    `row` is one of a summary's rows, `options` are those of the manifest.
     """
     total, shares = row.get("replies"), row.get("finish")
-    if type(total) is not int or not isinstance(shares, dict):  # of an older version, or damaged
+    if type(total) is not int or not isinstance(shares, dict):  # written by an older version, or damaged
         return ""
     ends = {name: cast("dict[str, object]", shares).get(name) for name in UNFINISHED}
     counts = {name: count for name, share in ends.items() if isinstance(share, float) and (count := round(total * share))}

@@ -1,4 +1,4 @@
-"""A new verifier, or rewards besides, over recorded episodes: no model plays, and what was recorded stays as it is."""
+"""Rescoring of recorded episodes with a new verifier or additional rewards; no model plays."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -29,9 +29,9 @@ from agentgym.trainers.rewards.interface import Schedule, pay, reach, resolve_re
 from agentgym.trainers.seam import Stage
 
 Verifier = Callable[[Episode, Task], bool | float]
-"""Says of an episode, which it must not change, and its task, answers included: solved or not, or a reward from 0 to 1."""
+"""Function of an episode (not to be modified) and its task with answers; returns solved or not, or a reward from 0 to 1."""
 PlayedIn = tuple[str, Mapping[str, Any]]
-"""An environment's name, and the options that it was made with."""
+"""Environment name and the options it was created with."""
 
 
 def rescore_folder(
@@ -45,15 +45,20 @@ def rescore_folder(
     env_options: Mapping[str, object] | None = None,
     command: Sequence[str] = (),
 ) -> tuple[Path, list[Episode]]:
-    """Rescore an evaluation by `module:function` into a new folder, beside the old one unless named; return both.
+    """Rescore an evaluation by `module:function` into a new folder; return that folder and its episodes.
 
-    `rewards` are reward stages of training, with their options; they pay on top of the verdict, the new one or that of
-    the environment. The folder may be a stranger's: `envs` names environments that it may import (MODULE:ID), and
-    `env_options` has the options that say where or how one runs (`backend`, or `2.backend` of the second of several);
-    `command` is the command line without those that are missing.
-    Nothing is written before every episode has its verdict. Raises BadConfig where the folder holds no evaluation, the new
-    one is there already, a verdict is none, or the folder sets what the caller has to; BadData where a task is no longer
-    what it was.
+    `out` defaults to a sibling of `folder`. `rewards` are reward stages of training, with their options; they are added
+    to the
+    verifier's or the environment's reward. The folder may be untrusted: `envs` names environments that it may import
+    (MODULE:ID), and `env_options` has the options that say where or how one runs (`backend`, or `2.backend` for the
+    second of
+    several); `command` is the command line without the missing options. Nothing is written before every episode is
+    rescored.
+
+    Raises:
+        BadConfig: the folder holds no evaluation, the new one exists, a verdict is invalid, or the caller must set an
+            option.
+        BadData: a task has changed since.
     """
     folder = Path(folder)
     options, episodes = read_evaluation(folder)
@@ -87,7 +92,11 @@ def rescore_folder(
 
 
 def _stages(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
-    """Return the reward stages; BadConfig for a weight that follows the steps of a training run."""
+    """Return the reward stages.
+
+    Raises:
+        BadConfig: a weight is a schedule, which needs the steps of a training run.
+    """
     stages = resolve_rewards(names, options)
     for stage in stages:
         if isinstance(stage.options.get("weight"), Schedule):
@@ -96,15 +105,19 @@ def _stages(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
 
 
 def rescore(episodes: list[Episode], verifier: Verifier, tasks: Callable[[Episode], Task]) -> list[Episode]:
-    """Return copies of the episodes with the verifier's verdict; `tasks` finds the task of an episode.
+    """Return copies of the episodes with the verifier's verdict; `tasks` looks up the task of an episode.
 
-    The verdict is paid in the last turn and nothing before it; a reward of 1 is success. Faults stay faults.
+    The last turn gets the whole reward; a reward of 1 is success. Faults stay faults.
     """
     return [episode if episode.fault else _judged(episode, verifier, tasks(episode)) for episode in episodes]
 
 
 def _evaluated_in(folder: Path, options: Mapping[str, Any]) -> list[tuple[str, PlayedIn]]:
-    """Return the environments of an evaluation, each with what its episodes call it; empty where its id says that."""
+    """Return an evaluation's environments, each with its name in episodes, or an empty name if that is its id.
+
+    Raises:
+        BadData: the manifest's entry of an environment is malformed.
+    """
     tables: object = options.get("envs", {})
     stored: list[tuple[str, PlayedIn]] = []
     for name, table in cast("dict[str, object]", tables).items() if isinstance(tables, dict) else ():
@@ -118,7 +131,7 @@ def _evaluated_in(folder: Path, options: Mapping[str, Any]) -> list[tuple[str, P
 
 
 def _trained_in(folder: Path) -> list[tuple[str, PlayedIn]]:
-    """Return the environments of a training run, each with what its episodes call it; empty where its id says that."""
+    """Return a training run's environments, each with its name in episodes, or an empty name if that is its id."""
     values = read_values(folder / "config.toml", stored=True)
     mix: Sequence[EnvSpec] = values.get("envs") or [
         EnvSpec(values.get("env", TrainConfig.env), options=values.get("env_options", {}))
@@ -133,32 +146,36 @@ def _played_in(
     env_options: Mapping[str, object],
     command: Sequence[str],
 ) -> dict[str, PlayedIn]:
-    """Return the environments by what episodes call them, with the caller's options; BadConfig where some are missing."""
+    """Return the environments with the caller's options, by their name in episodes; fail if required options are missing."""
     several = len(stored) > 1
-    unsaid: list[Setting] = []
+    missing: list[Setting] = []
     own = [{**options} for _, (_, options) in stored]
     for number, (_, (name, options)) in enumerate(stored, 1):
         place = f"{number}." if several else ""
         own[number - 1] |= {key.removeprefix(place): value for key, value in env_options.items() if key.startswith(place)}
-        found = stored_settings(name, options, envs, ("env", f"env.{place}".rstrip(".")))
-        unsaid += [one for one in found if one.flag.removeprefix("env.") not in env_options]
-    if unsaid:
-        names = tuple(dict.fromkeys([*envs, *(str(one.value) for one in unsaid if one.flag == "env")]))
-        settings = [one for one in unsaid if one.flag != "env"] + ([Setting("env", names)] if names else [])
+        required = stored_settings(name, options, envs, ("env", f"env.{place}".rstrip(".")))
+        missing += [one for one in required if one.flag.removeprefix("env.") not in env_options]
+    if missing:
+        names = tuple(dict.fromkeys([*envs, *(str(one.value) for one in missing if one.flag == "env")]))
+        settings = [one for one in missing if one.flag != "env"] + ([Setting("env", names)] if names else [])
         refuse(folder, settings, command)
     return {known_as or full_id(name): (name, options) for (known_as, (name, _)), options in zip(stored, own, strict=True)}
 
 
 class Tasks:
-    """Finds the tasks of recorded episodes in their environments, made with the options that they were played with."""
+    """Lookup of recorded episodes' tasks in environments created with the recorded options."""
 
     def __init__(self, played_in: Mapping[str, PlayedIn]) -> None:
         self.played_in = played_in
         self.envs: dict[str, TextEnv] = {}
 
     def __call__(self, episode: Episode) -> Task:
-        """Return an episode's task; raises BadData where its instruction is not the one that was recorded."""
-        known_as = episode.labels.get("env", episode.env)  # of several in one training run, as that run calls it
+        """Return an episode's task.
+
+        Raises:
+            BadData: the task's instruction differs from the recorded one.
+        """
+        known_as = episode.labels.get("env", episode.env)  # the name in a training run of several environments
         if known_as not in self.envs:
             name, options = self.played_in.get(known_as) or (stored_id(episode.env), {})
             self.envs[known_as] = make(name, **options)

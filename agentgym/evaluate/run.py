@@ -1,4 +1,4 @@
-"""Evaluations that go on where they stopped: every finished episode is kept, only the missing ones are played."""
+"""Resumable evaluations: every finished episode is stored, and only the missing ones are played."""
 
 import json
 import time
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from agentgym.harness.agent import HarnessAgent
 
 NOTED = ("met", "adapted")
-"""What an engine tells of its servers: troubles with their numbers, and parameters that they refuse."""
-EVERY = 2.0  # seconds between two notes of what was met
+"""Engine attributes about its servers: counts of problems, and rejected parameters."""
+EVERY = 2.0  # seconds between two writes of the engine's notes
 
 
 def evaluate(
@@ -52,14 +52,18 @@ def evaluate(
     """Play the episodes missing from the folder and return all its episodes.
 
     Writes `manifest.json`, `contamination.json`, `episodes.jsonl` and, at the end, `summary.json` and `summary.md`.
-    `options` go into the manifest with the plan: what names the agent (model, temperature, prompt). `started` is told how
-    many episodes are there already, and how many there will be. Interrupted at any moment, the same call goes on; with
-    other options it raises BadConfig. Of several environments, one that cannot be played here (an extra, a sandbox or the
-    expert that is to play is missing) is skipped, and `summary["skipped"]` has the reason by its id. With `regret` every
-    episode is gone through again beside the oracle (`agentgym.evaluate.regret`): `summary["regret"]`, and `regret.jsonl`.
-    With several attempts at a task `summary["votes"]` has what a majority vote reaches (`agentgym.evaluate.choosing`).
-    With more tasks or attempts than the folder has it plays those that are new. `price` is what a model's tokens cost where
-    the server does not say so; `say` is told before the first episode what will keep the result from being compared.
+    `options`
+    are added to the manifest with the plan: they identify the agent (model, temperature, prompt). `started` gets the
+    numbers
+    of stored and of all episodes. After an interruption the same call resumes; with other options it raises BadConfig.
+    With
+    more tasks or attempts than before it plays the new ones. Of several environments, one that cannot be played here (an
+    extra, a sandbox or the expert is missing) is skipped, and `summary["skipped"]` has the reason by its id. `regret`
+    replays
+    every episode against the oracle (`agentgym.evaluate.regret`): `summary["regret"]`, and `regret.jsonl`. With several
+    attempts at a task `summary["votes"]` has the majority vote (`agentgym.evaluate.choosing`). `price` applies to
+    requests
+    whose cost the server does not report; `say` gets warnings about comparability before the first episode.
     """
     folder = Path(folder)
     plans = _plans(plan)
@@ -74,7 +78,7 @@ def evaluate(
         before = manifest.numbers_of_tasks(folder / "manifest.json")
         record = manifest.start(folder, described, skipped)
         checked = _contamination(folder, plans, tasks_by_env, before)
-        earlier = _kept(path := folder / "episodes.jsonl", drop_faults=retry_faults)
+        earlier = _stored(path := folder / "episodes.jsonl", drop_faults=retry_faults)
         if started:
             started(len(earlier), sum(len(tasks) * plans[env].attempts for env, tasks in tasks_by_env.items()))
         with _EngineNotes(folder, record, agent, progress) as notes:
@@ -98,7 +102,11 @@ def evaluate(
 
 
 def _plans(plan: EvaluationPlan) -> dict[str, EvaluationPlan]:
-    """Return the plan of each environment; BadConfig where the plan has options of another one."""
+    """Return the plan of each environment.
+
+    Raises:
+        BadConfig: the plan has options of an environment it does not play.
+    """
     for env in (*plan.env_options, *plan.own):
         if env not in plan.envs:
             raise BadConfig(no_such("environment of the plan's options", env, plan.envs))
@@ -115,7 +123,7 @@ def _play(
     skip: set[tuple[str, int]],
     progress: Callable[[Episode], None],
 ) -> None:
-    """Play the tasks of one environment and append the episodes to a file; `skip`: (task, attempt) that it has already."""
+    """Play the tasks of one environment and append the episodes to a file, except the (task, attempt) pairs in `skip`."""
     for env_options, part in parts(env, plan, tasks):
         if plays_itself(agent):
             playing = agent.with_options(env_options).play_into(
@@ -141,7 +149,13 @@ def _play(
 def _chosen(
     plans: Mapping[str, EvaluationPlan], agent: "Agent | HarnessAgent"
 ) -> tuple[dict[str, list[Task]], dict[str, str]]:
-    """Return the tasks of each environment, and the reasons of those that cannot be played; raise where none can be."""
+    """Return the tasks of each environment, and the reasons of those that cannot be played.
+
+    Raises:
+        BadConfig: no environment can be played.
+        MissingExtra: the only environment lacks an optional dependency.
+        CannotPlay: the only environment lacks the oracle or expert.
+    """
     tasks_by_env: dict[str, list[Task]] = {}
     skipped: dict[str, str] = {}
     plays: str = getattr(agent, "plays", "")
@@ -158,7 +172,11 @@ def _chosen(
 
 
 def _ids(names: Iterable[str]) -> dict[str, str]:
-    """Return the ids that the environments' episodes have; BadConfig where two names stand for one of them."""
+    """Return the environments' ids in episodes, by name.
+
+    Raises:
+        BadConfig: two names stand for the same environment.
+    """
     ids = {name: full_id(name) for name in names}
     first: dict[str, str] = {}
     for name, id in ids.items():
@@ -170,7 +188,7 @@ def _ids(names: Iterable[str]) -> dict[str, str]:
 def _votes(
     plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]], episodes: list[Episode]
 ) -> dict[str, object]:
-    """Return what a majority vote over the attempts reaches, of the environments in which there is one."""
+    """Return the results of a majority vote over the attempts, by environment."""
     found = {
         env: choosing.votes(env, parts(env, plans[env], tasks), [e for e in episodes if e.env == full_id(env)])
         for env, tasks in tasks_by_env.items()
@@ -195,13 +213,13 @@ def _regret(
 
 
 def _summarize(folder: Path, summary: Mapping[str, object]) -> None:
-    """Write the summary for programs and for people."""
+    """Write the summary as JSON and as Markdown."""
     write_json(folder / "summary.json", summary)
     write_whole(folder / "summary.md", as_markdown(summary, manifest.read(folder / "manifest.json")))
 
 
 class _EngineNotes:
-    """Writes the troubles of the session's engine into the manifest every few seconds, so that a kill loses few of them."""
+    """Writer of the engine's problems into the manifest every few seconds, so that a crash loses few of them."""
 
     def __init__(
         self,
@@ -220,14 +238,14 @@ class _EngineNotes:
         self.write()
 
     def add(self, episode: Episode) -> None:
-        """Take in a finished episode."""
+        """Record a finished episode."""
         if time.monotonic() > self.written + EVERY:
             self.write()
         if self.progress:
             self.progress(episode)
 
     def write(self) -> None:
-        """Write what was met so far, where that is news."""
+        """Write the engine's notes if they changed."""
         self.written = time.monotonic()
         session: dict[str, Any] = self.manifest["sessions"][-1]
         noted = {name: value for name in NOTED if (value := getattr(self.engine, name, None))}
@@ -239,7 +257,7 @@ class _EngineNotes:
 def _described(
     plan: EvaluationPlan, plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]]
 ) -> dict[str, object]:
-    """Return the plan as the manifest tells it; attempts of an environment only where they are its own."""
+    """Return the plan's entries for the manifest; an environment's attempts only if it overrides them."""
     envs: dict[str, dict[str, object]] = {}
     for env, tasks in tasks_by_env.items():
         envs[env] = {"split": tasks[0].split, "tasks": len(tasks), "options": plan.options(env)}
@@ -260,7 +278,7 @@ def _described(
 def missing_tasks(
     described: Mapping[str, object], plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]]
 ) -> list[str]:
-    """Return the sentences that say, before anything is played, that there are fewer tasks here than were asked for."""
+    """Return warnings, before anything is played, about environments with fewer tasks than requested."""
     there = sum(len(tasks) for tasks in tasks_by_env.values())
     protocol = described.get("protocol")
     if isinstance(protocol, dict):
@@ -272,30 +290,30 @@ def missing_tasks(
         ]
     sentences: list[str] = []
     for env, tasks in tasks_by_env.items():
-        wanted = (plans[env].tasks or 0) * len(plans[env].difficulties or (0,))
-        if len(tasks) < wanted:
-            sentences.append(f"{env}: {len(tasks)} of the {wanted} tasks asked for are here, and only these are played")
+        requested = (plans[env].tasks or 0) * len(plans[env].difficulties or (0,))
+        if len(tasks) < requested:
+            sentences.append(f"{env}: {len(tasks)} of the {requested} tasks asked for are here, and only these are played")
     return sentences
 
 
 def _contamination(
     folder: Path, plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]], before: Mapping[str, int]
 ) -> dict[str, object]:
-    """Return what was found of contamination when an environment, or more tasks of it, were first to be played.
+    """Return the contamination results, with checks of environments that are new or have more tasks now.
 
-    `before` are the numbers of tasks that earlier sessions looked at.
+    `before` are the numbers of tasks that earlier sessions checked.
     """
     path = folder / "contamination.json"
-    looked = manifest.read_object(path) if path.exists() else {}
-    new = {env: tasks for env, tasks in tasks_by_env.items() if env not in looked or before.get(env) != len(tasks)}
+    checked = manifest.read_object(path) if path.exists() else {}
+    new = {env: tasks for env, tasks in tasks_by_env.items() if env not in checked or before.get(env) != len(tasks)}
     if new:
-        looked |= {env: contamination(env, parts(env, plans[env], tasks)) for env, tasks in new.items()}
-        write_json(path, looked)
-    return looked
+        checked |= {env: contamination(env, parts(env, plans[env], tasks)) for env, tasks in new.items()}
+        write_json(path, checked)
+    return checked
 
 
-def _kept(path: Path, *, drop_faults: bool) -> list[Episode]:
-    """Return the episodes of an earlier session, after cutting off a line it did not finish writing."""
+def _stored(path: Path, *, drop_faults: bool) -> list[Episode]:
+    """Return the episodes of an earlier session, after truncating an incomplete last line."""
     if not path.exists():
         return []
     append_episodes(path).close()

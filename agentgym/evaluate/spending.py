@@ -1,4 +1,4 @@
-"""What an evaluation's requests took: tokens by kind, money by the server's word or a table of prices, and seconds."""
+"""Usage of an evaluation's requests: tokens by kind, cost as reported or by a price table, and latency."""
 
 import asyncio
 import tomllib
@@ -22,19 +22,19 @@ COUNTS = ("input", "output", "cached", "written", "reasoning")
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars for a million tokens of a model."""
+    """US dollars per million tokens of a model."""
 
     input: float
     output: float
     cached: float | None = None
-    """Of input that came from the server's cache; None: that of input."""
+    """Price of input from the server's cache; None: that of input."""
     written: float | None = None
-    """Of input that went into it; None: that of input."""
+    """Price of input written to the cache; None: that of input."""
     source: str = ""
-    """Where the prices are written down, and when they were read."""
+    """Source of the prices, and the date they were read."""
 
     def of(self, usage: Usage) -> float:
-        """Return what a request costs, in US dollars."""
+        """Return the cost of a request in US dollars."""
         cached = self.input if self.cached is None else self.cached
         written = self.input if self.written is None else self.written
         fresh = max(0, usage.input - usage.cached - usage.written)
@@ -43,11 +43,16 @@ class Price:
 
 
 class OverBudget(EngineDead):
-    """More money was spent than an evaluation may; finished episodes are kept."""
+    """Error of an evaluation that reached its cost limit; finished episodes are stored."""
 
 
 def read_prices(path: str | Path) -> dict[str, Price]:
-    """Return the prices by model in a TOML file, a table for each; BadConfig and BadData for a file that is none."""
+    """Return the prices by model in a TOML file with a table for each.
+
+    Raises:
+        BadConfig: the file cannot be read.
+        BadData: the file is not TOML.
+    """
     path = Path(path)
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -75,21 +80,21 @@ def _price(where: str, table: object) -> Price:
 
 
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """Return the price of a model as a command names it: under that name, or under the model's own."""
+    """Return the price of a model, listed under the command's full model name or the bare model name."""
     bare = model.removeprefix("chat:")
     own = bare.rpartition("#")[2] if bare.startswith(("http://", "https://")) else bare.partition("/")[2]
     return next((prices[name] for name in (model, bare, own) if name in prices), None)
 
 
 def cost_of(usage: Usage, price: Price | None) -> float | None:
-    """Return what a request costs: what the server says, else by the price; None where neither is known."""
+    """Return the cost of a request: as reported by the server, else by the price; None if neither is known."""
     if usage.cost is not None:
         return usage.cost
     return None if price is None else price.of(usage)
 
 
 def usage_of(turn: Turn) -> Usage | None:
-    """Return what a turn's requests took: as the server counted, or the exact tokens."""
+    """Return the usage of a turn's requests: as counted by the server, or the exact tokens."""
     if counted := from_extra(turn.extra):
         return counted
     calls = [call for call in turn.calls if call.output_ids]
@@ -97,7 +102,7 @@ def usage_of(turn: Turn) -> Usage | None:
 
 
 def requests(episodes: Iterable[Episode]) -> Iterator[tuple[Turn, Usage | None]]:
-    """Yield the turns that began with a request that was answered, with what it took; None where nobody counted that."""
+    """Yield the turns that began with an answered request, with its usage; None if the tokens were not counted."""
     for episode in episodes:
         for turn in replies(episode):
             if turn.finish not in (Finish.CONTEXT, Finish.ABORT):
@@ -105,17 +110,18 @@ def requests(episodes: Iterable[Episode]) -> Iterator[tuple[Turn, Usage | None]]
 
 
 def total_cost(episodes: Iterable[Episode], price: Price | None) -> float | None:
-    """Return what counted requests cost in US dollars; None where one of them has no price."""
+    """Return the cost of counted requests in US dollars; None if one of them has no price."""
     costs = [cost_of(usage, price) for _, usage in requests(episodes) if usage]
     known = [cost for cost in costs if cost is not None]
     return float(sum(known)) if costs and len(known) == len(costs) else None
 
 
 def spending(episodes: Sequence[Episode], price: Price | None) -> dict[str, object]:
-    """Return `usage` (tokens of all requests), `cost` (US dollars) and `latency` (seconds of a request that was answered).
+    """Return `usage` (tokens of all requests), `cost` (US dollars) and `latency` (seconds of an answered request).
 
-    Each is None where nothing is known of it. Episodes that ended as faults count: they were paid for. `uncounted` requests
-    have no part in usage and cost, which are then too low.
+    Each is None if nothing is known of it. Faults count too, since they were paid for. `uncounted` requests are missing
+    from
+    usage and cost, which are then too low.
     """
     counted = [usage for _, usage in requests(episodes)]
     usages = [usage for usage in counted if usage]
@@ -141,10 +147,11 @@ def spending(episodes: Sequence[Episode], price: Price | None) -> dict[str, obje
 
 
 class Metered:
-    """A chat engine that counts what its requests cost, and ends the evaluation when that is more than it may be.
+    """Chat engine wrapper that adds up the cost of requests, and ends the evaluation at its limit.
 
-    `spent` is what earlier sessions cost. Episodes under way are played to their ends, so that nothing is paid twice: each
-    may spend more, and no other one begins.
+    `spent` is the cost of earlier sessions. Running episodes are finished, so that nothing is paid twice: each may exceed
+    the
+    limit, but no new one begins.
     """
 
     tokenizer = None
@@ -152,28 +159,32 @@ class Metered:
     def __init__(self, engine: ChatEngine, price: Price | None, most: float | None, spent: float = 0.0) -> None:
         self.inner, self._price, self._most, self.spent = engine, price, most, spent
         self._playing: set[str] = set()
-        """Episodes under way, by the beginning of their sessions."""
+        """Running episodes, by the prefix of their sessions."""
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
     def met(self) -> dict[str, int]:
-        """What the engine met."""
+        """Counts of problems that the engine met."""
         return getattr(self.inner, "met", {})
 
     @property
     def adapted(self) -> dict[str, str]:
-        """What the engine's server refused to be told."""
+        """Parameters that the engine's server rejected."""
         return getattr(self.inner, "adapted", {})
 
     @property
     def settings(self) -> dict[str, object]:
-        """What of the engine's options decides replies."""
+        """Engine options that affect replies."""
         return getattr(self.inner, "settings", {})
 
     async def chat(
         self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling, session: str
     ) -> Completion:
-        """Return the engine's reply; OverBudget where nothing is left, BadConfig where nobody knows what a token costs."""
+        """Return the engine's reply, after waiting for admission under the cost limit.
+
+        Raises:
+            BadConfig: the limit is set and the cost of a token is unknown.
+        """
         await self._admit(session)
         done = await self.inner.chat(messages, tools, sampling, session)
         cost = None if done.usage is None else cost_of(done.usage, self._price)
@@ -190,7 +201,11 @@ class Metered:
         return done
 
     async def _admit(self, session: str) -> None:
-        """Let the episode of a session begin or go on; of one too many, raise OverBudget when the others have ended."""
+        """Admit the episode of a session, unless the limit is reached and the episode is new.
+
+        Raises:
+            OverBudget: the limit is reached and all running episodes have ended.
+        """
         name = session.removesuffix("#check").rpartition("#")[0]
         if name not in self._playing and self._most is not None and self.spent >= self._most:
             while self._playing:
@@ -200,23 +215,23 @@ class Metered:
         self._playing.add(name)
 
     def ended(self, episode: Episode) -> None:
-        """Take note that an episode is over and kept."""
+        """Record that an episode has ended and is stored."""
         self._playing.discard(f"{episode.group_id}#{episode.attempt}")
         while self._waiting and not self._playing:
             if not (waiter := self._waiting.pop()).done():
                 waiter.set_result(None)
 
     def abort(self, session: str) -> None:
-        """End the session's request."""
+        """Abort the session's request."""
         self.inner.abort(session)
 
     def close(self) -> None:
-        """Free everything."""
+        """Close the engine."""
         self.inner.close()
 
 
 def price_in(summary: Mapping[str, object]) -> Price | None:
-    """Return the price that a summary was made with; None where there was none, or what is there is none."""
+    """Return the price stored in a summary; None if it is missing or malformed."""
     try:
         return _price("summary.json", summary.get("price"))
     except BadConfig:
@@ -224,5 +239,5 @@ def price_in(summary: Mapping[str, object]) -> Price | None:
 
 
 def recorded(price: Price | None) -> dict[str, object] | None:
-    """Return a price for the record."""
+    """Return a price as JSON values for the summary."""
     return None if price is None else {name: value for name, value in asdict(price).items() if value is not None}

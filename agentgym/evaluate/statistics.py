@@ -1,4 +1,4 @@
-"""Success rates with intervals: tasks are the sample, attempts are nested in them, faults never count.
+"""Success rates with intervals: tasks are the sampling unit, attempts are nested in them, and faults never count.
 
 All functions take either episodes or `Outcomes`: the numbers of each unit (task, or training seed) by name.
 """
@@ -23,7 +23,7 @@ CHUNK = 1 << 21  # numbers drawn at a time, which bounds memory
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean and the bootstrap interval around it, over `units` independent units."""
+    """Mean and its bootstrap interval over `units` independent units."""
 
     mean: float
     low: float
@@ -36,26 +36,26 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """The success rate of some episodes: the mean over tasks of each task's share of successful attempts."""
+    """Success rate of episodes: the mean over tasks of each task's share of successful attempts."""
 
     mean: float
-    """nan where every episode was a fault."""
+    """NaN if every episode was a fault."""
     low: float
     high: float
     tasks: int
     """Tasks with at least one faultless episode."""
     episodes: int
-    """Faultless episodes: those the rate is made of."""
+    """Faultless episodes, which the rate is computed from."""
     faults: int
-    """Episodes ended by something other than the model, left out of the rate."""
+    """Episodes ended by something other than the model, excluded from the rate."""
 
     def __str__(self) -> str:
-        apart = f", {self.faults} infrastructure errors not counted" if self.faults else ""
+        excluded = f", {self.faults} infrastructure errors not counted" if self.faults else ""
         if not self.episodes:
-            return f"no result (0 episodes{apart})"
+            return f"no result (0 episodes{excluded})"
         return (
             f"{100 * self.mean:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}] "
-            f"({self.episodes} episodes of {self.tasks} tasks{apart})"
+            f"({self.episodes} episodes of {self.tasks} tasks{excluded})"
         )
 
 
@@ -69,7 +69,7 @@ def outcomes(episodes: Iterable[Episode]) -> dict[str, list[float]]:
 
 
 def success(episodes: Iterable[Episode], *, level: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Success:
-    """Return the success rate and its interval, faults counted apart; episodes with a hint count nowhere."""
+    """Return the success rate and its interval, with faults counted separately; episodes with a hint are left out."""
     episodes = unhinted(episodes)
     by_task = outcomes(episodes)
     rate = mean_interval(by_task, level=level, resamples=resamples, seed=seed)
@@ -87,8 +87,9 @@ def mean_interval(
 ) -> Interval:
     """Return the mean over units of each unit's mean, with a bootstrap interval over units, then attempts.
 
-    `bounds` are the least and greatest value possible, used only where all units agree (see `_interval`). A single
-    unit is resampled over its attempts alone. Without values everything is nan.
+    `bounds` are the smallest and largest possible values, used only if all units agree (see `_interval`). A single unit
+    is
+    resampled over its attempts only. Without values everything is NaN.
     """
     _check(level, resamples)
     table = _table(values)
@@ -112,9 +113,11 @@ def paired_difference(
 ) -> Interval:
     """Return the mean of `a - b` over the units both have, with a bootstrap interval over units, then attempts.
 
-    Units are tasks where episodes are given, and whatever names an `Outcomes` has otherwise (training seeds, say).
-    A unit keeps its pair in every resample, so what makes it hard for both sides cancels. Raises BadConfig when the
-    two have no unit in common.
+    Units are tasks of episodes, or the names in `Outcomes` (training seeds, for example). A unit keeps its pair in every
+    resample, so its difficulty for both sides cancels.
+
+    Raises:
+        BadConfig: the two have no unit in common.
     """
     _check(level, resamples)
     left, right = _as_outcomes(a), _as_outcomes(b)
@@ -129,7 +132,7 @@ def paired_difference(
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Values of all units in one array, padded."""
+    """Values of all units in one padded array."""
 
     rows: Floats  # [units, most attempts]
     sizes: NDArray[np.int64]  # [units]
@@ -139,16 +142,16 @@ class _Table:
 
 
 def _table(values: Outcomes) -> _Table:
-    kept = [sorted(values[name]) for name in sorted(values) if len(values[name])]  # the order of files is chance
-    sizes = np.array([len(v) for v in kept], dtype=np.int64)
-    rows = np.zeros((len(kept), int(sizes.max(initial=0))))
-    for row, v in zip(rows, kept, strict=True):
+    ordered = [sorted(values[name]) for name in sorted(values) if len(values[name])]  # independent of the order of files
+    sizes = np.array([len(v) for v in ordered], dtype=np.int64)
+    rows = np.zeros((len(ordered), int(sizes.max(initial=0))))
+    for row, v in zip(rows, ordered, strict=True):
         row[: len(v)] = v
     return _Table(rows, sizes)
 
 
 def _resample(tables: Sequence[_Table], resamples: int, seed: int) -> list[Floats]:
-    """Return the bootstrap distribution of the mean, an array for each table: units are drawn once for all tables."""
+    """Return the bootstrap distribution [resamples] of each table's mean; units are drawn once for all tables."""
     rng = generator("bootstrap", seed)
     units = len(tables[0].sizes)
     width = max(table.rows.shape[1] for table in tables)
@@ -162,7 +165,7 @@ def _resample(tables: Sequence[_Table], resamples: int, seed: int) -> list[Float
 
 
 def _attempt_means(table: _Table, resampled_units: NDArray[np.int64], rng: np.random.Generator) -> Floats:
-    """Return the mean of freshly drawn attempts of each resampled unit.  # [resamples, units]"""
+    """Return the mean of resampled attempts of each resampled unit as [resamples, units]."""
     width = table.rows.shape[1]
     if width == 1:
         return table.rows[resampled_units, 0]
@@ -174,12 +177,14 @@ def _attempt_means(table: _Table, resampled_units: NDArray[np.int64], rng: np.ra
 
 
 def _interval(units: Floats, drawn: Floats, bounds: tuple[float, float], level: float) -> Interval:
-    """Return the expanded percentile interval of a bootstrap distribution.
+    """Return the expanded percentile interval of a bootstrap distribution [resamples].
 
-    The percentile bootstrap is too narrow for few units; its percentiles are moved out by the ratio of Student's t to
-    the normal quantile and by sqrt(n / (n-1)) (Hesterberg, 2015, "What teachers should know about the bootstrap",
-    section 4). Where all units agree there is nothing to resample and the interval would have no width: there
-    Wilson's score interval bounds the share of units that may still differ, moved to the end of `bounds`.
+    The percentile bootstrap is too narrow for few units; its percentiles are moved out by the ratio of Student's t to the
+    normal quantile and by sqrt(n / (n-1)) (Hesterberg, 2015, "What teachers should know about the bootstrap", section 4).
+    If
+    all units agree, resampling would give zero width: Wilson's score interval then bounds the share of units that may
+    still
+    differ, moved to the end of `bounds`.
     """
     n, mean = len(units), float(units.mean())
     z = NormalDist().inv_cdf(0.5 + level / 2)

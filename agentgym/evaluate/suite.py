@@ -1,5 +1,4 @@
-"""What is evaluated together: environments by name, or a suite, which is a TOML file that may fix everything but the
-model."""
+"""Evaluation targets: environments by name, or a suite, a TOML file that may fix everything but the model."""
 
 import tomllib
 from collections.abc import Mapping
@@ -37,7 +36,7 @@ LEAST = {
 
 @dataclass(frozen=True)
 class Suite:
-    """Environments, and what a suite says about them; None where it leaves a choice to others."""
+    """Environments and the options that a suite fixes; None for those it leaves open."""
 
     envs: tuple[str, ...]
     """Ids, or `module:id`."""
@@ -50,7 +49,7 @@ class Suite:
     horizon: int | None = None
     """Turns after which an episode is truncated."""
     difficulties: tuple[int, ...] | None = None
-    """Difficulties of which tasks are played, as many of each."""
+    """Difficulties to play, with the same number of tasks of each."""
     seed: int | None = None
     temperature: float | None = None
     turn_tokens: int | None = None
@@ -59,9 +58,10 @@ class Suite:
     prompt: str | None = None
     tools: str | None = None
     protocol: Protocol | None = None
-    """What makes the suite a protocol, of which no flag may change anything."""
+    """Protocol fields; a suite with them is a protocol, and no flag may override it."""
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """By environment, its own `split`, `tasks`, `attempts`, `horizon`, `difficulties`, and `options` of its constructor."""
+    """Overrides by environment: `split`, `tasks`, `attempts`, `horizon`, `difficulties`, and `options` of its
+    constructor."""
 
     def env_options(self, env: str) -> dict[str, object]:
         """Return the options of an environment's constructor."""
@@ -79,7 +79,10 @@ def suites() -> dict[str, Path]:
 def resolve(names: str) -> Suite:
     """Return the suite of that name or in that TOML file, else the environments of a comma-separated list.
 
-    Raises UnknownName with the closest name, BadConfig and BadData for a file that is no suite.
+    Raises:
+        BadConfig: the list is empty or mixes suites with other names, or the suite file is invalid.
+        UnknownName: an environment or suite is unknown.
+        BadData: the suite file is not TOML.
     """
     parts = [part for part in (part.strip() for part in names.split(",")) if part]
     known = suites()
@@ -92,9 +95,11 @@ def resolve(names: str) -> Suite:
 
 
 def envs(names: str) -> tuple[str, ...]:
-    """Return the ids that a comma-separated list stands for: ids, `module:id`, short names (`household`).
+    """Return the ids of a comma-separated list of ids, `module:id` and short names (`household`).
 
-    Raises UnknownName with the closest name.
+    Raises:
+        BadConfig: the list is empty.
+        UnknownName: a name is unknown.
     """
     short = short_names()
     ids: dict[str, None] = {}
@@ -113,7 +118,12 @@ def envs(names: str) -> tuple[str, ...]:
 
 
 def read_suite(path: Path) -> Suite:
-    """Read a suite from TOML; BadConfig for an unknown key (with the closest) or value, BadData when it is no TOML."""
+    """Read a suite from TOML.
+
+    Raises:
+        BadConfig: the file cannot be read, or a key or value is invalid.
+        BadData: the file is not TOML.
+    """
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -155,7 +165,11 @@ def _own(where: str, table: object) -> dict[str, object]:
 
 
 def _values(where: str, raw: Mapping[str, Any], known: Mapping[str, type], others: tuple[str, ...]) -> dict[str, Any]:
-    """Return the values of a table, each of the type and size it should be."""
+    """Return the values of a table, with types and lower bounds checked.
+
+    Raises:
+        BadConfig: a key or value is invalid.
+    """
     checked: dict[str, Any] = {}
     for key, value in raw.items():
         if key not in known:

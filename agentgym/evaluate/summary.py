@@ -1,4 +1,4 @@
-"""The numbers of a set of episodes, as plain JSON."""
+"""Summary of a set of episodes as plain JSON."""
 
 import math
 from collections import Counter
@@ -27,14 +27,19 @@ MEASURES = {"avg_at": avg_at_k, "pass_at": pass_at_k, "pass_hat": pass_hat_k}
 def summarize(episodes: Sequence[Episode], price: Price | None = None) -> dict[str, object]:
     """Return the results of all episodes, by environment, and within each environment by task type and difficulty.
 
-    Every row has `success` (mean, low, high, tasks, episodes, faults), `fault_share`, `reward`, `turns`, `tokens` (sampled;
-    of episodes whose replies were all counted) and `seconds` (of turns), means over episodes; `invalid` and `unparsed`
-    (shares of turns); `replies` (their number) and `finish` (the share of them that ended in each way); `usage`, `cost`,
-    `latency` and `uncounted` (see `spending`); `avg_at`, `pass_at`,
-    and `pass_hat` (by k, where every task had that many attempts), `reasons` (counts) and `metrics` (means); where replies
-    state a confidence, `calibration` (see `agentgym.episodes.confidence`). The rows of
-    all episodes and of environments have `iqm` and `profile` too (`agentgym.evaluate.aggregates`; None without a whole
-    attempt). Faults enter `success.faults` and `reasons` only; episodes with a hint, which are of training, nothing.
+    Every row has `success` (mean, low, high, tasks, episodes, faults), `fault_share`, and means over episodes: `reward`,
+    `turns`, `tokens` (sampled; of episodes whose replies were all counted) and `seconds` (of turns); `invalid` and
+    `unparsed`
+    (shares of turns); `replies` (their number) and `finish` (their shares by finish reason); `usage`, `cost`, `latency`
+    and
+    `uncounted` (see `spending`); `avg_at`, `pass_at`, and `pass_hat` (by k, if every task had that many attempts),
+    `reasons`
+    (counts) and `metrics` (means); if replies state a confidence, `calibration` (see `agentgym.episodes.confidence`). The
+    rows
+    of all episodes and of environments also have `iqm` and `profile` (`agentgym.evaluate.aggregates`; None without a
+    complete
+    attempt). Faults only count in `success.faults` and `reasons`; episodes with a hint, which are from training, never
+    count.
     """
     episodes = unhinted(episodes)
     envs: dict[str, object] = {}
@@ -49,12 +54,12 @@ def summarize(episodes: Sequence[Episode], price: Price | None = None) -> dict[s
 
 
 def level(difficulty: str) -> tuple[int, str]:
-    """Return where a difficulty stands among others: by number, where it is one."""
+    """Return the sort key of a difficulty: numeric for numbers."""
     return (int(difficulty) if difficulty.isdecimal() and len(difficulty) < 19 else 0, difficulty)
 
 
 def divided(row: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the rows of an environment's task types, and of its difficulties where there are several."""
+    """Return the rows of an environment's task types, and of its difficulties if there are several."""
     levels: Mapping[str, Mapping[str, Any]] = row["by_difficulty"] if len(row["by_difficulty"]) > 1 else {}
     return [*row["by_type"].items(), *((f"difficulty {name}", part) for name, part in levels.items())]
 
@@ -83,7 +88,7 @@ def _row(episodes: Sequence[Episode], price: Price | None) -> dict[str, object]:
 
 
 def _sampled(episode: Episode) -> int | None:
-    """Return the tokens of an episode's replies, as the server counted them where it shows none; None where it did not."""
+    """Return the tokens of an episode's replies, using the server's count where token ids are missing; None if uncounted."""
     if any(usage is None for _, usage in requests([episode])):
         return None
     return sum(turn.sampled or (counted.output if (counted := from_extra(turn.extra)) else 0) for turn in episode.turns)

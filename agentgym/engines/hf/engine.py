@@ -185,7 +185,7 @@ class HFEngine(AdmissionGate, TokenEngine):
             finally:
                 self._table.forget_all()
                 self._backend.refresh()
-                if self._broken:  # who request before it was
+                if self._broken:  # submitted before the failure
                     waiting, self._waiting = self._waiting, []
                     self._fail(waiting, f"the hf engine cannot go on: {self._broken}")
 

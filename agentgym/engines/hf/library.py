@@ -54,7 +54,7 @@ class LibraryModel:
         out = library_forward(self.model, new, past_key_values=cache, use_cache=True)
         self.caches[row.slot] = getattr(out, "past_key_values", None)
         self.tokens[row.slot] = ids
-        return out.logits[0, -row.asked :].float()
+        return out.logits[0, -row.requested :].float()
 
     @torch.inference_mode()
     def logits(self, ids: Sequence[int]) -> Tensor:

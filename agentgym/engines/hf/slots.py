@@ -255,7 +255,7 @@ class SlotModel:
             self.values[number].view(-1, self.head_dim).index_copy_(0, where, values.reshape(-1, self.head_dim))
             attended = [self._attend(number, queries, block) for block in blocks]
             gathered = torch.cat(attended) if len(attended) > 1 else attended[0]
-            if layer is self.layers[-1]:  # no other token is requested for its logits
+            if layer is self.layers[-1]:  # only these logits are requested
                 hidden, gathered = hidden[last], gathered[last]
             hidden = hidden + layer.out(gathered)
             gate, up = _project(self._norm(hidden, layer.mlp_norm), layer.gate_up).chunk(2, dim=-1)

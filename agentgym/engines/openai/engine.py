@@ -81,7 +81,7 @@ class OpenAIEngine(ServedEngine, TokenEngine):
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
-        done = await self.fields(lambda: self._complete(request, limit), request.session)
+        done = await self.asked(lambda: self._complete(request, limit), request.session)
         return watched(done, request.watch) if done else Completion([], [], "abort", self.policy_version)
 
     async def _complete(self, request: Request, limit: int) -> Completion:
@@ -107,7 +107,7 @@ class OpenAIEngine(ServedEngine, TokenEngine):
         def read(answer: Object) -> list[float]:
             if temperature != 1.0 and answer.get("prompt_logprobs_temperature") != temperature:
                 raise BadConfig(
-                    f"{self.servers.servers[0].url} scores prompts at temperature 1 only; {temperature} was fields. "
+                    f"{self.servers.servers[0].url} scores prompts at temperature 1 only; {temperature} was asked. "
                     "Score with the hf engine"
                 )
             rows = only_choice(answer).get("prompt_logprobs")
@@ -115,9 +115,7 @@ class OpenAIEngine(ServedEngine, TokenEngine):
                 raise Garbage(f"expected {len(ids)} prompt_logprobs")
             return [scored(entry, id) for entry, id in zip(rows[1:], ids[1:], strict=True)]
 
-        scores = await self.fields(
-            lambda: self.servers.post("/completions", body, "score", read, largest(len(ids))), "score"
-        )
+        scores = await self.asked(lambda: self.servers.post("/completions", body, "score", read, largest(len(ids))), "score")
         if scores is None:
             raise Fault("the engine was closed while a server scored", reason=Reason.ENGINE)
         return scores

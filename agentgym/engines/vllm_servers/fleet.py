@@ -81,7 +81,7 @@ def _context(answers: list[About], requested: int | None) -> int:
         raise BadConfig("no server says how long its context is (max_model_len): pass context=…")
     if requested is not None and served and requested > min(served):
         raise BadConfig(
-            f"a context of {requested} tokens is requested for, and a server has {min(served)}: start it with "
+            f"a context of {requested} tokens is asked for, and a server has {min(served)}: start it with "
             f"--max-model-len {requested}"
         )
     return requested or min(served)
