@@ -1,4 +1,4 @@
-"""The `agentgym` command: a table of subcommands, each one module that is imported only when it is called.
+"""The `agentgym` command: a table of subcommands, each a module imported only when it is called.
 
 A command is one file `agentgym/cli/NAME.py` and one line in `COMMANDS`. The file defines
 
@@ -24,7 +24,7 @@ from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra, UnknownName, no_such
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    # name: (module, what it does)
+    # name: (module, summary)
     "envs": ("agentgym.cli.envs", "list the environments, or show the card of one"),
     "play": ("agentgym.cli.play", "play an environment yourself, or watch a policy play it"),
     "new": ("agentgym.cli.new", "start a package with an environment of yours"),
@@ -61,19 +61,19 @@ EXAMPLES = """examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand and return its exit code: 2 for an error of ours, 130 for Ctrl-C."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    """Run one subcommand and return its exit code: 2 for an error of the package, 130 for Ctrl-C."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     leave_folder()
     try:
-        if said := _asked(given):
-            print(said)
+        if text := _information(words):
+            print(text)
             return 0
-        module, config = _read(given)
+        module, config = _read(words)
         return module.run(config)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 128 + signal.SIGINT
-    except BrokenPipeError:  # the reader of a pipe (`| head`) has gone: not an error, but nothing more may be written
+    except BrokenPipeError:  # the pipe's reader (`| head`) has closed: not an error, but nothing more can be written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except (*OUR_ERRORS, OSError) as error:
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _explained(error: Exception) -> str:
-    """Return what an error says; the system's own errors as `FILE: WHAT`, with what to do when the disk is full."""
+    """Return an error's message; system errors as `FILE: REASON`, with advice for a full disk."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     where = "" if error.filename is None else f"{error.filename}: "
@@ -91,8 +91,8 @@ def _explained(error: Exception) -> str:
     return f"{where}{error.strerror}{advice}"
 
 
-def _asked(arguments: list[str]) -> str:
-    """Return what is printed for `--help` and `--version`; empty for a command."""
+def _information(arguments: list[str]) -> str:
+    """Return the text for `--help` and `--version`; empty for a command."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         return _usage()
     if arguments[0] in ("-V", "--version", "version"):
@@ -103,7 +103,13 @@ def _asked(arguments: list[str]) -> str:
 
 
 def _read(arguments: list[str]) -> tuple[ModuleType, object]:
-    """Return the module of a command and what its arguments say."""
+    """Return the module of a command and its parsed arguments.
+
+    Raises:
+        UnknownName: the command is unknown.
+        BadConfig: the command is not implemented in this version.
+        ModuleNotFoundError: the command's module needs a missing package.
+    """
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
         raise UnknownName(no_such("command", name, COMMANDS, "`agentgym --help` lists all."))

@@ -1,4 +1,4 @@
-"""The card of an environment: how long, how hard, how easily solved by a shortcut, and what it costs."""
+"""Card of an environment: length, difficulty, success of shortcuts, and computing cost."""
 
 import statistics
 import time
@@ -32,14 +32,14 @@ ROWS: tuple[str, ...] = (
 
 @dataclass(slots=True)
 class Lengths:
-    """What the expert's episodes are made of."""
+    """Lengths of the expert's episodes."""
 
     turns: list[int]
     characters: list[int]
 
 
 def card(under_test: EnvUnderTest, difficulties: tuple[int, ...]) -> Table:
-    """Return the card of an environment, a column for each difficulty."""
+    """Return the card of an environment with a column for each difficulty."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     columns: list[dict[str, str]] = []
@@ -96,7 +96,7 @@ def _watched(choose: Callable[[TextEnv], str | None], lengths: Lengths) -> Polic
 
 
 def costs(under_test: EnvUnderTest) -> tuple[float, float, float]:
-    """Return milliseconds of a reset, a step (info with it) and a snapshot: medians over random play."""
+    """Return median milliseconds of a reset, a step (including its info) and a snapshot in random play."""
     env, resets, steps, snapshots = under_test.make(), list[float](), list[float](), list[float]()
     for seed, task in enumerate(under_test.tasks):
         start = time.perf_counter()

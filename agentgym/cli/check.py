@@ -37,7 +37,7 @@ _COLOURS = {"holds": "green", "broken": "bold red", "skipped": "dim", "does not 
 
 @dataclass(frozen=True)
 class Config:
-    """What to check, and how long."""
+    """Options of `agentgym check`."""
 
     id: Positional[str]
     """The environment: an id, a short name, MODULE:NAMESPACE/NAME-v0 to import a module of yours first, or somebody
@@ -63,7 +63,12 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Print checks that hold as they end, then those that are broken; the exit code is 1 if one is broken."""
+    """Print checks that hold as they finish, then the broken ones; the exit code is 1 if one is broken.
+
+    Raises:
+        UnknownName: a check is unknown.
+        BadConfig: an option is invalid or does not go with --verify.
+    """
     for name in config.check:
         if name not in CHECKS:
             raise UnknownName(no_such("check", name, CHECKS))
@@ -74,7 +79,7 @@ def run(config: Config) -> int:
         raise BadConfig("--verify takes checks, --seed and --thorough from the certificate: leave them out")
     place = Path(config.certificate)
     _make_way(config, place)
-    asked = _as_before(config, old) if old else CheckRequest(
+    request = _recorded_request(config, old) if old else CheckRequest(
         config.id,
         config.env_options,
         config.check or (OF_OTHERS if foreign(config.id) else tuple(CHECKS)),
@@ -82,20 +87,20 @@ def run(config: Config) -> int:
         config.seed,
     )  # fmt: skip
     console, subjects, results, started = Console(highlight=False), list[Examined](), list[Result](), time.monotonic()
-    with closing(supervised(asked, subjects.append, config.seconds)) as looked:
-        for result in looked:
+    with closing(supervised(request, subjects.append, config.seconds)) as running:
+        for result in running:
             results.append(result)
             if not config.json and (result.status == "holds" or (config.check and result.status == "skipped")):
                 console.print(_lines(result))
-    said: Examined = subjects[0] if subjects else _nothing(asked)
+    examined: Examined = subjects[0] if subjects else _unexamined(request)
     seconds = time.monotonic() - started
-    document = certificate(said, results, version=agentgym.__version__, thorough=asked.thorough, seconds=seconds)
+    document = certificate(examined, results, version=agentgym.__version__, thorough=request.thorough, seconds=seconds)
     if config.certificate:
         write_json(place, document)
     if config.markdown:
         with Path(config.markdown).open("a", encoding="utf-8") as file:
             file.write(_table(document))
-    report = Report(printable(str(said["environment"]["id"])), results)
+    report = Report(printable(str(examined["environment"]["id"])), results)
     if config.json:
         outcome = {"id": report.id, "ok": report.ok, "results": [asdict(result) for result in results]}
         print(json.dumps(outcome, indent=2, default=str))
@@ -108,7 +113,7 @@ def run(config: Config) -> int:
 
 
 def _make_way(config: Config, place: Path) -> None:
-    """Refuse files that could not be written in the end, and remove an older certificate: this run may find another."""
+    """Check that the output files are writable, and remove an older certificate, which this run may contradict."""
     for flag, file in (("--certificate", config.certificate), ("--markdown", config.markdown)):
         if file:
             check_file(flag, Path(file))
@@ -116,8 +121,12 @@ def _make_way(config: Config, place: Path) -> None:
         place.unlink()
 
 
-def _as_before(config: Config, old: Certificate) -> CheckRequest:
-    """Return what a certificate says was asked; name and options are the caller's, since they say what code is run."""
+def _recorded_request(config: Config, old: Certificate) -> CheckRequest:
+    """Return the request recorded in a certificate, with the caller's id and options, which decide the code to run.
+
+    Raises:
+        BadConfig: the certificate's seed is invalid.
+    """
     seed, names = old["budget"].get("seed"), {row["check"] for row in old["checks"]}
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise BadConfig(f"the certificate's seed is {seed!r}; expected an integer")
@@ -126,15 +135,15 @@ def _as_before(config: Config, old: Certificate) -> CheckRequest:
     )
 
 
-def _nothing(asked: CheckRequest) -> Examined:
-    """Return what stands for what was examined, where it could not even be made."""
-    about: dict[str, object] = {"name": asked.name, "id": asked.name, "class": "", "options": {}, "packages": {}}
+def _unexamined(request: CheckRequest) -> Examined:
+    """Return a placeholder for an environment that could not be created."""
+    about: dict[str, object] = {"name": request.name, "id": request.name, "class": "", "options": {}, "packages": {}}
     nothing: dict[str, object] = {"count": 0, "sha256": None, "observations": None, "ids": []}
-    return {"environment": about, "budget": {"seed": asked.seed}, "tasks": nothing, "splits": {}}
+    return {"environment": about, "budget": {"seed": request.seed}, "tasks": nothing, "splits": {}}
 
 
 def _show_rest(console: Console, report: Report, *, counted: bool) -> None:
-    """Print the skipped checks as a count, then the broken ones: the last lines are those to act on."""
+    """Print the number of skipped checks, then the broken ones, so that the last lines are those to act on."""
     skipped = [result for result in report.results if result.status == "skipped"]
     if counted and skipped:
         silent = sum(not result.applies for result in skipped)
@@ -156,18 +165,18 @@ def _conclude(console: Console, config: Config, report: Report, document: Certif
 
 
 def _table(document: Certificate) -> str:
-    """Return a certificate as a table of Markdown; an environment's words are text in it, whatever they spell."""
+    """Return a certificate as a Markdown table with the environment's texts escaped."""
     rows = [f"| {name} | {claim['verdict']} | {plain(claim['why'])[:600]} |" for name, claim in document["claims"].items()]
     title = f"### {plain(document['environment']['name'])}: {document['verdict']}"
     return "\n".join([title, "", "| claim | verdict | why |", "|---|---|---|", *rows, "", ""])
 
 
 def _verified(console: Console, old: Certificate, new: Certificate) -> int:
-    """Say what contradicts a certificate; 1 where something does, or where it does not say that the environment passed."""
-    against, beside = differences(old, new)
+    """Print contradictions to a certificate; return 1 if there are any or the environment failed."""
+    against, notes = differences(old, new)
     for line in against:
         console.print(Text(printable(line), style="bold red"))
-    for line in beside:
+    for line in notes:
         console.print(Text(printable(line), style="dim"))
     console.print(Text("the certificate does not hold" if against else "the certificate holds", style="bold"))
     return 1 if against or new["verdict"] == "failed" else 0

@@ -1,5 +1,4 @@
-"""Compare two evaluations task by task: the difference, its interval, the tasks that flipped, and how many tasks it takes
-to show such a difference.
+"""Compare two evaluations task by task: difference, interval, flipped tasks, and the number of tasks needed.
 
 agentgym compare runs/eval-a runs/eval-b            is B better than A?
 agentgym compare runs/demo runs/b                   two training runs: their curves, and their last evaluations
@@ -28,14 +27,14 @@ from agentgym.report.comparison import write_comparison
 
 Row = Mapping[str, Any]
 MOST_OPTIONS = 12
-"""Different options that are printed: two training runs may have a hundred, and what came of them is to be seen."""
+"""Maximum number of differing options to print; two training runs may have a hundred, which would hide the results."""
 
 SAME = "A and B hold the same episodes, so nothing is compared: name two evaluations"
 
 
 @dataclass(frozen=True)
 class Config:
-    """What to compare."""
+    """Options of `agentgym compare`."""
 
     a: Positional[str]
     """Folder of the evaluation or training run that B is compared with, or a log: a folder of a Harbor job, an .eval file of
@@ -51,7 +50,12 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Print the comparison; 1 where infrastructure errors are too many to say which is better."""
+    """Print the comparison; return 1 if there are too many infrastructure errors for a verdict.
+
+    Raises:
+        BadConfig: an option is invalid.
+        OSError: the page named by --page cannot be written.
+    """
     if config.tasks < 0:
         raise BadConfig(f"--tasks is {config.tasks}; expected 0 or more")
     if config.page and (Path(config.page).is_dir() or not Path(config.page).parent.is_dir()):
@@ -74,33 +78,33 @@ def run(config: Config) -> int:
         say(console, line)
     page = Path(config.page or Path(config.b) / f"compare-with-{Path(config.a).resolve().name}.html")
     try:
-        said = str(write_comparison(comparison, sides, notes, page))
+        message = str(write_comparison(comparison, sides, notes, page))
     except OSError as error:
         if config.page:
             raise
-        said = f"no page was written ({page}: {error.strerror}): name a file with --page"
-    console.print(Text(printable(said)), soft_wrap=True)
+        message = f"no page was written ({page}: {error.strerror}): name a file with --page"
+    console.print(Text(printable(message)), soft_wrap=True)
     return 1 if comparison["not_comparable"] else 0
 
 
 def table(comparison: Row) -> Rows:
-    """Return the rows of a comparison: each environment, its types and difficulties, then all where there are several."""
-    shown = Rows("environment", ("tasks", "A %", "B %", "B - A [95 %]", "gained", "lost"))
+    """Return the rows of a comparison: each environment with its types and difficulties, then the total of several."""
+    rows = Rows("environment", ("tasks", "A %", "B %", "B - A [95 %]", "gained", "lost"))
     envs: Mapping[str, Row] = comparison["envs"]
     for env, row in envs.items():
-        shown.add(env, _cells(row))
+        rows.add(env, _cells(row))
         for name, part in divided(row):
-            shown.add(f"  {name}", _cells(part), "dim")
+            rows.add(f"  {name}", _cells(part), "dim")
     if len(envs) > 1:
-        shown.add("all", _cells(comparison["all"]), "bold")
-    return shown
+        rows.add("all", _cells(comparison["all"]), "bold")
+    return rows
 
 
 def _refusal(comparison: Row) -> list[str]:
-    """Return why nothing can be said, where infrastructure errors are too many."""
+    """Return the reasons for no verdict if there are too many infrastructure errors."""
     if not comparison["not_comparable"]:
         return []
-    why = [printable(said) for said in comparison["not_comparable"]]
+    why = [printable(message) for message in comparison["not_comparable"]]
     return [
         *why,
         f"no verdict: more than {MOST_FAULTS:.0%} infrastructure errors. Play them again: agentgym eval … --retry-faults",
@@ -108,7 +112,7 @@ def _refusal(comparison: Row) -> list[str]:
 
 
 def verdict(row: Row) -> Sequence[str]:
-    """Return what may be said of the difference, and how many tasks would be needed to see it."""
+    """Return the conclusion about the difference, and the number of tasks needed to detect it."""
     low, high, tasks = row["difference"]["low"], row["difference"]["high"], row["difference"]["units"]
     lines = ["B is better" if low > 0 else "A is better" if high < 0 else "no difference is shown: the interval contains 0"]
     lines[0] += f"; sign test p = {row['p_value']:.3g}"
@@ -123,7 +127,7 @@ def verdict(row: Row) -> Sequence[str]:
 
 
 def _show_options(console: Console, options: Mapping[str, Sequence[object]]) -> None:
-    """Print what the sides were made with differently: in a terminal too narrow for a line, each side on its own."""
+    """Print the differing options; in a terminal too narrow for one line, each side on its own."""
     for name, (old, new) in list(options.items())[:MOST_OPTIONS]:
         line = f"{printable(name)}: {_short(old)} in A, {_short(new)} in B"
         if console.is_terminal and cell_len(line) > console.width:
@@ -136,15 +140,15 @@ def _show_options(console: Console, options: Mapping[str, Sequence[object]]) -> 
 
 
 def _left_out(comparison: Row) -> list[str]:
-    """Return what was not compared, and why."""
+    """Return the tasks and episodes left out of the comparison, with reasons."""
     lines: list[str] = []
     counts = comparison["tasks"]
-    apart = {
+    reasons = {
         "only A finished": counts["only_a"],
         "only B finished": counts["only_b"],
         "have different instructions": counts["other_instruction"],
     }
-    left_out = [f"{count} that {why}" for why, count in apart.items() if count]
+    left_out = [f"{count} that {why}" for why, count in reasons.items() if count]
     if left_out:
         lines.append(f"{counts['paired']} tasks are paired; left out: {', '.join(left_out)}")
     if any(comparison["faults"].values()):
@@ -164,11 +168,11 @@ def _flips(row: Row, most: int) -> list[str]:
 
 def _cells(row: Row) -> tuple[str, ...]:
     gap = row["difference"]
-    shown = f"{100 * gap['mean']:+.1f} [{100 * gap['low']:+.1f}, {100 * gap['high']:+.1f}]"
+    rows = f"{100 * gap['mean']:+.1f} [{100 * gap['low']:+.1f}, {100 * gap['high']:+.1f}]"
     a, b = (f"{100 * row[side]:.1f}" for side in "ab")
-    return str(gap["units"]), a, b, shown, str(len(row["gained"])), str(len(row["lost"]))
+    return str(gap["units"]), a, b, rows, str(len(row["gained"])), str(len(row["lost"]))
 
 
 def _short(value: object) -> str:
-    shown = printable(json.dumps(value))
-    return shown if len(shown) <= 120 else f"{shown[:117]}..."
+    rows = printable(json.dumps(value))
+    return rows if len(rows) <= 120 else f"{rows[:117]}..."

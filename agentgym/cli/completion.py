@@ -16,14 +16,14 @@ from agentgym.options import Positional
 
 @dataclass(frozen=True)
 class Config:
-    """Which shell."""
+    """Options of `agentgym completion`."""
 
     shell: Positional[Literal["bash", "zsh", "tcsh"]] = "bash"
     """The shell that the script is for."""
 
 
 def run(config: Config) -> int:
-    """Print the script; shtab makes it from the flags of every command."""
+    """Print the script, which shtab generates from the flags of every command."""
     from agentgym.cli import COMMANDS
 
     root = argparse.ArgumentParser("agentgym")

@@ -24,12 +24,12 @@ from agentgym.cli.rows import labelled
 from agentgym.core.screen import printable
 from agentgym.errors import how_to_install
 
-SECONDS = 10.0  # for a program to say its version
+SECONDS = 10.0  # time limit of a program that prints its version
 
 
 @dataclass(frozen=True)
 class Config:
-    """How to say it."""
+    """Options of `agentgym doctor`."""
 
     json: bool = False
     """Print JSON: for each name what was found (null if missing), what it is for, and how to get it."""
@@ -37,13 +37,13 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that a part of the package uses."""
+    """Dependency of a part of the package."""
 
     name: str
     what_for: str
     how_to_get: str
     find: Callable[[], str | None]
-    """Returns where or which version, or None where it is missing."""
+    """Function that returns the location or version, or None if it is missing."""
 
 
 def library(name: str) -> Callable[[], str | None]:
@@ -59,7 +59,7 @@ def library(name: str) -> Callable[[], str | None]:
 
 
 def program(*names: str, variable: str = "") -> Callable[[], str | None]:
-    """Return a search for a program on the path, or where an environment variable says it is."""
+    """Return a search for a program on the path, or at the location in an environment variable."""
 
     def find() -> str | None:
         given = os.environ.get(variable, "") if variable else ""
@@ -82,7 +82,7 @@ def _gpu() -> str | None:
 
 
 def _sandbox() -> str | None:
-    """Make a sandbox and run something in it: whether it works here is not to be seen otherwise."""
+    """Return the sandbox's location after running something in it, the only reliable test that it works here."""
     from agentgym.sandbox.bubblewrap.sandbox import Bubblewrap, missing
     from agentgym.sandbox.protocol import SandboxFault
 
@@ -101,7 +101,7 @@ def _sandbox() -> str | None:
 
 
 def _docker() -> str | None:
-    """Ask a container daemon what it is: a program on the path says nothing about one that answers."""
+    """Return the container daemon's description; a program on the path does not imply that a daemon answers."""
     from agentgym.errors import BadConfig, MissingExtra
     from agentgym.sandbox.docker.daemon import Daemon, usual
 
@@ -132,7 +132,7 @@ NEEDS = (
 
 
 def run(config: Config) -> int:
-    """Print the table; always 0, for nothing in it is needed by everyone."""
+    """Print the table; the exit code is always 0, since nobody needs everything."""
     if config.json:
         rows = {need.name: {"here": need.find(), "for": need.what_for, "get": need.how_to_get} for need in NEEDS}
         print(json.dumps(rows, indent=2))
@@ -165,8 +165,8 @@ def run(config: Config) -> int:
 
 
 def without() -> list[str]:
-    """Return which environments cannot be made here, each with the sentence that making it says."""
-    told = {id: registry.missing(id) for id in sorted(registry.DESCRIPTIONS)}
-    lines = [f"{id}: {' '.join(sentence.split())}" for id, sentence in told.items() if sentence]
+    """Return the environments that cannot be created here, each with its error message."""
+    problems = {id: registry.missing(id) for id in sorted(registry.DESCRIPTIONS)}
+    lines = [f"{id}: {' '.join(sentence.split())}" for id, sentence in problems.items() if sentence]
     lines += registry.PROBLEMS
     return ["", "Environments that cannot be made here:", *lines] if lines else []

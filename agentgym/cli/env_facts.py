@@ -1,7 +1,7 @@
-"""Facts that `agentgym envs` lists of our own environments, so that the list imports and makes none of them.
+"""Facts about the package's environments for `agentgym envs`, so that the list need not import or create them.
 
-`tests/cli/test_env_facts.py` compares each with the environment. One without a row here is made for the list: it needs
-data or a path of the user's, or is another package's.
+`tests/cli/test_env_facts.py` compares each with the environment. One without a row here is created for the list: it needs
+data or a path from the user, or belongs to another package.
 """
 
 import importlib.util
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """How an environment is listed where the machine has all it needs."""
+    """Listed facts of an environment when all its requirements are installed."""
 
     tools: int = 0
     """Number of tools with default options; 0 for plain text."""
@@ -53,7 +53,7 @@ FACTS: dict[str, Facts] = {
 
 
 def known(id: str) -> Facts | None:
-    """Return the facts of an environment that can be made here; None where it has to be made to find out."""
+    """Return the facts of an environment that can be created here; None if it must be created to find out."""
     facts = FACTS.get(id)
     return facts if facts and all(_here(name) for name in facts.needs) else None
 

@@ -33,7 +33,7 @@ CANNOT_BE_MADE = (ImportError, BadConfig, BadData, MissingExtra, Fault)
 
 @dataclass(frozen=True)
 class Config:
-    """What to show."""
+    """Options of `agentgym envs`."""
 
     id: Positional[str | None] = None
     """Show the card of this environment."""
@@ -52,7 +52,11 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Print the table of environments, or a card."""
+    """Print the table of environments, or a card.
+
+    Raises:
+        BadConfig: --json is used with an id.
+    """
     console = Console(highlight=False)
     if config.json:
         if config.id is not None:
@@ -78,7 +82,11 @@ def run(config: Config) -> int:
 
 
 def _write(config: Config) -> None:
-    """Write a pool of tasks; raises BadConfig for flags that do not go together, and for a split with fewer tasks."""
+    """Write a pool of tasks.
+
+    Raises:
+        BadConfig: an option is missing or the file exists.
+    """
     if config.id is None or config.write is None or not config.out:
         raise BadConfig("a pool needs all three: `agentgym envs ID --write N --out FILE`")
     path = Path(config.out)
@@ -93,7 +101,7 @@ def _write(config: Config) -> None:
 
 
 def facts(env: TextEnv) -> Table:
-    """Return what does not depend on the difficulty: actions, splits, horizon, settings, presets, declared bounds."""
+    """Return the facts that do not depend on difficulty: actions, splits, horizon, settings, presets, declared bounds."""
     rows = {
         "tools": ", ".join(f"{tool.name}({', '.join(tool.properties)})" for tool in env.tools.values())
         or "none: plain text",
@@ -110,9 +118,9 @@ def facts(env: TextEnv) -> Table:
 
 
 def envs(*, wide: bool = True) -> Group:
-    """Return the table of every environment, and below it what those that cannot be made here say.
+    """Return the table of every environment, followed by the errors of those that cannot be created here.
 
-    A table that is not `wide` leaves out splits and whether there is an oracle.
+    A table that is not `wide` leaves out the oracle and split columns.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("id", "actions", *(("oracle", "splits") if wide else ()), "what"):
@@ -133,19 +141,19 @@ def envs(*, wide: bool = True) -> Group:
 
 
 def _made(id: str) -> TextEnv | str:
-    """Return an environment with its default options, or the reason that it cannot be made here."""
+    """Return an environment with its default options, or the reason why it cannot be created here."""
     try:
         return make(id)
     except CANNOT_BE_MADE as error:
         return str(error) or type(error).__name__
     except Exception as error:
-        if id in ENVS:  # a defect of ours, which nobody should overlook
+        if id in ENVS:  # a bug in this package must not be hidden
             raise
         return failure(error)
 
 
 def _what(id: str, env: TextEnv | str) -> str:
-    """Return one line about an environment: an installed package's is the class's own, and names the package."""
+    """Return a one-line description; an installed package's is the class docstring's first line and the package's name."""
     if id in ENVS or isinstance(env, str):
         return DESCRIPTIONS[id]
     own = (type(env).__doc__ or "").strip().partition("\n")[0]

@@ -55,12 +55,12 @@ OF_MODELS = (*OF_SUITES, "threads")
 OF_HARNESSES = ("attempt_seconds", "attempt_turns", "attempt_tokens")
 OF_PLANS = ("split", "tasks", "attempts", "seed", "difficulties")
 DATA = ("data", "corpus", "questions")
-"""Options of environments that say where data lie: a protocol leaves these alone open."""
+"""Environment options that locate data, the only ones that a protocol leaves open."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """What to measure."""
+    """Options of `agentgym eval`."""
 
     envs: Annotated[Positional[str], Alias("environments")]
     """Environment, or several separated by commas; or a suite: `smoke`, `core`, `alfworld@agentgym`, or a TOML file."""
@@ -146,15 +146,19 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Play what is missing, print the table.
+    """Play the missing episodes and print the table.
 
-    Returns 1 when more than 1 % of an environment's episodes ended in infrastructure errors or an environment was skipped,
-    130 when interrupted.
+    Return 1 if more than 1 % of an environment's episodes ended in infrastructure errors or an environment was skipped,
+    130
+    after an interruption.
+
+    Raises:
+        BadConfig: an option is invalid.
     """
     if config.horizon is not None and config.horizon < 1:
         raise BadConfig(f"--horizon is {config.horizon}; expected at least 1")
     suite = resolve(config.envs)
-    _keep_protocol(config, suite)
+    _check_protocol(config, suite)
     _check_who(config)
     if config.concurrency < 1:
         raise BadConfig(f"--concurrency is {config.concurrency}; expected at least 1")
@@ -191,13 +195,13 @@ def run(config: Config) -> int:
                 progress=progress.add,
             )
     except KeyboardInterrupt:
-        kept = f"{progress.done} of {progress.total} episodes are" if progress.total else "earlier episodes are"
-        console.print(Text(f"interrupted: {kept} kept; the same command continues"))
+        finished = f"{progress.done} of {progress.total} episodes are" if progress.total else "earlier episodes are"
+        console.print(Text(f"interrupted: {finished} kept; the same command continues"))
         return 130
     except OverBudget as error:
-        kept = f"{progress.done} of {progress.total} episodes are kept"
-        kept += f", {progress.rate} so far" if progress.counted else ""
-        console.print(Text(f"stopped: {error}. {kept}; a larger --max-cost continues"))
+        finished = f"{progress.done} of {progress.total} episodes are kept"
+        finished += f", {progress.rate} so far" if progress.counted else ""
+        console.print(Text(f"stopped: {error}. {finished}; a larger --max-cost continues"))
         return 1
     finally:
         if agent.engine is not None:
@@ -208,15 +212,19 @@ def run(config: Config) -> int:
 
 
 def _named(suite: Suite) -> dict[str, object]:
-    """Return what the manifest says about a suite."""
+    """Return the manifest's entries about a suite."""
     if suite.protocol is None:
         return {} if suite.name is None else {"suite": suite.name}
     tasks = sum(suite.own.get(environment, {}).get("tasks", suite.tasks) for environment in suite.envs)
     return {"suite": suite.name, "protocol": {"name": suite.name, "tasks": tasks, **asdict(suite.protocol)}}
 
 
-def _keep_protocol(config: Config, suite: Suite) -> None:
-    """Refuse flags that would change what a protocol fixes; `--env.data` and the like say where its data lie."""
+def _check_protocol(config: Config, suite: Suite) -> None:
+    """Check that no flag changes an option that a protocol fixes; `--env.data` and the like only locate its data.
+
+    Raises:
+        BadConfig: a flag does.
+    """
     if suite.protocol is None:
         return
     flags = [
@@ -231,13 +239,13 @@ def _keep_protocol(config: Config, suite: Suite) -> None:
 
 
 def default_folder(config: Config) -> str:
-    """Return the folder of an evaluation without --out: the same command finds it again."""
+    """Return the default of --out, which the same command finds again."""
     named = f"eval-{config.envs}-{config.model or config.policy}"
     return "runs/" + re.sub(r"[^\w.=-]+", "-", named).strip("-.")[:100]
 
 
 def _plan(config: Config, suite: Suite) -> EvaluationPlan:
-    """Return what is to be played: the flags, laid over the suite, laid over the defaults."""
+    """Return the plan: the flags, then the suite, then the defaults."""
     given = {name: value for name in OF_PLANS if (value := getattr(config, name)) is not None}
     fixed = {name: value for name in OF_PLANS if (value := getattr(suite, name)) is not None}
     own = {
@@ -248,28 +256,28 @@ def _plan(config: Config, suite: Suite) -> EvaluationPlan:
 
 
 def _agent(config: Config, suite: Suite) -> "tuple[Agent | HarnessAgent, dict[str, object]]":
-    """Return the agent, and what the manifest is to say about it."""
+    """Return the agent and its entries for the manifest."""
     if config.policy is not None:
         return UNATTENDED[config.policy].load()(), {"policy": config.policy}
-    laid = _laid(config, suite)
-    if is_harness(laid.agent or ""):
+    merged = _with_suite(config, suite)
+    if is_harness(merged.agent or ""):
         from agentgym.cli.eval_harness import harness_agent  # late: it loads the gateway and containers
 
-        return harness_agent(laid, _resolve(laid, suite)[0])
-    return _model(laid, suite)
+        return harness_agent(merged, _resolve(merged, suite)[0])
+    return _model(merged, suite)
 
 
-def _laid(config: Config, suite: Suite) -> Config:
-    """Return the flags, laid over what a suite says of its agent."""
+def _with_suite(config: Config, suite: Suite) -> Config:
+    """Return the flags, with a suite's agent options as defaults."""
     fixed = {name: value for name in OF_SUITES if (value := getattr(suite, name)) is not None}
     return replace(config, **{name: value for name, value in fixed.items() if getattr(config, name) is None})
 
 
 def _reply_tokens(config: Config, suite: Suite) -> int:
-    """Return the most tokens of a reply; 0 without a model."""
+    """Return the maximum tokens of a reply; 0 without a model."""
     if config.policy is not None:
         return 0
-    config = _laid(config, suite)
+    config = _with_suite(config, suite)
     if is_harness(config.agent or ""):
         return config.turn_tokens or TURN_TOKENS
     name, trained = _resolve(config, suite)
@@ -277,7 +285,12 @@ def _reply_tokens(config: Config, suite: Suite) -> int:
 
 
 def _check_who(config: Config) -> None:
-    """Raise unless it is said who plays, by flags that go together."""
+    """Check that the flags name one agent and go together.
+
+    Raises:
+        BadConfig: there are none or several agents, or a flag has no effect.
+        UnknownName: the policy is unknown.
+    """
     if (config.model is None) == (config.policy is None):
         raise BadConfig(f"say who plays: either --model (a folder, a name, an engine) or --policy {', '.join(UNATTENDED)}")
     if not is_harness(config.agent or ""):
@@ -313,22 +326,22 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
 
 
 def _spec(config: Config, trained: "TrainConfig | None", *, messages: bool) -> AgentSpec:
-    """Return the agent that plays: the flags, laid over what the training run was trained with."""
+    """Return the spec of the agent: the flags, with the training run's options as defaults."""
     given: JsonObject = {name: value for name in OF_AGENTS if (value := getattr(config, name)) is not None}
     if trained is None:
         return AgentSpec(**given, messages=messages)
     if trained.agent in AGENTS and given.get("agent", trained.agent) == trained.agent:
         return replace(trained.spec, **given)
-    kept: JsonObject = {
+    inherited: JsonObject = {
         "prompt": trained.prompt or None,
         "observation_tokens": trained.observation_tokens,
     }  # its memory is its own
-    kept |= {"agent": trained.agent, "turn_tokens": trained.turn_tokens}
-    return AgentSpec(**{**kept, **given})
+    inherited |= {"agent": trained.agent, "turn_tokens": trained.turn_tokens}
+    return AgentSpec(**{**inherited, **given})
 
 
 def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str, Tool]]:
-    """Return the tools of each environment; BadConfig where the model would not be told of them."""
+    """Return the tools of each environment; fail if the model would not see them."""
     options, by_env = _env_options(config, suite), dict[str, dict[str, Tool]]()
     for environment in suite.envs:
         try:
@@ -342,7 +355,7 @@ def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str,
 
 
 def _trained(config: Config, suite: Suite) -> "TrainConfig | None":
-    """Return what a training run says of its agent and of the environment that is played; None for another model."""
+    """Return a training run's options of its agent and of the environment to play; None for another model."""
     if not config.model or not Path(config.model, "config.toml").exists():
         return None
     from agentgym.cli.eval_trained import trained_as  # late: it loads the settings of training
@@ -364,7 +377,11 @@ def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, object]]:
 
 
 def _resolve(config: Config, suite: Suite) -> "tuple[str, TrainConfig | None]":
-    """Return the engine a model name stands for and, of a training run, what it was trained with."""
+    """Return the engine name of a model, and the configuration of a training run.
+
+    Raises:
+        BadConfig: the folder holds no model.
+    """
     model = config.model or ""
     if ":" in model and not Path(model).exists():
         kind, target = kind_of(model)

@@ -1,4 +1,4 @@
-"""What the manifest of an evaluation says about its agent."""
+"""Manifest entries about an evaluation's agent."""
 
 import hashlib
 from collections.abc import Mapping
@@ -12,19 +12,19 @@ from agentgym.core.actions import Tool
 def about_agent(
     config: object, spec: AgentSpec, agent: TokenAgent | MessageAgent, tools: Mapping[str, Mapping[str, Tool]], several: bool
 ) -> dict[str, object]:
-    """Return what the manifest says about an agent; of `several` environments, under each name what is its own."""
+    """Return the manifest's entries about an agent, keyed by environment if there are `several`."""
     fitted = {environment: agent.fitted(offered) for environment, offered in tools.items()} or {"": agent}
     prompts = {environment: fitted_agent.prompt for environment, fitted_agent in fitted.items()}
     template = str(getattr(getattr(agent.engine, "tokenizer", None), "chat_template", None))
     options: dict[str, object] = {
         "agent": spec.agent,
-        "prompt": _told({environment: prompt.name for environment, prompt in prompts.items()}, several),
+        "prompt": _by_environment({environment: prompt.name for environment, prompt in prompts.items()}, several),
         "prompt_hash": _hash(*sorted({*map(repr, prompts.values())}), template),
         "temperature": agent.sampling.temperature,
         "turn_tokens": agent.sampling.max_tokens,
     }
     if any(tools.values()):
-        options["tools"] = _told(
+        options["tools"] = _by_environment(
             {environment: fitted[environment].tools for environment, offered in tools.items() if offered}, several
         )
     for name in ("history", "window_turns", "observation_tokens"):
@@ -33,8 +33,8 @@ def about_agent(
     return {**options, **getattr(agent.engine, "settings", {})}
 
 
-def _told(values: dict[str, str], several: bool) -> str | dict[str, str]:
-    """Return the value of each environment by its name; the value alone where there is one environment."""
+def _by_environment(values: dict[str, str], several: bool) -> str | dict[str, str]:
+    """Return the value of each environment by its name, or the single value of one environment."""
     return values if several and "" not in values else next(iter(values.values()))
 
 

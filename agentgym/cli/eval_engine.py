@@ -1,4 +1,4 @@
-"""The engine that an evaluation loads, and what the manifest says of its weights."""
+"""Engine of an evaluation, and the fingerprint of its weights."""
 
 import math
 from pathlib import Path
@@ -12,15 +12,15 @@ from agentgym.evaluate.manifest import fingerprint
 
 
 class Flags(Protocol):
-    """The flags that this is about."""
+    """Flags used by this module."""
 
     @property
     def model(self) -> str | None:
-        """The model as the command line names it."""
+        """Model as named on the command line."""
 
     @property
     def temperature(self) -> float | None:
-        """That of sampling."""
+        """Sampling temperature."""
 
     @property
     def threads(self) -> int | None:
@@ -28,7 +28,7 @@ class Flags(Protocol):
 
     @property
     def concurrency(self) -> int:
-        """Episodes at a time."""
+        """Concurrent episodes."""
         ...
 
     @property
@@ -38,7 +38,11 @@ class Flags(Protocol):
 
 
 def temperature_of(config: Flags) -> float:
-    """Return the temperature of sampling; BadConfig where it is none."""
+    """Return the sampling temperature.
+
+    Raises:
+        BadConfig: it is negative or not finite.
+    """
     temperature = 1.0 if config.temperature is None else config.temperature
     if not 0 <= temperature < math.inf:
         raise BadConfig(f"--temperature is {temperature}; expected 0 (greedy) or more")
@@ -46,7 +50,11 @@ def temperature_of(config: Flags) -> float:
 
 
 def check_threads(config: Flags, name: str) -> None:
-    """Raise BadConfig unless --threads has an effect on the engine of that name."""
+    """Check that --threads has an effect on the engine of that name.
+
+    Raises:
+        BadConfig: it has none or is below 1.
+    """
     if config.threads is not None and (not kind_of(name)[0].in_process or config.threads < 1):
         raise BadConfig(
             f"--threads is {config.threads}; expected at least 1, and a model that the hf engine runs, not {name}"
@@ -54,7 +62,11 @@ def check_threads(config: Flags, name: str) -> None:
 
 
 def loaded(config: Flags, name: str) -> Any:
-    """Return the engine of that name; MissingExtra without the packages that it needs."""
+    """Return the engine of that name.
+
+    Raises:
+        MissingExtra: a package that it needs is missing.
+    """
     kind, target = kind_of(name)
     try:
         if kind.in_process:

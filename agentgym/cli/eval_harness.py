@@ -1,4 +1,4 @@
-"""A harness as what plays an evaluation."""
+"""Agent of an evaluation that is a harness."""
 
 from typing import Protocol
 
@@ -12,35 +12,39 @@ from agentgym.harness.agent import HarnessAgent
 from agentgym.harness.description import load
 
 NOT_OURS = ("prompt", "tools", "observation_tokens", "horizon")
-"""Flags about what a harness has of its own."""
+"""Flags that have no effect because a harness sets them itself."""
 
 
 class Flags(Loading, Protocol):
-    """The flags that this is about."""
+    """Flags used by this module."""
 
     @property
     def agent(self) -> str | None:
-        """The harness."""
+        """Name or file of the harness."""
 
     @property
     def turn_tokens(self) -> int | None:
-        """The most tokens of a reply."""
+        """Maximum tokens of a reply."""
 
     @property
     def attempt_seconds(self) -> float | None:
-        """Seconds of an attempt."""
+        """Maximum seconds of an attempt."""
 
     @property
     def attempt_turns(self) -> int | None:
-        """Replies of an attempt."""
+        """Maximum replies of an attempt."""
 
     @property
     def attempt_tokens(self) -> int | None:
-        """Sampled tokens of an attempt."""
+        """Maximum sampled tokens of an attempt."""
 
 
 def harness_agent(config: Flags, name: str) -> tuple[HarnessAgent, dict[str, object]]:
-    """Return the agent over the engine of that name, and what the manifest says about it."""
+    """Return the harness agent for the engine of that name, and its entries for the manifest.
+
+    Raises:
+        BadConfig: a flag has no effect, or the engine shows no tokens.
+    """
     harness = load(config.agent or "")
     for flag in NOT_OURS:
         if getattr(config, flag) is not None:

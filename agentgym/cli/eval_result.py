@@ -1,4 +1,4 @@
-"""What an evaluation prints when it has ended: its table, what it took, and what is to be said of it."""
+"""Output of a finished evaluation: tables, usage and notes."""
 
 import json
 import sys
@@ -22,21 +22,21 @@ JsonObject = dict[str, Any]
 
 
 class Shown(Protocol):
-    """The flags that this is about."""
+    """Flags used by this module."""
 
     @property
     def json(self) -> bool:
-        """Whether only the summary is printed, as JSON."""
+        """Whether to print only the summary, as JSON."""
         ...
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing but results is shown."""
+        """Whether to print only the results."""
         ...
 
 
 def show(config: Shown, console: Console, folder: Path, summary: JsonObject, episodes: list[Episode]) -> None:
-    """Print what was measured, and write the report, as far as the flags ask for it."""
+    """Print the results and write the report, depending on the flags."""
     if config.json:
         print(json.dumps(summary, indent=2, allow_nan=False))
         return

@@ -1,4 +1,4 @@
-"""What an evaluation shows in the terminal: a bar while it runs, tables at the end."""
+"""Terminal output of an evaluation: a progress bar, then tables."""
 
 import sys
 import time
@@ -23,8 +23,9 @@ Cell = Callable[[Row], str]
 def table(summary: Row) -> Rows:
     """Return the results of an evaluation: a row for each environment and each of its task types.
 
-    Infrastructure errors have a column where there are some, the reward where it differs from the success rate, pass@k and
-    pass^k where every task had several attempts.
+    There are columns for infrastructure errors if any occurred, for the reward if it differs from the success rate, and
+    for
+    pass@k and pass^k if every task had several attempts.
     """
     envs: Mapping[str, Row] = summary["envs"]
     k = max(summary["pass_at"], key=int, default="1")
@@ -47,7 +48,7 @@ def table(summary: Row) -> Rows:
 
 
 def effort(summary: Row) -> Rows:
-    """Return what an episode took: turns, sampled tokens, seconds, and the shares of turns that went wrong."""
+    """Return the means per episode: turns, sampled tokens, seconds, and the shares of turns that failed."""
     columns: dict[str, Cell] = {
         "turns": lambda row: _number(row["turns"]),
         "tokens": lambda row: _number(row["tokens"]),
@@ -62,7 +63,7 @@ def effort(summary: Row) -> Rows:
 
 
 def money(summary: Row) -> list[str]:
-    """Return the lines on tokens, price and the time of requests, as far as they are known."""
+    """Return the lines on tokens, price and request times, as far as they are known."""
     lines: list[str] = []
     uncounted = summary.get("uncounted", 0)
     least = "at least " if uncounted else ""
@@ -87,7 +88,7 @@ def money(summary: Row) -> list[str]:
 
 
 def aggregates(summary: Row) -> list[str]:
-    """Return the interquartile mean and three points of the performance profile, where there is more than one score."""
+    """Return the interquartile mean and three points of the performance profile if there are several scores."""
     mean = summary["iqm"]
     if mean is None or mean["runs"] * mean["columns"] < 2:
         return []
@@ -98,7 +99,7 @@ def aggregates(summary: Row) -> list[str]:
 
 
 def contamination_notes(summary: Row) -> list[str]:
-    """Return a line for each check of contamination: how many tasks it looked at, what it found, where it could not look."""
+    """Return a line for each contamination check: tasks checked, tasks found, and reasons for skipped ones."""
     envs: Mapping[str, Row] = summary["contamination"]
     notes: list[str] = []
     for name, what in (("split_overlap", "are in the training split too"), ("answer_in_prompt", "show the answer at once")):
@@ -127,14 +128,14 @@ def _table(envs: Mapping[str, Row], columns: Mapping[str, Cell]) -> Rows:
     return rows
 
 
-SECONDS = 30.0  # between two lines of progress where standard error is no terminal
+SECONDS = 30.0  # between two progress lines if standard error is not a terminal
 
 
 class Bar:
-    """A bar with the success so far, on standard error, or a line now and then in a log; with `quiet`, the counts alone."""
+    """Progress bar with the success rate on standard error, or occasional lines in a log; `quiet` only counts."""
 
     def __init__(self, *, quiet: bool = False, meter: Metered | None = None, estimate: str = "") -> None:
-        """`estimate`: what there is to play at most, printed before the first episode."""
+        """Create the bar; `estimate` is a text on the maximum cost, printed before the first episode."""
         self.meter, self.estimate = meter, "" if quiet else estimate
         self.before = meter.spent if meter else 0.0
         self.first = 0
@@ -146,7 +147,7 @@ class Bar:
         self.said = time.monotonic()
 
     def start(self, there: int, total: int) -> None:
-        """Take in the number of episodes of earlier sessions, and of all."""
+        """Set the number of episodes of earlier sessions, and of all."""
         if self.estimate:
             announce(self.estimate)
         self.done = self.first = there
@@ -154,7 +155,7 @@ class Bar:
         self.shown.update(self.row, completed=there, total=total)
 
     def add(self, episode: Episode) -> None:
-        """Take in a finished episode."""
+        """Count a finished episode."""
         if self.meter:
             self.meter.ended(episode)
         self.done += 1
@@ -168,12 +169,12 @@ class Bar:
 
     @property
     def rate(self) -> str:
-        """The success so far."""
+        """Success rate so far."""
         return f"success {100 * self.solved / self.counted:.0f} %" if self.counted else "episodes"
 
     @property
     def money(self) -> str:
-        """What was spent in this session, and about how much it will be when all is played."""
+        """Cost of this session so far, and its estimated total."""
         spent = self.meter.spent - self.before if self.meter else 0.0
         if not spent or self.done == self.first:
             return ""

@@ -1,4 +1,4 @@
-"""What an evaluation may cost: the prices of its model, an estimate before it begins, and an engine that counts."""
+"""Cost of an evaluation: the prices of its model, an estimate, and an engine that counts."""
 
 import math
 import os
@@ -21,37 +21,36 @@ if TYPE_CHECKING:
     from agentgym.harness.agent import HarnessAgent
 
 TABLE = "AGENTGYM_PRICES"
-"""The variable that names a table of prices."""
+"""Environment variable that names a table of prices."""
 
 
 class Spending(Protocol):
-    """The flags that this is about."""
+    """Flags used by this module."""
 
     @property
     def model(self) -> str | None:
-        """The model, or None."""
+        """Model, or None."""
 
     @property
     def prices(self) -> str | None:
-        """The table of prices."""
+        """File with a table of prices."""
 
     @property
     def max_cost(self) -> float | None:
-        """The most US dollars."""
+        """Maximum cost in US dollars."""
 
     @property
     def retry_faults(self) -> bool:
-        """Whether infrastructure errors are played again."""
+        """Whether to replay infrastructure errors."""
         ...
 
 
 def metered(
     config: Spending, agent: "Agent | HarnessAgent", plan: EvaluationPlan, folder: Path
 ) -> tuple[Price | None, Metered | None, str]:
-    """Return the model's price and, over plain chat, the engine that counts, which the agent has from now on, and how much
-    there is to play at most.
+    """Return the model's price, the counting engine of a plain chat agent, and an estimate of the maximum usage.
 
-    Earlier sessions in the folder count toward `--max-cost`. BadConfig for flags without an effect.
+    The engine replaces the agent's. Earlier sessions in the folder count toward `--max-cost`.
     """
     check_spending(config, chat=isinstance(agent, MessageAgent))
     if not isinstance(agent, MessageAgent):
@@ -61,12 +60,16 @@ def metered(
     played = list(read_episodes(episodes)) if episodes.exists() else []
     spent = total_cost(played, price) if config.max_cost is not None else 0.0
     meter = agent.engine = Metered(agent.engine, price, config.max_cost, spent or 0.0)
-    kept = Counter(episode.env for episode in played if not (config.retry_faults and episode.fault))
-    return price, meter, at_most(plan, agent.sampling.max_tokens, price, kept)
+    stored = Counter(episode.env for episode in played if not (config.retry_faults and episode.fault))
+    return price, meter, at_most(plan, agent.sampling.max_tokens, price, stored)
 
 
 def check_spending(config: Spending, *, chat: bool) -> None:
-    """Raise BadConfig for flags that have no effect, as they have over plain chat alone."""
+    """Check that the cost flags have an effect, which only plain chat has.
+
+    Raises:
+        BadConfig: a flag has no effect or is invalid.
+    """
     if config.max_cost is not None and not 0 < config.max_cost < math.inf:
         raise BadConfig(f"--max-cost is {config.max_cost}; expected US dollars above 0")
     flag = "--prices" if config.prices else "--max-cost" if config.max_cost is not None else ""
@@ -75,7 +78,11 @@ def check_spending(config: Spending, *, chat: bool) -> None:
 
 
 def _price(config: Spending) -> Price | None:
-    """Return the price of the model; UnknownName where the table that was named has none."""
+    """Return the price of the model, if known.
+
+    Raises:
+        UnknownName: the table given by --prices lacks the model.
+    """
     path = config.prices or os.environ.get(TABLE) or None
     prices = read_prices(path) if path else {}
     price = price_of(config.model or "", prices)
@@ -85,10 +92,11 @@ def _price(config: Spending) -> Price | None:
 
 
 def planned(config: Spending, plan: EvaluationPlan, named: Mapping[str, object], turn_tokens: int) -> str:
-    """Return how much an evaluation would play, a line for each environment, and how much that takes at most.
+    """Return the amount that an evaluation would play, a line for each environment, and its maximum usage.
 
-    `named` is what the manifest says about the suite, `turn_tokens` the most tokens of a reply, 0 without a model. Nothing
-    is loaded or played.
+    `named` are the manifest's entries about the suite, `turn_tokens` is the maximum of a reply, 0 without a model.
+    Nothing is
+    loaded or played.
     """
     check_spending(config, chat=(config.model or "").startswith("chat:"))
     lines: list[str] = []
@@ -112,7 +120,7 @@ def planned(config: Spending, plan: EvaluationPlan, named: Mapping[str, object],
 
 
 def at_most(plan: EvaluationPlan, turn_tokens: int, price: Price | None, played: Mapping[str, int] | None = None) -> str:
-    """Return how much an evaluation over plain chat can take at most; `played` episodes of each environment are there."""
+    """Return the maximum usage of an evaluation over plain chat, less the episodes already `played` by environment."""
     episodes = turns = 0
     for name in plan.envs:
         mine = plan.of(name)

@@ -1,4 +1,4 @@
-"""What an evaluation takes from the folder of a training run: how its agent plays, and options of its environment."""
+"""Options that an evaluation takes from a training run's folder: those of its agent and of its environment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,23 +13,24 @@ from agentgym.trainers.config.train_config import TrainConfig, defaults
 USED = ("env", "env_options", "model", *NAMED, "prompt")
 """Fields of a training run that an evaluation of its model uses."""
 OF_TRAINING = ("pool", "pool_file")
-"""Options of its environment that narrow what it was trained on, and nothing else."""
+"""Environment options that only narrow the training tasks."""
 
 
 @dataclass(frozen=True)
 class Trained(TrainConfig):
-    """What is used of a training run; the rest has its defaults, so that what goes together is not checked."""
+    """Partial configuration of a training run; the other fields have defaults, so nothing is cross-checked."""
 
     def __post_init__(self) -> None:
-        """Check nothing: what is used is checked where it is used."""
+        """Skip the checks; fields are checked where they are used."""
 
 
 def trained_as(
     folder: Path, envs: Sequence[str], caller: Mapping[str, object], command: Sequence[str]
 ) -> TrainConfig | None:
-    """Return what the folder of a model says of the training run that it is; None where it is no run.
+    """Return the training configuration in a model's folder; None if it is not a run.
 
-    The folder may be a stranger's: BadConfig where it says where or how something runs and `caller`, the flags of
+    The folder may be untrusted: it raises BadConfig if the folder says where or how something runs and `caller`, the
+    flags of
     `command`, does not. Options of an environment that is not one of `envs` are left out.
     """
     path = folder / "config.toml"
@@ -46,9 +47,9 @@ def trained_as(
 
 
 def differences(model: str, spec: AgentSpec) -> list[str]:
-    """Return the sentence that says that a run's policy is evaluated with another agent or prompt than it was trained with.
+    """Return a sentence if a run's policy is evaluated with another agent or prompt than it was trained with.
 
-    `model` is the folder of the run or of one of its checkpoints; [] for another model.
+    `model` is the folder of the run or of one of its checkpoints; the result is empty for another model.
     """
     folder = Path(model).expanduser()
     run = next((place for place in (folder, *folder.parents[:2]) if (place / "config.toml").is_file()), None)

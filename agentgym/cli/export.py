@@ -1,5 +1,4 @@
-"""Write episodes as Parquet, with the columns that TRL's trainers read; `datasets` and pandas read it too. Or as ATIF,
-or tasks as task folders of Harbor.
+"""Write episodes as Parquet with TRL's columns (`datasets` and pandas read it too) or ATIF, or tasks as Harbor folders.
 
 agentgym export runs/demo --as sft --success --split train --out data.parquet   successes to imitate
 agentgym export runs/demo --out data.parquet --push ME/NAME   as a dataset on the hub, with a card
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Config:
-    """What to write."""
+    """Options of `agentgym export`."""
 
     files: Positional[tuple[str, ...]]
     """Files of episodes, or folders of runs and evaluations; with `harbor` also an environment."""
@@ -84,7 +83,11 @@ def _measured(config: Config, make: "Rows", episodes: list[Episode]) -> list[dic
 
 
 def run(config: Config) -> int:
-    """Write the file and say what is in it."""
+    """Write the file and print a summary.
+
+    Raises:
+        BadConfig: an option is invalid or does not go with the form.
+    """
     out = Path(config.out)
     if not config.files:
         raise BadConfig("no file of episodes is given; for example: agentgym export runs/demo --out data.parquet")
@@ -140,7 +143,11 @@ def run(config: Config) -> int:
 
 
 def write_documents(folder: Path, episodes: list[Episode]) -> int:
-    """Write an ATIF document for each episode into a folder that is empty or new."""
+    """Write an ATIF document for each episode into a folder that is empty or new.
+
+    Raises:
+        BadConfig: the folder is not empty.
+    """
     from agentgym.evaluate.atif import file_name, to_atif
     from agentgym.trainers.data.export import tools_of
 

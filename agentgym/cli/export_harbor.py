@@ -1,4 +1,4 @@
-"""`agentgym export --as harbor`: tasks of an environment, or of a run's episodes, as task folders of Harbor."""
+"""`agentgym export --as harbor`: tasks of an environment, or of a run's episodes, as Harbor task folders."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ from agentgym.trainers.data.stored import Filter, read_files
 
 @dataclass(frozen=True)
 class Tasks:
-    """What the command line says of the tasks."""
+    """Command-line options of the tasks."""
 
     files: Sequence[str]
-    """An environment, or files and folders of episodes."""
+    """Environment, or files and folders of episodes."""
     which: Filter
     number: int
     difficulty: int | None
@@ -23,7 +23,11 @@ class Tasks:
 
 
 def write_folders(tasks: Tasks, out: Path) -> int:
-    """Write the folders, and say how to run them."""
+    """Write the folders, and print how to run them.
+
+    Raises:
+        BadConfig: there are several environments, or --tasks is missing.
+    """
     from agentgym.integrations.harbor_tasks.folder import BASE, Wanted, write
 
     options: dict[str, object] = dict(tasks.options)
@@ -31,22 +35,26 @@ def write_folders(tasks: Tasks, out: Path) -> int:
         options["split"] = tasks.which.split
     if tasks.difficulty is not None:
         options["difficulty"] = tasks.difficulty
-    name, begins = _of_runs(tasks) if any(Path(file).exists() for file in tasks.files) else (tasks.files[0], None)
-    if begins is None and len(tasks.files) > 1:
+    name, observations = _of_runs(tasks) if any(Path(file).exists() for file in tasks.files) else (tasks.files[0], None)
+    if observations is None and len(tasks.files) > 1:
         raise BadConfig(f"{len(tasks.files)} environments are given; expected one, or files of episodes")
-    if begins is None and tasks.number < 1:
+    if observations is None and tasks.number < 1:
         raise BadConfig(f"--tasks is {tasks.number}; expected how many tasks to write, at least 1")
-    wanted = Wanted(name, options, tasks.seed, tasks.base or BASE)
-    folders = write(wanted, tasks.number if begins is None else begins, out)
+    request = Wanted(name, options, tasks.seed, tasks.base or BASE)
+    folders = write(request, tasks.number if observations is None else observations, out)
     print(f"{out}: {len(folders)} task folders; harbor run -p {out} -a oracle")
     return 0
 
 
 def _of_runs(tasks: Tasks) -> tuple[str, dict[str, str]]:
-    """Return the environment of a run's episodes, and the first observation of each task by its id."""
+    """Return the environment of a run's episodes, and the first observation of each task by its id.
+
+    Raises:
+        BadConfig: the episodes are of several environments.
+    """
     episodes = [episode for file in read_files(tasks.files, tasks.which) for episode in file]
     envs = sorted({episode.env for episode in episodes})
     if len(envs) > 1:
         raise BadConfig(f"the episodes are of {', '.join(envs)}; choose one with --env NAME")
-    begins = {episode.task_id: episode.turns[0].observation for episode in episodes}
-    return envs[0], dict(list(begins.items())[: tasks.number or len(begins)])
+    observations = {episode.task_id: episode.turns[0].observation for episode in episodes}
+    return envs[0], dict(list(observations.items())[: tasks.number or len(observations)])

@@ -1,6 +1,7 @@
-"""Flags of a command, read from its flat dataclass with argparse."""
+"""Command-line flags of a command, derived from its flat dataclass with argparse."""
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import shutil
@@ -21,70 +22,74 @@ _NOUNS = {int: ("INT", "a whole number"), float: ("FLOAT", "a number"), str: ("S
 
 @dataclasses.dataclass(frozen=True)
 class Flag:
-    """One field of a command's dataclass, as the command line sees it."""
+    """Flag of one field of a command's dataclass."""
 
     name: str
     owner: type[Any]
-    """The dataclass whose field it is."""
+    """Dataclass that declares the field."""
     kind: Any
-    """Its type without marks and without None; of a tuple, the type of one value."""
+    """Type without marks and None; for a tuple, the type of one value."""
     many: bool
-    """It takes any number of values."""
+    """Whether it takes any number of values."""
     nullable: bool
-    """The word None stands for None."""
+    """Whether the word None stands for None."""
     marks: tuple[object, ...]
     default: Any
-    """Its value if it is absent; `dataclasses.MISSING` where it must be there."""
+    """Value if absent; `dataclasses.MISSING` if required."""
 
     @property
     def text(self) -> str:
-        """What it is, from the line under the field; the source is read when a help or an error shows it."""
+        """Doc line under the field; the source is only parsed when a help or an error shows it."""
         return docs(self.owner)[self.name]
 
     @property
     def positional(self) -> bool:
-        """It comes without a flag."""
+        """Whether it is a positional argument."""
         return Mark.POSITIONAL in self.marks
 
     @property
     def word(self) -> str:
-        """Its flag; of a positional one, the word in the usage."""
+        """Flag, or the word in the usage of a positional argument."""
         alias = next((mark.name for mark in self.marks if isinstance(mark, Alias)), self.name)
         return alias.upper() if self.positional else f"--{self.name.replace('_', '-')}"
 
     @property
     def spellings(self) -> list[str]:
-        """Every flag that sets it."""
+        """All flags that set it."""
         others = [f"--{mark.name}" for mark in self.marks if isinstance(mark, Alias)]
         return [] if self.positional else [*others, self.word]
 
     @property
     def metavar(self) -> str:
-        """What stands for its value in the help."""
+        """Placeholder for its value in the help."""
         if self.positional:
             return self.word
         return f"{{{','.join(get_args(self.kind))}}}" if get_origin(self.kind) is Literal else _NOUNS[self.kind][0]
 
     def value(self, word: str) -> object:
-        """Return the value that a word stands for; argparse's error for any other."""
+        """Return the parsed value of a word.
+
+        Raises:
+            ArgumentTypeError: the word is no valid value.
+        """
         if self.nullable and word == "None":
             return None
         choices = get_args(self.kind) if get_origin(self.kind) is Literal else ()
         expected = f"one of {', '.join(choices)}" if choices else _NOUNS[self.kind][1]
-        try:
-            if choices and word not in choices:
-                raise ValueError
-            return word if choices else self.kind(word)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"expected {expected}, not {word!r}") from None
+        if word in choices:
+            return word
+        with contextlib.suppress(ValueError):
+            if not choices:
+                return self.kind(word)
+        raise argparse.ArgumentTypeError(f"expected {expected}, not {word!r}")
 
     def tupled(self, value: Any) -> object:
-        """Return a value of argparse's, which has lists, as the dataclass has it."""
+        """Return a value of argparse, which has lists, in the dataclass's form."""
         return tuple(value) if self.many else value
 
     @property
     def help(self) -> str:
-        """Its text and its default; nothing of an empty one, since the text says what happens then."""
+        """Text and default; an empty default is left out, since the text describes it."""
         if self.default is dataclasses.MISSING:
             return f"{self.text} (required)"
         shown = " ".join(map(str, self.default)) if self.many and self.default is not None else str(self.default)
@@ -99,17 +104,18 @@ def read_flags(
     description: str | None = None,
     default: Mapping[str, Any] | None = None,
 ) -> _Config:
-    """Return the dataclass filled from the arguments; `default` gives the values of flags that are absent.
+    """Return the dataclass filled from the arguments; `default` has the values of absent flags.
 
-    An unknown flag raises BadConfig with the closest one; so does a value of the wrong type, and what is missing.
-    `--help` prints and exits with 0.
+    An unknown flag raises BadConfig with the closest one, as do a value of the wrong type and a missing argument.
+    `--help`
+    prints and exits with 0.
     """
     return filled(config, given_flags(config, arguments, command=command, description=description, default=default), default)
 
 
 @dataclasses.dataclass(frozen=True)
 class Given:
-    """What a command line sets, before the defaults: fields by name, and the keys of each table of options."""
+    """Values set by a command line, before the defaults: fields by name, and keys of each options table."""
 
     fields: Mapping[str, object]
     tables: Mapping[str, Mapping[str, object]]
@@ -123,7 +129,12 @@ def given_flags(
     description: str | None = None,
     default: Mapping[str, Any] | None = None,
 ) -> Given:
-    """Return what the arguments set of a dataclass; see `read_flags` for the errors."""
+    """Return the dataclass values that the arguments set.
+
+    Raises:
+        BadConfig: a flag is unknown, missing, or has a wrong value.
+        SystemExit: `--help` was printed.
+    """
     flags = _flags(config, default)
     fields = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
     tables = [name.removesuffix("_options") for name in fields if name.endswith("_options")]
@@ -149,7 +160,7 @@ def given_flags(
 
 
 def filled(config: type[_Config], given: Given, default: Mapping[str, Any] | None = None) -> _Config:
-    """Return the dataclass with what a command line sets, and the values of `default` for the rest."""
+    """Return the dataclass with the values of a command line, and of `default` for the rest."""
     before = default or {}
     values: dict[str, Any] = {**before, **given.fields}
     for table, changes in given.tables.items():
@@ -160,9 +171,9 @@ def filled(config: type[_Config], given: Given, default: Mapping[str, Any] | Non
 def parser(
     flags: Iterable[Flag], *, positionals: bool = False, prog: str = "", usage: str = "", described: bool = True
 ) -> argparse.ArgumentParser:
-    """Return the parser of these flags; with `positionals` it also shows and completes what comes without a flag.
+    """Return the argparse parser of flags; with `positionals` it also shows and completes positional arguments.
 
-    Without `described` it has no texts, which take as long to read as the rest of a start.
+    Without `described` it has no help texts, since reading them doubles the start-up time.
     """
     width = shutil.get_terminal_size().columns
 
@@ -198,7 +209,7 @@ def flags_of(config: type[Any]) -> list[Flag]:
 
 
 def value_of(text: str) -> object:
-    """Return what a word on the command line stands for: JSON where it is JSON (3, 0.5, true, [1, 2]), else the word."""
+    """Return a command-line word parsed as JSON if possible (3, 0.5, true, [1, 2]), else the word."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -206,7 +217,7 @@ def value_of(text: str) -> object:
 
 
 def written(config: Any, command: str) -> list[str]:
-    """Return the words of a command line that `read_flags` reads as this dataclass."""
+    """Return a command line that `read_flags` reads as this dataclass."""
     words = ["agentgym", command]
     flags: list[str] = []
     kinds = get_type_hints(cast("type[Any]", type(config)), include_extras=True)
@@ -232,10 +243,13 @@ def _is_positional(kind: Any) -> bool:
 
 
 def read_settings(arguments: Sequence[str], expected: str) -> dict[str, object]:
-    """Return settings by flag without dashes (`engine`, `env.backend`), from words of a command line without other flags.
+    """Return settings by flag without dashes (`engine`, `env.backend`), from the words of a command line.
 
-    `--TABLE.KEY` takes the next word, as JSON where it is JSON; any other flag the words up to the next flag. BadConfig
-    for a word that belongs to no flag: `expected` says which flags there may be.
+    `--TABLE.KEY` takes the next word, as JSON if possible; any other flag takes the words up to the next flag. `expected`
+    describes the allowed flags in errors.
+
+    Raises:
+        BadConfig: a word belongs to no flag, or a flag lacks its value.
     """
     settings: dict[str, object] = {}
     words = list(arguments)
@@ -254,13 +268,13 @@ def read_settings(arguments: Sequence[str], expected: str) -> dict[str, object]:
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Help whose lines never break at the hyphen of a flag."""
+    """Help formatter whose lines never break at the hyphen of a flag."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return textwrap.wrap(text, width, break_on_hyphens=False)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
-        """Return `--as, --form FORM`: the value once, as argparse itself does from Python 3.13 on."""
+        """Return `--as, --form FORM` with the value once, as argparse does from Python 3.13 on."""
         text = super()._format_action_invocation(action)
         if len(action.option_strings) < 2 or action.nargs == 0:
             return text
@@ -290,7 +304,11 @@ def _flags(config: type[Any], default: Mapping[str, Any] | None) -> list[Flag]:
 
 
 def _positionals(flags: Sequence[Flag], words: list[str]) -> dict[str, object]:
-    """Return the values of what comes without a flag: one word each, the rest for one that takes many."""
+    """Return the values of positional arguments: one word each, or the rest for one that takes many.
+
+    Raises:
+        ArgumentError: a word is invalid or superfluous.
+    """
     values: dict[str, object] = {}
     if "--" in words:
         words.remove("--")
@@ -308,7 +326,11 @@ def _positionals(flags: Sequence[Flag], words: list[str]) -> dict[str, object]:
 
 
 def _normal(words: Sequence[str], flag_parser: argparse.ArgumentParser, flags: Sequence[Flag], hint: str) -> list[str]:
-    """Return the words with `-` for `_` in flags, a negative number joined to its flag, and none that is unknown."""
+    """Return the words with `-` for `_` in flags, and negative numbers joined to their flag.
+
+    Raises:
+        BadConfig: a flag is unknown or takes no value.
+    """
     known = {word: flag for flag in flags for word in flag.spellings}
     switches = {f"--no-{word[2:]}" for word, flag in known.items() if flag.kind is bool}
     normal: list[str] = []
@@ -339,12 +361,12 @@ def _is_number(word: str) -> bool:
 
 
 def _help(flags: Sequence[Flag], tables: dict[str, str], command: str, description: str | None) -> str:
-    """Return the help: what the command does, how it is called, every flag and every table of options."""
+    """Return the help: description, usage, every flag and every table of options."""
     width = shutil.get_terminal_size().columns
-    needed = [flag for flag in flags if flag.default is dataclasses.MISSING]
+    required_flags = [flag for flag in flags if flag.default is dataclasses.MISSING]
     words = {flag: f"{flag.word}{' ...' * flag.many}" for flag in flags if flag.positional}
-    positionals = [word if flag in needed else f"[{word}]" for flag, word in words.items()]
-    required = [f"{flag.word} {flag.metavar}" for flag in needed if not flag.positional]
+    positionals = [word if flag in required_flags else f"[{word}]" for flag, word in words.items()]
+    required = [f"{flag.word} {flag.metavar}" for flag in required_flags if not flag.positional]
     usage = " ".join([f"agentgym {command}", *positionals, *required, "[OPTIONS]"])
     shown = parser(flags, positionals=True, prog=f"agentgym {command}", usage=usage)
     for name, text in tables.items():
@@ -354,7 +376,11 @@ def _help(flags: Sequence[Flag], tables: dict[str, str], command: str, descripti
 
 
 def _split_off(arguments: Sequence[str], tables: set[str]) -> tuple[list[str], dict[str, dict[str, object]]]:
-    """Take `--TABLE.KEY VALUE` and `--TABLE.KEY=VALUE` out of the arguments."""
+    """Split `--TABLE.KEY VALUE` and `--TABLE.KEY=VALUE` from the other arguments.
+
+    Raises:
+        BadConfig: a flag lacks its value.
+    """
     plain: list[str] = []
     by_table: dict[str, dict[str, Any]] = {}
     words = iter(arguments)
@@ -368,6 +394,6 @@ def _split_off(arguments: Sequence[str], tables: set[str]) -> tuple[list[str], d
             value = next(words, None)
             if value is None:
                 raise BadConfig(f"{flag} needs a value, for example {flag} 1")
-        first, dot, inner = key.partition(".")  # what lies deeper is somebody else's name
+        first, dot, inner = key.partition(".")  # further dots belong to the name
         by_table.setdefault(table, {})[f"{first.replace('-', '_')}{dot}{inner}"] = value_of(value)
     return plain, by_table

@@ -1,4 +1,4 @@
-"""What `--help` says above the flags, fitted to the terminal: a sentence or two, and examples with what each is for."""
+"""Help text above the flags, fitted to the terminal: a sentence or two, and examples with explanations."""
 
 import ast
 import functools
@@ -15,9 +15,9 @@ _EXAMPLE = re.compile(
 
 
 def folded_text(description: str, width: int) -> str:
-    """Return a command's docstring in lines of at most `width` characters, so far as words allow.
+    """Return a command's docstring in lines of at most `width` characters, as far as words allow.
 
-    What an example is for stands beside it where all examples have the room, else below it.
+    Explanations of examples stand beside the commands if all of them fit, else below.
     """
     lines = [line for block in inspect.cleandoc(description).split("\n\n") for line in [*_block(block, width), ""]]
     return "\n".join(lines[:-1])
@@ -25,7 +25,7 @@ def folded_text(description: str, width: int) -> str:
 
 @functools.cache
 def docs(kind: type) -> dict[str, str]:
-    """Return the text under each field of a dataclass, its inherited ones too, read from the source, in one line."""
+    """Return the docs of a dataclass's fields, including inherited ones, parsed from the source as single lines."""
     by_field = {name: text for base in reversed(kind.__bases__) if is_dataclass(base) for name, text in docs(base).items()}
     body: list[ast.stmt] = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
     for above, below in itertools.pairwise(body):
@@ -46,7 +46,7 @@ def _block(block: str, width: int) -> list[str]:
 
 
 def _folded(command: str, width: int) -> list[str]:
-    """Return a command in lines that a shell reads as one."""
+    """Return a command in lines that a shell joins."""
     first, *rest = textwrap.wrap(command, width - 8, break_on_hyphens=False, break_long_words=False)
     lines = [f"  {first}", *(f"    {line}" for line in rest)]
     return [f"{line} \\" for line in lines[:-1]] + lines[-1:]

@@ -18,7 +18,7 @@ from agentgym.options import Positional
 
 @dataclass(frozen=True)
 class Config:
-    """What to read."""
+    """Options of `agentgym import`."""
 
     logs: Positional[tuple[str, ...]]
     """ATIF documents (.json), folders of them, folders of Harbor's jobs, inspect_ai's .eval files."""
@@ -27,7 +27,11 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Write the folder and say what is in it and what is not."""
+    """Write the folder and print what it contains and what was lost.
+
+    Raises:
+        BadConfig: a log is missing, or the folder holds episodes.
+    """
     out = Path(config.out)
     if not config.logs:
         raise BadConfig("no log is given; for example: agentgym import jobs/2026-11-27__10-00-00 --out runs/harbor")

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from agentgym.retrieval.dense import DenseIndex
     from agentgym.retrieval.disk import DiskIndex
 
-_EVERY = 2.0  # seconds between two lines of progress
+_EVERY = 2.0  # seconds between progress lines
 
 
 @dataclass(frozen=True)
 class Config:
-    """What to make, and from what."""
+    """Options of `agentgym index`."""
 
     corpus: Positional[str]
     """Documents in JSON lines, {"id", "contents"} or {"id", "title", "text"}; also .gz."""
@@ -44,7 +44,7 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Make the index."""
+    """Build the index."""
     console = Console(highlight=False)
     retriever = make(config, console)
     name = f"{config.kind}:{config.folder}" + (f":{config.encoder}" if config.kind == "dense" else "")
@@ -54,7 +54,12 @@ def run(config: Config) -> int:
 
 
 def make(config: Config, console: Console) -> "DiskIndex | DenseIndex":
-    """Return the retriever of the folder, made where it is absent."""
+    """Return the retriever of the folder, building the index if it does not exist.
+
+    Raises:
+        BadConfig: the corpus or encoder is missing.
+        UnknownName: the kind is unknown.
+    """
     if not config.corpus:
         raise BadConfig(f"there is no index at {config.folder}: say what to make it from, --corpus FILE")
     progress = _progress(console)
@@ -81,7 +86,7 @@ def make(config: Config, console: Console) -> "DiskIndex | DenseIndex":
 
 
 def _progress(console: Console) -> Callable[[str, int, int | None], None]:
-    """Return what prints a line of progress now and then: it is read in logs as often as on a screen."""
+    """Return a callback that prints occasional progress lines, suitable for logs."""
     began = last = time.monotonic()
 
     def report(what: str, done: int, total: int | None) -> None:

@@ -26,7 +26,7 @@ EXPERTS = 4
 
 @dataclass(frozen=True)
 class Config:
-    """The policy to make."""
+    """Options of `agentgym init-policy`."""
 
     env: Positional[str]
     """Environment whose text the tokenizer is trained on."""
@@ -59,7 +59,11 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Write the policy and say what it is."""
+    """Write the policy and print its properties.
+
+    Raises:
+        BadConfig: an option is invalid, or the folder holds a model.
+    """
     need_training()
     if (Path(config.out) / "config.json").exists():
         raise BadConfig(f"{config.out} already holds a model: choose another --out, or delete it")

@@ -24,7 +24,7 @@ from agentgym.report.leaderboard import write_leaderboard
 
 @dataclass(frozen=True)
 class Config:
-    """What to compare, and where to write it."""
+    """Options of `agentgym leaderboard`."""
 
     evaluations: Positional[tuple[str, ...]]
     """Folders that `agentgym eval` wrote (or the episodes.jsonl in them), or logs: folders of Harbor's jobs, .eval files of
@@ -38,7 +38,11 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Print the table and write the page."""
+    """Print the table and write the page.
+
+    Raises:
+        BadConfig: the page cannot be written.
+    """
     if Path(config.out).is_dir() or not Path(config.out).parent.is_dir():
         raise BadConfig(f"--out is {config.out}; expected the name of a file in a folder that exists")
     board = leaderboard(config.evaluations, config.reference)
@@ -68,7 +72,7 @@ def run(config: Config) -> int:
 
 
 def _gap(gap: dict[str, float] | None) -> str:
-    """Return the cell of a difference."""
+    """Return the table cell of a difference."""
     if gap is None:
         return ""
     return f"{100 * gap['mean']:+.1f} points\n{100 * gap['low']:+.1f} to {100 * gap['high']:+.1f}"

@@ -16,7 +16,7 @@ from agentgym.options import Positional
 
 @dataclass(frozen=True)
 class Config:
-    """What to name it, and where to write it."""
+    """Options of `agentgym new`."""
 
     name: Positional[str]
     """Name of the package, as `pip install` takes it: frost-envs."""
@@ -27,7 +27,7 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Write the package, and print what to type next."""
+    """Write the package, and print the next commands."""
     names = scaffold.names(config.name, config.id)
     folder = Path(config.out or config.name)
     for path in scaffold.write(names, folder):

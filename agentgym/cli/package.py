@@ -29,19 +29,19 @@ from agentgym.scaffold.package import TARGETS, Packaged, Trace, write
 
 SEED = 42
 PUBLIC = 20
-"""Actions of the public episode, of which OpenEnv takes 100."""
+"""Maximum actions of the public episode; OpenEnv takes 100."""
 LONGEST = 2000
-"""Characters of one public action: OpenEnv reads a plan of at most 64 KiB."""
+"""Maximum characters of one public action; OpenEnv reads a plan of at most 64 KiB."""
 LONG = 10_000
-"""Turns of the solution: its environment ends it before."""
+"""Maximum turns of the solution; its environment truncates it earlier."""
 CANARIES = ("empty", "echo", "first admissible", "form without content", "claim of success", "prewritten verdict")
 ROWS = 5
-"""Tasks that a data file lists."""
+"""Number of tasks in a data file."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """What to package, for whom, and where to write it."""
+    """Options of `agentgym package`."""
 
     id: Positional[str]
     """Id or short name of the environment, or MODULE:ID."""
@@ -54,7 +54,12 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Write the package, and print its files and what to type next."""
+    """Write the package, and print its files and the next commands.
+
+    Raises:
+        UnknownName: the target project is unknown.
+        BadConfig: the output folder is missing.
+    """
     if config.target not in TARGETS:
         raise UnknownName(
             no_such("project to package for", config.target, TARGETS, f"Expected --for {' or '.join(TARGETS)}.")
@@ -70,9 +75,10 @@ def run(config: Config) -> int:
 
 
 def describe(name: str, options: dict[str, object]) -> Packaged:
-    """Return an environment as a package needs it; a few episodes of its first task are played.
+    """Return the facts about an environment that a package needs, after playing a few episodes of its first task.
 
-    Raises BadConfig if its first task cannot be played.
+    Raises:
+        BadConfig: the environment is another project's, or its first task cannot be played.
     """
     if registry.foreign(name):
         raise BadConfig(f"{name} is another project's environment; package it from there")
@@ -102,7 +108,11 @@ def describe(name: str, options: dict[str, object]) -> Packaged:
 
 
 def _origin(id: str, module: str) -> tuple[list[str], Path | None]:
-    """Return the distributions that an environment comes from, or else the file or folder of its module."""
+    """Return the distributions that an environment comes from, or else the file or folder of its module.
+
+    Raises:
+        BadConfig: the module has no file.
+    """
     if id in registry.ENVS:
         return [], None
     owner = next((env.distribution for env in installed()[0] if env.id == id), "")
@@ -119,7 +129,7 @@ def _origin(id: str, module: str) -> tuple[list[str], Path | None]:
 
 
 def _episodes(env: TextEnv, task: str) -> tuple[Trace, Trace | None, list[Trace]]:
-    """Return the episodes that OpenEnv's validation plays: a public one, the solution, and those of shortcuts."""
+    """Return the episodes for OpenEnv's validation: a public one, the solution, and those of shortcuts."""
     public = _played(env, task, lambda: next(iter(env.expert())), PUBLIC)[0] or [_plain(env)]
     solution, reward, solved = _played(env, task, lambda: next(iter(env.oracle())), LONG)
     canaries = list[Trace]()
@@ -133,7 +143,7 @@ def _episodes(env: TextEnv, task: str) -> tuple[Trace, Trace | None, list[Trace]
 
 
 def _plain(env: TextEnv) -> str:
-    """Return an action that any working environment answers."""
+    """Return an action that any working environment responds to."""
     tool = next(iter(env.tools.values()), None)
     if tool is None:
         return next(iter(env.admissible() or ["look"]))
@@ -141,7 +151,11 @@ def _plain(env: TextEnv) -> str:
 
 
 def _played(env: TextEnv, task: str, action: Callable[[], str], most: int) -> tuple[list[str], float, bool]:
-    """Play at most so many turns; return the actions, the reward, and whether the episode has success."""
+    """Play at most `most` turns; return the actions, the reward, and whether the episode succeeded.
+
+    Raises:
+        BadConfig: the episode ends as an infrastructure error.
+    """
     session = Session(env)
     session.reset(task, seed=SEED)
     actions = list[str]()
@@ -163,13 +177,13 @@ def _until(action: Callable[[], str], over: Callable[[], bool]) -> Iterator[str]
 
 
 def _shortcut(env: TextEnv, label: str) -> Callable[[], str]:
-    """Return a shortcut policy as a function of nothing: it looks at the environment."""
+    """Return a shortcut policy as a function without arguments, which inspects the environment."""
 
     def action() -> str:
         info = {"admissible": env.admissible()}
-        taken = GENERIC[label](env, [env.observation], info)  # type: ignore[arg-type]  # they read nothing else of it
-        if taken is None:
+        chosen = GENERIC[label](env, [env.observation], info)  # type: ignore[arg-type]  # they read nothing else of it
+        if chosen is None:
             raise NotImplementedError
-        return taken
+        return chosen
 
     return action

@@ -1,4 +1,4 @@
-"""What `agentgym train … --plan` shows: bytes by part, seconds by phase, and whether the run fits."""
+"""Output of `agentgym train … --plan`: bytes by part, seconds by phase, and whether the run fits."""
 
 import json
 
@@ -16,20 +16,20 @@ from agentgym.trainers.model.memory import named
 from agentgym.trainers.run.stages import FreshRun
 
 WIDE = 110
-"""Columns of a terminal from which the notes have room."""
+"""Minimum columns of a terminal for notes."""
 TIMES = ("rollout", "env", "train", "sync", "evaluation")
 
 
 def show(run: FreshRun, console: Console, *, on: str = "", as_json: bool = False) -> int:
-    """Print the plan of a run and return the exit code: 0 where it fits, 1 where it does not.
+    """Print the plan of a run and return the exit code: 0 if it fits, else 1.
 
-    `on` names GPUs that are not here; then nothing is timed.
+    `on` names GPUs of another machine; then nothing is timed.
     """
     config = run.config
-    said = forecast(config, named(on) if on else None, timed=not on)
-    workload, plan = said.workload, said.plan
+    estimate = forecast(config, named(on) if on else None, timed=not on)
+    workload, plan = estimate.workload, estimate.plan
     if as_json:
-        print(json.dumps(_numbers(said), indent=2))
+        print(json.dumps(_numbers(estimate), indent=2))
         return 0 if plan.fits else 1
     _print(console, f"{config.model} on {config.where}, {_layout(config, plan)}")
     console.print()
@@ -37,22 +37,22 @@ def show(run: FreshRun, console: Console, *, on: str = "", as_json: bool = False
     if plan.host:
         _print(console, f"main memory while loading: at most {gib(plan.host)} for each process")
     console.print()
-    _print(console, _activations(config, said))
-    if said.rates is None or said.seconds is None:
+    _print(console, _activations(config, estimate))
+    if estimate.rates is None or estimate.seconds is None:
         for line in _untimed(config, workload, plan):
             _print(console, line)
     else:
-        console.print(seconds_table(config, said.seconds))
-        _print(console, _source(config, workload, said.rates))
+        console.print(seconds_table(config, estimate.seconds))
+        _print(console, _source(config, workload, estimate.rates))
     for line in left_out(run):
         _print(console, line)
     console.print()
-    console.print(Text(_verdict(said), style="bold green" if plan.fits else "bold red"))
+    console.print(Text(_verdict(estimate), style="bold green" if plan.fits else "bold red"))
     return 0 if plan.fits else 1
 
 
 def left_out(run: FreshRun) -> list[str]:
-    """Return what the plan leaves out."""
+    """Return notes on parts that the plan leaves out."""
     critic = any(stage.attributes["asks"] == "critic" for stage in run.stages.needs)
     lines = ["The critic is not counted: a head of one row, its optimizer, a number per token."] if critic else []
     if run.config.share_prefixes:
@@ -64,7 +64,7 @@ def left_out(run: FreshRun) -> list[str]:
 
 
 def bytes_table(plan: MemoryPlan, *, notes: bool = True) -> Table:
-    """Return the bytes of one process by part and phase, and of all that share the memory."""
+    """Return the bytes of one process by part and phase, and their total."""
     table = Table(box=None, pad_edge=False, header_style="bold", title=f"{_where(plan)}, one process", title_justify="left")
     table.add_column("")
     for phase in PHASES:
@@ -81,24 +81,24 @@ def bytes_table(plan: MemoryPlan, *, notes: bool = True) -> Table:
     return table
 
 
-def _activations(config: TrainConfig, said: Forecast) -> str:
-    """Return what a token of a row costs for the backward pass, and what makes it less."""
-    recomputed = recomputed_token(config, said.workload, said.plan.memory)
-    fewer = [f"--gradient-checkpointing keeps {kib(recomputed)}"] if 0 < recomputed < said.plan.token else []
+def _activations(config: TrainConfig, estimate: Forecast) -> str:
+    """Return a sentence on the activation memory of a token, and options that reduce it."""
+    recomputed = recomputed_token(config, estimate.workload, estimate.plan.memory)
+    fewer = [f"--gradient-checkpointing keeps {kib(recomputed)}"] if 0 < recomputed < estimate.plan.token else []
     if not config.share_prefixes:
         fewer.append("--share-prefixes keeps what rows have in common once")
-    if said.plan.batch.rows > 1:
+    if estimate.plan.batch.rows > 1:
         fewer.append("a smaller --batch-tokens has fewer rows at a time")
-    return "; ".join((f"A token of a micro-batch keeps {kib(said.plan.token)} for the backward pass", *fewer)) + "."
+    return "; ".join((f"A token of a micro-batch keeps {kib(estimate.plan.token)} for the backward pass", *fewer)) + "."
 
 
 def kib(size: int) -> str:
-    """Return bytes of a token as a person reads them."""
+    """Return a number of bytes in KiB."""
     return f"{size / 1024:,.1f} KiB"
 
 
 def seconds_table(config: TrainConfig, columns: tuple[Seconds, Seconds]) -> Table:
-    """Return the seconds of an update by phase, as the expert plays and at the most."""
+    """Return the seconds of an update by phase, for the expert's episode lengths and for the maximum."""
     table = Table(box=None, pad_edge=False, header_style="bold", title="seconds of one update", title_justify="left")
     table.add_column("")
     table.add_column("as the expert plays", justify="right")
@@ -116,7 +116,7 @@ def _cell(config: TrainConfig, name: str, value: float) -> str:
 
 
 def _untimed(config: TrainConfig, workload: Workload, plan: MemoryPlan) -> list[str]:
-    """Return why nothing was timed, and how much there is to do in a step."""
+    """Return the reasons why nothing was timed, and the amount of work in a step."""
     why = (
         f"Time was not measured: {plan.memory.name} is not in this machine."
         if plan.memory.elsewhere
@@ -155,11 +155,11 @@ def _source(config: TrainConfig, workload: Workload, rates: Rates) -> str:
     )
 
 
-def _verdict(said: Forecast) -> str:
-    plan = said.plan
+def _verdict(estimate: Forecast) -> str:
+    plan = estimate.plan
     several = f" in {plan.sharing} processes" if plan.sharing > 1 else ""
     what = f"{gib(plan.need)}{several} of {gib(plan.memory.free)} free"
-    return f"It fits: {what}." if plan.fits else f"It does not fit: {what}. {said.advice}"
+    return f"It fits: {what}." if plan.fits else f"It does not fit: {what}. {estimate.advice}"
 
 
 def _layout(config: TrainConfig, plan: MemoryPlan) -> str:
@@ -171,8 +171,8 @@ def _where(plan: MemoryPlan) -> str:
     return f"bytes on {printable(plan.memory.name)}"
 
 
-def _numbers(said: Forecast) -> dict[str, object]:
-    plan, change = said.plan, said.change
+def _numbers(estimate: Forecast) -> dict[str, object]:
+    plan, change = estimate.plan, estimate.change
     numbers: dict[str, object] = {
         "fits": plan.fits,
         "need": plan.need,
@@ -185,7 +185,7 @@ def _numbers(said: Forecast) -> dict[str, object]:
         "bytes": {part.name: dict(zip(PHASES, part.bytes, strict=True)) for part in plan.parts},
         "change": None if change is None else {"flags": change.flags, "fits": change.fits, "need": change.plan.need},
     }
-    for name, seconds in zip(("likely", "most"), said.seconds or (), strict=False):
+    for name, seconds in zip(("likely", "most"), estimate.seconds or (), strict=False):
         numbers[f"seconds_{name}"] = {phase: getattr(seconds, phase) for phase in (*TIMES, "update", "whole")}
     return numbers
 
@@ -197,7 +197,7 @@ def _seconds(value: float) -> str:
 
 
 def in_words(seconds: float) -> str:
-    """Return a duration as a person says it: two figures, in the unit that fits."""
+    """Return a duration in words: two digits and a suitable unit."""
     for size, unit in ((86_400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= 2 * size:
             value = seconds / size

@@ -1,11 +1,11 @@
-"""Play an environment in the terminal.
+r"""Play an environment in the terminal.
 
     agentgym play guessnumber --seed 3                 you type
     agentgym play rlvr/FrozenLake-v0 --policy oracle   watch the oracle
     agentgym play tictactoe --env.opponent self        both sides
 
 While you type: `?` lists the admissible commands, `!` lets the oracle take a turn, `!!` lets it play to the end, and
-Ctrl-D quits. A leading backslash is removed and the rest is sent, so `\\?` sends `?` to the environment.
+Ctrl-D quits. A leading backslash is removed and the rest is sent, so `\?` sends `?` to the environment.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ COLUMNS = 4  # admissible commands side by side
 
 @dataclass(frozen=True)
 class Config:
-    """What to play, and who plays."""
+    """Options of `agentgym play`."""
 
     id: Positional[str]
     """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0."""
@@ -52,18 +52,22 @@ class Config:
 
 
 Ask = Callable[[TextEnv, str, Info], str | None]
-"""From the environment, the observation and the info to an action; None leaves the game."""
+"""Function from the environment, the observation and the info to an action; None quits."""
 
 
 def run(config: Config) -> int:
-    """Play one episode; the exit code is 0 however it ends."""
+    """Play one episode; the exit code is always 0.
+
+    Raises:
+        BadConfig: the seed is negative, or the environment has no such policy.
+    """
     console = Console(highlight=False)
     if config.seed < 0:
         raise BadConfig(f"--seed is {config.seed}; expected 0 or more")
     env = make(config.id, **config.env_options, **({"split": config.split} if config.split else {}))
-    wanted = {"task": config.task, "horizon": config.horizon}
-    given = {name: value for name, value in wanted.items() if value is not None}
-    observation, info = env.reset(seed=config.seed, options=given)
+    settings = {"task": config.task, "horizon": config.horizon}
+    options = {name: value for name, value in settings.items() if value is not None}
+    observation, info = env.reset(seed=config.seed, options=options)
     title = f"{full_id(config.id)}  {info['task_id']}  seed {config.seed}"
     console.print(Panel(Text(printable(observation)), title=Text(printable(title)), title_align="left"))
     for tool in env.tools.values():
@@ -95,14 +99,14 @@ def _automatic(policy: str) -> Ask:
 
 
 class Human:
-    """Someone at the keyboard."""
+    """Player at the keyboard."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.leave_it_to_the_oracle = False
 
     def ask(self, env: TextEnv, observation: str, info: Info) -> str | None:
-        """Return what was typed, or what the oracle would do where that was asked for."""
+        """Return the typed action, or the oracle's on request."""
         while True:
             word = "!" if self.leave_it_to_the_oracle else self._line(env)
             if word is None or word.startswith("\\"):

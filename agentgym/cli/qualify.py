@@ -21,7 +21,7 @@ from agentgym.options import Positional
 
 @dataclass(frozen=True)
 class Config:
-    """What to look at."""
+    """Options of `agentgym qualify`."""
 
     server: Positional[str]
     """The server, as tinker:URL."""
@@ -39,7 +39,11 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Try the server and print the table; 1 where something is refused."""
+    """Test the server and print the table; return 1 if it is not fit.
+
+    Raises:
+        BadConfig: the server is not tinker:URL.
+    """
     kind, _, url = config.server.partition(":")
     if kind != "tinker" or not url:
         raise BadConfig(f"qualify {config.server!r}: expected tinker:URL, for example tinker:http://127.0.0.1:8000")

@@ -26,7 +26,7 @@ from agentgym.options import Options, Positional
 
 @dataclass(frozen=True)
 class Config:
-    """What to judge, and by what."""
+    """Options of `agentgym rescore`."""
 
     folder: Positional[str]
     """Folder of an evaluation."""
@@ -46,7 +46,7 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Write the new folder, print its table and how many verdicts changed."""
+    """Write the new folder; print its table and the number of changed verdicts."""
     target, scored = rescore_folder(
         config.folder,
         config.verifier,
@@ -63,9 +63,9 @@ def run(config: Config) -> int:
     console = Console()
     console.print(table(summarize(scored)), soft_wrap=True)
     faults = len(scored) - won - lost - same
-    apart = f"; {faults} infrastructure errors not counted" if faults else ""
+    fault_note = f"; {faults} infrastructure errors not counted" if faults else ""
     for line in (
-        f"verdicts: {same} as before, {won} solved now and not before, {lost} solved before and not now{apart}",
+        f"verdicts: {same} as before, {won} solved now and not before, {lost} solved before and not now{fault_note}",
         f"{target}: manifest.json, episodes.jsonl, summary.json",
         f"`agentgym compare {config.folder} {target}` shows the tasks",
     ):

@@ -1,4 +1,4 @@
-"""Rows of numbers for the terminal, each with a name that is never broken: a long one stands on a line of its own."""
+"""Terminal table of numbers whose row names are never broken: a long name gets its own line."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,12 +13,12 @@ GAP = 2
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print a sentence, made harmless: in a terminal in whole words within its width, in a file as one line."""
+    """Print an escaped sentence: wrapped by words in a terminal, as one line in a file."""
     console.print(Text(printable(text), style=style), soft_wrap=not console.is_terminal)
 
 
 def labelled(rows: Mapping[str, str], *, indent: int = 2) -> Table:
-    """Return texts beside their names, made harmless; a long text stays in its column."""
+    """Return a table of escaped texts beside their names; a long text wraps in its column."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -28,21 +28,21 @@ def labelled(rows: Mapping[str, str], *, indent: int = 2) -> Table:
 
 
 class Rows:
-    """A renderable table: names on the left, numbers in columns to the right; print it with `soft_wrap=True`."""
+    """Renderable table with names on the left and number columns on the right; print it with `soft_wrap=True`."""
 
     def __init__(self, title: str, columns: Sequence[str]) -> None:
         self.rows: list[tuple[str, Sequence[str], str]] = [(title, columns, "bold")]
 
     def add(self, name: str, cells: Sequence[str], style: str = "") -> None:
-        """Add a row; name and cells are made harmless here."""
+        """Add a row; name and cells are escaped here."""
         self.rows.append((printable(name).replace("\n", " ").replace("\t", " "), cells, style))
 
     def note(self, text: str, style: str = "") -> None:
-        """Add a line of text, which takes part in no column."""
+        """Add a line of text outside the columns."""
         self.add(text, (), style)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """Yield a line for each row, and one more before it for a name that the console's width leaves no room for."""
+        """Yield a line for each row, preceded by the name's own line if it does not fit the width."""
         table = [cells for _, cells, _ in self.rows if cells]
         widths = [max(cell_len(cells[i]) for cells in table) for i in range(len(self.rows[0][1]))]
         numbers = sum(widths) + GAP * len(widths)

@@ -30,7 +30,7 @@ from agentgym.serving.server import loopback
 
 @dataclass(frozen=True)
 class Config:
-    """What to serve, and where."""
+    """Options of `agentgym serve`."""
 
     what: Positional[str]
     """`gateway`: an endpoint that records OpenAI and Anthropic clients. For `env`, `mcp` and `retriever` see above."""
@@ -64,7 +64,7 @@ _OTHERS = {"env": serve_env, "mcp": serve_mcp, "retriever": serve_retriever}
 
 
 def read(arguments: Sequence[str]) -> Any:
-    """Return the flags of what is to be served."""
+    """Return the flags of the server to run."""
     if (name := "".join(arguments[:1])) in _OTHERS:
         module = _OTHERS[name]
         return read_flags(module.Config, arguments[1:], command=f"serve {name}", description=module.__doc__)
@@ -72,7 +72,13 @@ def read(arguments: Sequence[str]) -> Any:
 
 
 def run(config: Any) -> int:
-    """Serve until Ctrl-C."""
+    """Serve until Ctrl-C.
+
+    Raises:
+        UnknownName: the server is unknown.
+        BadConfig: an option is invalid.
+        MissingExtra: uvicorn is not installed.
+    """
     for module in _OTHERS.values():
         if isinstance(config, module.Config):
             return module.run(config)
@@ -110,7 +116,7 @@ def run(config: Any) -> int:
     try:
         with terminated_as_interrupted():
             asyncio.run(_serve(config, loaded, key))
-    except KeyboardInterrupt:  # uvicorn has ended everything, and passes the signal on
+    except KeyboardInterrupt:  # uvicorn has shut down and re-raises the signal
         pass
     finally:
         loaded.close()

@@ -26,7 +26,7 @@ from agentgym.serving.server import loopback
 
 @dataclass(frozen=True)
 class Config:
-    """What to serve, and where."""
+    """Options of `agentgym serve env`."""
 
     id: Positional[str]
     """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0."""
@@ -53,7 +53,12 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Serve until Ctrl-C or SIGTERM, which end all sessions."""
+    """Serve until Ctrl-C or SIGTERM, which end all sessions.
+
+    Raises:
+        BadConfig: an option is invalid.
+        MissingExtra: a package is missing.
+    """
     from agentgym.env_server.sessions import Limits, Sessions
 
     token = token_of(config.token, config.host)
@@ -69,22 +74,30 @@ def run(config: Config) -> int:
     return 0
 
 
-def token_of(given: str, host: str) -> str | None:
-    """Return the token that clients must send; BadConfig where other machines could come in without one."""
-    token = given or os.environ.get("AGENTGYM_TOKEN") or None
+def token_of(token_flag: str, host: str) -> str | None:
+    """Return the token that clients must send, if any.
+
+    Raises:
+        BadConfig: other machines could connect without a token.
+    """
+    token = token_flag or os.environ.get("AGENTGYM_TOKEN") or None
     if token is None and not loopback(host):
         raise BadConfig(f"--host {host} lets other machines in: set a token with AGENTGYM_TOKEN, or listen on 127.0.0.1")
     return token
 
 
 def check_port(port: int) -> None:
-    """Raise BadConfig for a port that is none."""
+    """Check the range of a port.
+
+    Raises:
+        BadConfig: it is out of range.
+    """
     if not 0 <= port < 65536:
         raise BadConfig(f"--port is {port}; expected 0 to 65535")
 
 
 def ended() -> asyncio.Event:
-    """Return an event that Ctrl-C and SIGTERM set, in place of what they would do."""
+    """Return an event that Ctrl-C and SIGTERM set instead of their default actions."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -92,7 +105,7 @@ def ended() -> asyncio.Event:
 
 
 def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return what makes uvloop's event loop, whose turns cost a third less; None, asyncio's own, where uvloop is absent."""
+    """Return the factory of uvloop's event loop, which is a third cheaper, or None (asyncio's own) without uvloop."""
     try:
         return importlib.import_module("uvloop").new_event_loop
     except ImportError:
@@ -110,8 +123,8 @@ async def _serve(config: Config, sessions: Any, token: str | None) -> None:
 
     def ready(address: str) -> None:
         guarded = "with a token" if token else "no token"
-        said = f"{name} at {address} ({config.sessions} sessions, {guarded}; Ctrl-C ends)"
-        console.print(printable(said), markup=False, soft_wrap=True)
+        banner = f"{name} at {address} ({config.sessions} sessions, {guarded}; Ctrl-C ends)"
+        console.print(printable(banner), markup=False, soft_wrap=True)
 
     app = App(sessions, name=name, version=__version__, token=token, body_bytes=config.body_mib << 20)
     settings: dict[str, Any] = {

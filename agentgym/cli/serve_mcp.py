@@ -22,7 +22,7 @@ from agentgym.registry import Maker, full_id
 
 @dataclass(frozen=True)
 class Config:
-    """What to serve, and where."""
+    """Options of `agentgym serve mcp`."""
 
     id: Positional[str]
     """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0."""
@@ -57,7 +57,12 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Serve until the client closes stdin, or until Ctrl-C or SIGTERM."""
+    """Serve until the client closes stdin, or until Ctrl-C or SIGTERM.
+
+    Raises:
+        BadConfig: an option is invalid.
+        MissingExtra: the package mcp is not installed.
+    """
     from agentgym.env_server.mcp_server import McpServer
     from agentgym.env_server.sessions import Limits, Sessions
 
@@ -78,7 +83,7 @@ def run(config: Config) -> int:
 
 
 async def _stdio(server: Any) -> None:
-    """Serve the process that started this one, until it closes its end."""
+    """Serve the parent process over stdio until it closes its end."""
     from mcp.server.stdio import stdio_server
 
     inside = server.server()
@@ -95,8 +100,8 @@ async def _http(config: Config, server: Any, token: str | None) -> None:
     console = Console(file=sys.stdout, highlight=False)
 
     def ready(address: str) -> None:
-        said = f"{server.name} at {address}/mcp?session=NAME (a random NAME of 16 characters or more; Ctrl-C ends)"
-        console.print(printable(said), markup=False, soft_wrap=True)
+        banner = f"{server.name} at {address}/mcp?session=NAME (a random NAME of 16 characters or more; Ctrl-C ends)"
+        console.print(printable(banner), markup=False, soft_wrap=True)
 
     try:
         await serve(

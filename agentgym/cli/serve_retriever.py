@@ -17,7 +17,7 @@ from agentgym.errors import BadConfig, MissingExtra, how_to_install
 
 @dataclass(frozen=True)
 class Config:
-    """What to serve, and where."""
+    """Options of `agentgym serve retriever`."""
 
     index: str = ""
     """Folder of an index; built from --corpus if it does not exist."""
@@ -50,7 +50,12 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Serve until Ctrl-C."""
+    """Serve until Ctrl-C.
+
+    Raises:
+        BadConfig: an option is invalid.
+        MissingExtra: uvicorn is not installed.
+    """
     if not 0 <= config.port < 65536 or config.body_mib < 1 or config.topk < 1 or config.seconds <= 0:
         raise BadConfig(
             f"--port is {config.port}, --body-mib {config.body_mib}, --topk {config.topk}, --seconds {config.seconds}; "
@@ -64,7 +69,7 @@ def run(config: Config) -> int:
     try:
         with terminated_as_interrupted():
             asyncio.run(_serve(config, retriever))
-    except KeyboardInterrupt:  # uvicorn has ended everything, and passes the signal on
+    except KeyboardInterrupt:  # uvicorn has shut down and re-raises the signal
         pass
     finally:
         retriever.close()
@@ -93,7 +98,7 @@ def _retriever(config: Config) -> Any:
     from agentgym.retrieval.memory import Corpus
 
     corpus = Corpus(read_corpus(config.corpus))
-    corpus.search(["a"], 1)  # makes the index now, not while the first client waits
+    corpus.search(["a"], 1)  # builds the index before the first client waits
     return corpus
 
 
@@ -106,8 +111,8 @@ async def _serve(config: Config, retriever: Any) -> None:
     console = Console(highlight=False)
 
     def ready(address: str) -> None:
-        said = f"{retriever.size} documents at {address}/retrieve (Ctrl-C ends)"
-        console.print(said, markup=False, soft_wrap=True)
+        banner = f"{retriever.size} documents at {address}/retrieve (Ctrl-C ends)"
+        console.print(banner, markup=False, soft_wrap=True)
 
     app = App(
         batches,
@@ -120,5 +125,5 @@ async def _serve(config: Config, retriever: Any) -> None:
         await serve(app, config.host, config.port, ready)
     finally:
         batches.close()
-        said = f"\n{batches.searched} searched in {batches.batches} batches, {batches.remembered} remembered"
-        console.print(said, markup=False, soft_wrap=True)
+        banner = f"\n{batches.searched} searched in {batches.batches} batches, {batches.remembered} remembered"
+        console.print(banner, markup=False, soft_wrap=True)

@@ -1,5 +1,6 @@
-"""Imitate stored episodes: a training run without rollouts, whose folder looks like that of `train`. `--resume RUN`
-continues an interrupted one; modules, prompts, loggers and a model of the hub are named again.
+"""Imitate stored episodes: a training run without rollouts, whose folder looks like that of `train`.
+
+`--resume RUN` continues an interrupted one; modules, prompts, loggers and a model of the hub are named again.
 
 agentgym sft runs/demo --model runs/demo --success --split train   the run's own successes
 agentgym sft a.jsonl b.jsonl --weights 3 1 --model FOLDER --lora-rank 16 --lr 1e-4   two files, three to one, by adapters
@@ -26,24 +27,28 @@ from agentgym.trainers.run.launch import end_with_launcher, launch, launched, ma
 
 @dataclass(frozen=True)
 class Config:
-    """What the command is to do."""
+    """Parsed command line of `agentgym sft`."""
 
     run: ImitationConfig
-    """The run to start, or to go on with."""
+    """Run to start or resume."""
     arguments: tuple[str, ...]
-    """What was typed, for the processes of a run with several."""
+    """Arguments as typed, for the processes of a distributed run."""
     resume: str = ""
-    """The folder of the run to go on with."""
+    """Folder of the run to resume."""
     settings: dict[str, object] = field(default_factory=dict[str, object])
-    """Where and how it is to go on, by flag without dashes: what is never read back from its folder."""
+    """Settings of where and how to resume, by flag without dashes, which are never read from the folder."""
 
 
 FLAGS = ImitationConfig
-"""Where the flags stand that a shell can complete."""
+"""Dataclass of the flags for shell completion."""
 
 
 def read(arguments: Sequence[str]) -> Config:
-    """Read the files and flags of a run, or `--resume FOLDER`."""
+    """Parse the files and flags of a run, or `--resume FOLDER`.
+
+    Raises:
+        BadConfig: the folder to resume is missing.
+    """
     words = list(arguments)
     if words and words[0] == "--resume":
         if len(words) < 2 or words[1].startswith("-"):
@@ -55,7 +60,7 @@ def read(arguments: Sequence[str]) -> Config:
 
 
 def run(config: Config) -> int:
-    """Train, showing progress, and say where the model is."""
+    """Train with progress, and print the model's location."""
     need_training()
     warn_in_one_line()
     settings, folder = config.run, config.resume or config.run.out

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from agentgym.sandbox import Sandbox
 
 ACTIONS = ("make", *swe_bench.ACTIONS)
-MEMORY = 1 << 30  # bytes that the tests of a repository may take
+MEMORY = 1 << 30  # memory limit of a repository's tests, in bytes
 
 
 @dataclass(frozen=True)
 class Config:
-    """What to make tasks from."""
+    """Options of `agentgym swe make`."""
 
     source: Positional[str]
     """Folder or sdist (.tar.gz) of a pure Python package with tests; `package:NAME` is one that comes with agentgym."""
@@ -71,7 +71,11 @@ class Config:
 
 
 def read(arguments: Sequence[str]) -> Config | swe_bench.AnyConfig:
-    """Return what is asked for; the first word says what to do."""
+    """Return the options of the action named by the first word.
+
+    Raises:
+        UnknownName: the action is unknown.
+    """
     action, *rest = arguments or ["--help"]
     if action in ("-h", "--help"):
         rest = ["--help"]
@@ -83,7 +87,12 @@ def read(arguments: Sequence[str]) -> Config | swe_bench.AnyConfig:
 
 
 def run(config: Config | swe_bench.AnyConfig) -> int:
-    """Make the tasks and say what came of it, or do what `swe_bench` does."""
+    """Make the tasks and print a summary, or run an action of `swe_bench`.
+
+    Raises:
+        BadConfig: the output is not a file in an existing folder, or the name is invalid.
+        BadData: the repository cannot be used.
+    """
     if not isinstance(config, Config):
         return swe_bench.run(config)
     from agentgym.envs.swe.maker.maker import Made, Maker, MakerOptions
@@ -97,7 +106,7 @@ def run(config: Config | swe_bench.AnyConfig) -> int:
     tree, older = tree_of(config.source), None if config.older is None else tree_of(config.older)
     name = _name(config)
     others = [task for task in (read_tasks(out) if out.exists() else []) if task.package != name]
-    source = _kept(config.source, out, name)
+    source = _stored_source(config.source, out, name)
     fresh = source != config.source and not Path(source).exists()
     if source != config.source:
         Path(source).write_bytes(gzip.compress(pack(tree), mtime=0))
@@ -137,7 +146,11 @@ def _close(sandbox: Any) -> None:
 
 
 def _name(config: Config) -> str:
-    """Return what the repository is called: NAME of `package:NAME` and `NAME-1.0.tar.gz`, or that of a folder."""
+    """Return the repository's name: NAME of `package:NAME` and `NAME-1.0.tar.gz`, or that of a folder.
+
+    Raises:
+        BadConfig: the name has other characters than letters, digits and -._
+    """
     from agentgym.envs.swe.tasks.source import EMBEDDED
 
     if config.source.startswith(EMBEDDED) and not config.name:
@@ -149,8 +162,8 @@ def _name(config: Config) -> str:
     return name
 
 
-def _kept(source: str, out: Path, name: str) -> str:
-    """Return where the tasks find their repository: a copy beside their file, unless it comes with agentgym."""
+def _stored_source(source: str, out: Path, name: str) -> str:
+    """Return the repository's path for the tasks: a copy beside their file, unless it comes with agentgym."""
     from agentgym.envs.swe.tasks.source import EMBEDDED
 
     return source if source.startswith(EMBEDDED) else str(out.with_name(f"{out.stem}.{name}.tar.gz").resolve())

@@ -25,7 +25,7 @@ from agentgym.options import Options, Positional
 
 @dataclass(frozen=True)
 class PredictionsConfig:
-    """Which episodes, and where to."""
+    """Options of `agentgym swe predictions`."""
 
     run: Positional[str]
     """Folder of an evaluation, or a file of episodes."""
@@ -39,7 +39,7 @@ class PredictionsConfig:
 
 @dataclass(frozen=True)
 class ScoreConfig:
-    """What to score, against what."""
+    """Options of `agentgym swe score`."""
 
     predictions: Positional[str]
     """File of predictions: JSON lines, or JSON."""
@@ -64,12 +64,16 @@ def read(action: str, arguments: Sequence[str]) -> AnyConfig:
 
 
 def run(config: AnyConfig) -> int:
-    """Do what was asked for and return the exit code."""
+    """Run the action and return the exit code."""
     return write_predictions(config) if isinstance(config, PredictionsConfig) else score_predictions(config)
 
 
 def write_predictions(config: PredictionsConfig) -> int:
-    """Write the file and say how many predictions it holds."""
+    """Write the file and print the number of predictions.
+
+    Raises:
+        BadConfig: there is no episode of that attempt.
+    """
     from agentgym.envs.swe.predictions import predictions
 
     source = Path(config.run)

@@ -30,54 +30,59 @@ from agentgym.trainers.run.launch import LAUNCHER, LOST, end_with_launcher, laun
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """What the command is to do."""
+    """Parsed command line of `agentgym train`."""
 
     config: TrainConfig | None = None
-    """The run to start."""
+    """Run to start."""
     arguments: tuple[str, ...] = ()
-    """What was typed, for the processes of a run with several."""
+    """Arguments as typed, for the processes of a distributed run."""
     resume: str = ""
-    """The run to go on with."""
+    """Run to resume."""
     steps: int | None = None
-    """The steps that it is to have then; None leaves them."""
+    """New number of steps of a resumed run; None keeps it."""
     processes: int | None = None
-    """The processes that are to go on with it; None leaves them."""
+    """New number of processes of a resumed run; None keeps it."""
     settings: dict[str, object] = dataclasses.field(default_factory=dict[str, object])
-    """Where and how it is to go on, by flag without dashes: what is never read back from its folder."""
+    """Settings of where and how to resume, by flag without dashes, which are never read from the folder."""
     list: bool = False
     """Print the recipes and stop."""
     plan: bool = False
-    """Print what the run takes and stop."""
+    """Print the required memory and time and stop."""
     on: str = ""
-    """The GPUs to plan for, such as 80GB; without it, this machine."""
+    """GPUs to plan for, such as 80GB; by default those of this machine."""
     json: bool = False
     """Print the plan as JSON."""
     watch: bool = False
-    """Serve the page of `agentgym watch` while the run goes."""
+    """Serve the page of `agentgym watch` during the run."""
 
 
 FLAGS = TrainConfig
-"""Where the flags stand that a shell can complete."""
+"""Dataclass of the flags for shell completion."""
 
 
 def read(arguments: Sequence[str]) -> Config:
-    """Read a recipe's name, then flags that override it, `--plan` among them; or `--resume FOLDER`, or `--list`."""
+    """Parse a recipe's name and the flags that override it, or `--resume FOLDER`, or `--list`.
+
+    Raises:
+        BadConfig: flags do not go together or have wrong values.
+        SystemExit: the help was printed.
+    """
     words = list(arguments)
     asked = [word for word in words if word in ("-h", "--help")]
     watched = "--watch" in words
     words = [word for word in words if word != "--watch"]
     if "--list" in words:
         return Config(list=True)
-    resume = _taken(words, "--resume", "the folder of a run, for example --resume runs/demo")
+    resume = _pop_flag(words, "--resume", "the folder of a run, for example --resume runs/demo")
     if resume and not asked:
         return dataclasses.replace(_resumed(resume, words, tuple(arguments)), watch=watched)
-    on = _taken(words, "--on", "the size of a GPU, for example --on 80GB")
+    on = _pop_flag(words, "--on", "the size of a GPU, for example --on 80GB")
     planned, as_json = "--plan" in words, "--json" in words
     for flag, given in (("--json", as_json), ("--on", on)):
         if given and not planned:
             raise BadConfig(f"{flag} goes with --plan")
     if on:
-        named(on)  # which says what is wrong with it before torch is imported
+        named(on)  # validates it before torch is imported
     if planned and watched:
         raise BadConfig("--plan starts no run, so there is nothing to --watch")
     words = [word for word in words if word not in ("--plan", "--json", *asked)]
@@ -88,7 +93,7 @@ def read(arguments: Sequence[str]) -> Config:
 
         print(help_text(default))
         raise SystemExit(0)
-    learner = _taken(list(words), "--learner", "a name, for example tinker:http://127.0.0.1:8000")
+    learner = _pop_flag(list(words), "--learner", "a name, for example tinker:http://127.0.0.1:8000")
     default |= kind_of(learner).in_recipes if learner else {}
     given = given_flags(TrainConfig, words, command="train", default=default)
     default |= for_others(default, given.fields)
@@ -98,8 +103,12 @@ def read(arguments: Sequence[str]) -> Config:
     return Config(config, arguments=tuple(arguments), plan=planned, on=on, json=as_json, watch=watched)
 
 
-def _taken(words: list[str], flag: str, what: str) -> str:
-    """Take `FLAG VALUE` or `FLAG=VALUE` out of the words and return the value; empty without it."""
+def _pop_flag(words: list[str], flag: str, what: str) -> str:
+    """Remove `FLAG VALUE` or `FLAG=VALUE` from the words and return the value; empty without the flag.
+
+    Raises:
+        BadConfig: the value is missing.
+    """
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")
         if name == flag:
@@ -114,7 +123,7 @@ def _taken(words: list[str], flag: str, what: str) -> str:
 def _resumed(folder: str, words: list[str], arguments: tuple[str, ...]) -> Config:
     numbers: dict[str, Any] = {}
     for name, example in (("steps", 200), ("processes", 4)):
-        value = _taken(words, f"--{name}", f"a number, for example --{name} {example}")
+        value = _pop_flag(words, f"--{name}", f"a number, for example --{name} {example}")
         if value and not (value.isascii() and value.isdigit()):
             raise BadConfig(f"{name} is {value!r}; expected a whole number")
         numbers[name] = int(value) if value else None
@@ -126,7 +135,11 @@ def _resumed(folder: str, words: list[str], arguments: tuple[str, ...]) -> Confi
 
 
 def _check_kind(name: str, recipe: Mapping[str, Any], config: TrainConfig) -> None:
-    """Refuse a pretrained model in a recipe whose every setting is for a small policy made from nothing."""
+    """Check that a pretrained model is not used with a recipe for a small policy trained from scratch.
+
+    Raises:
+        BadConfig: it is.
+    """
     folder = preflight.model_folder(config.model)
     if recipe["model"] != "init" or folder == "init" or homemade(folder):
         return
@@ -140,7 +153,11 @@ def _check_kind(name: str, recipe: Mapping[str, Any], config: TrainConfig) -> No
 
 
 def run(config: Config) -> int:
-    """Train, showing a line a step, and end with a table."""
+    """Train with a line per step, and print a table at the end.
+
+    Raises:
+        BadConfig: --plan is used with a remote learner.
+    """
     console = Console(highlight=False)
     if config.list:
         console.print(_recipes())
@@ -167,7 +184,7 @@ def run(config: Config) -> int:
         check_alone(Path(config.resume), preflight.RUN) if fresh is None else preflight.check_reachable(fresh.config)
     folder, engine = config.resume or settings.out, settings.engine_kind.name
     line = f"{folder}: {settings.where}, model {settings.model}, engine {engine}; loading torch"
-    with _watched(config, folder, console):
+    with _page_server(config, folder, console):
         if settings.processes > 1 and not launched():
             console.print(line, markup=False, soft_wrap=True)  # before each process starts as this one did
             return launch(("train", *config.arguments), settings.processes, folder)
@@ -189,8 +206,8 @@ def run(config: Config) -> int:
         return 0
 
 
-def _watched(config: Config, folder: str, console: Console) -> AbstractContextManager[object]:
-    """Return what serves the run's page while it goes on, where that was asked for."""
+def _page_server(config: Config, folder: str, console: Console) -> AbstractContextManager[object]:
+    """Return a context manager that serves the run's page with --watch."""
     if not config.watch or launched():
         return nullcontext()
     from agentgym.cli.watch import beside
@@ -200,7 +217,12 @@ def _watched(config: Config, folder: str, console: Console) -> AbstractContextMa
 
 @contextmanager
 def session(screen: Screen, command: str) -> Generator[None]:
-    """Show a run while it goes on; say the command that goes on with it after Ctrl-C, and leave after a lost process."""
+    """Show a run's progress; print the resume command after Ctrl-C, and exit after a lost process.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed.
+        RuntimeError: the run failed for another reason than a lost process.
+    """
     try:
         yield
     except KeyboardInterrupt:
@@ -208,7 +230,7 @@ def session(screen: Screen, command: str) -> Generator[None]:
             screen.console.print(f"\nstopped; continue with: {command}", markup=False, soft_wrap=True)
         raise
     except RuntimeError as error:
-        if not (launched() and "gloo" in str(error)):  # the transport's own type of error is none
+        if not (launched() and "gloo" in str(error)):  # the transport raises a plain RuntimeError
             raise
         screen.close()
         print(f"error: another process of this run is gone ({error})", file=sys.stderr)
@@ -218,17 +240,22 @@ def session(screen: Screen, command: str) -> Generator[None]:
 
 
 def need_training() -> None:
-    """Raise MissingExtra unless the extra for training is installed."""
+    """Check that the extra for training is installed.
+
+    Raises:
+        MissingExtra: it is not.
+    """
     for name in ("torch", "transformers", "accelerate", "tokenizers"):
         if importlib.util.find_spec(name) is None:
             raise MissingExtra(f"training needs {name}: {how_to_install('train')}")
 
 
 def quiet() -> None:
-    """Turn off the progress bars of Hugging Face's libraries, and what transformers would import for nothing.
+    """Turn off Hugging Face progress bars and unneeded imports of transformers.
 
-    It imports scikit-learn and SciPy where they are installed, for assisted decoding and the losses of object detectors:
-    1.4 s of CPU time in each process of ours, and none does either.
+    If installed, it imports scikit-learn and SciPy for assisted decoding and losses of object detectors, which agentgym
+    does
+    not use: 1.4 s of CPU time per process.
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when it is imported
     from transformers import utils
@@ -240,12 +267,12 @@ def quiet() -> None:
 
 
 def warn_in_one_line() -> None:
-    """Print warnings in one line each from now on."""
+    """Print all further warnings in one line each."""
     warnings.showwarning = _warn
 
 
 def _warn(message: Warning | str, *_: object) -> None:
-    """Print a warning in one line, without the place in the code."""
+    """Print a warning in one line, without its source location."""
     if main_process():
         print(f"warning: {printable(str(message))}", file=sys.stderr)
 
@@ -278,7 +305,7 @@ def _recipes() -> Table:
 
 
 def _report(console: Console, folder: Path) -> None:
-    """Write the curve and the page of episodes; a problem there must not look like a failed training run."""
+    """Write the curve and the page of episodes; a failure here must not look like a failed training run."""
     from agentgym.report.html import write_report
     from agentgym.report.plots import learning_curve
 

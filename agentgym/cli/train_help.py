@@ -1,4 +1,4 @@
-"""The help of `agentgym train`: its own switches, then every field of a run, in groups, at most 80 columns wide."""
+"""Help of `agentgym train`: its switches, then every field of a run in groups, at most 80 columns wide."""
 
 import dataclasses
 import textwrap
@@ -59,7 +59,7 @@ STAGES = {
     "learner": LEARNERS,
     "loggers": LOGGERS,
 }
-"""By field, the table of the names it takes (or, of needs, of what its options are for)."""
+"""Registry of the names that a field takes, by field."""
 METAVARS = {int: "INT", float: "FLOAT", str: "TEXT"}
 
 

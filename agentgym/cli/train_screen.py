@@ -1,4 +1,4 @@
-"""What `agentgym train` shows while a run goes on: a line a step that fits the terminal, and what is being done between."""
+"""Terminal output of `agentgym train`: one line per step, and the current activity in between."""
 
 import math
 import time
@@ -14,27 +14,27 @@ from agentgym.trainers.config.train_config import TrainConfig
 JsonObject = dict[str, Any]
 
 AGAIN = 10
-"""After so many steps in a row without an update, and each time again, the advice is repeated."""
+"""Number of consecutive steps without an update after which the advice is repeated."""
 QUIET = 60.0
-"""Seconds between two lines of progress where the output is no terminal."""
+"""Seconds between two progress lines if the output is not a terminal."""
 
 
 class Screen:
-    """Shows a run as it goes; a terminal has one line that changes, a file gets a line a minute at the most."""
+    """Progress display: a terminal has one changing line, a file gets at most one line a minute."""
 
     def __init__(self, console: Console, config: TrainConfig, folder: str) -> None:
         self.console, self.config, self.folder = console, config, folder
         self._said = time.monotonic()
         self._status: Status | None = None
         self._idle: list[JsonObject] = []
-        """Rows of the steps without an update up to now, one after another."""
+        """Rows of the latest consecutive steps without an update."""
 
     def __call__(self, kind: str, numbers: dict[str, object]) -> None:
-        """Show what the training loop reports."""
+        """Show a report of the training loop."""
         getattr(self, f"_{kind}")(numbers)
 
     def begin(self, line: str, *, printed: bool = False) -> None:
-        """Say at once what is about to be done; `printed`: the process that launched this one has said it."""
+        """Show the next activity at once, unless the launching process has `printed` it."""
         if self.console.is_terminal:
             self._status = self.console.status(line, refresh_per_second=4)
             self._status.start()
@@ -42,7 +42,7 @@ class Screen:
             self._print(line)
 
     def close(self) -> None:
-        """Take the changing line away."""
+        """Remove the changing line."""
         if self._status is not None:
             self._status.stop()
             self._status = None
@@ -100,7 +100,7 @@ class Screen:
 
 
 def step_cells(n: JsonObject, differs: bool) -> list[str]:
-    """Return what is said of a step, the most important first."""
+    """Return the cells of a step's line, most important first."""
     several = [f"{key.partition('/')[2]} {_rate(value)}" for key, value in n.items() if key.startswith("success_train/")]
     others = [f"{name} {_rate(n[f'success_{name}'])}" for name in ("started", "hinted") if f"success_{name}" in n]
     times = "/".join(f"{100 * n[f'share_{part}']:.0f}" for part in ("rollout", "train", "env"))
@@ -131,7 +131,7 @@ def step_cells(n: JsonObject, differs: bool) -> list[str]:
 
 
 def _rate(value: float | None) -> str:
-    """Return a rate in whole percent; a dash where nothing was measured."""
+    """Return a rate in whole percent; a dash if it was not measured."""
     return "-" if value is None or math.isnan(value) else f"{value:.0%}"
 
 
@@ -140,12 +140,12 @@ def _whole(value: float | None, scale: int = 100) -> str:
 
 
 def _apart(share: float) -> str:
-    """Return what is said of the share of infrastructure errors beside a rate."""
+    """Return a note on the share of infrastructure errors, empty without any."""
     return f", {share:.1%} infrastructure errors{': not comparable' if share > MOST_FAULTS else ''}" if share else ""
 
 
 def one_line(cells: list[str], width: int | None) -> str:
-    """Return as many cells in one line as a width has room for, in their order; without a width all."""
+    """Return the first cells that fit the width, joined to one line; all without a width."""
     line = cells[0]
     for cell in cells[1:]:
         if width is not None and len(line) + 2 + len(cell) > width:
@@ -155,5 +155,5 @@ def one_line(cells: list[str], width: int | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as a clock shows it, in hours where it is long."""
+    """Return a duration as m:ss, or in hours if it is long."""
     return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -15,7 +15,7 @@ from agentgym.report.html import write_report
 
 @dataclass(frozen=True)
 class Config:
-    """What to write."""
+    """Options of `agentgym view`."""
 
     run: Positional[str]
     """Folder of a run, or a file of episodes."""
@@ -26,7 +26,11 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Write the page and say where it is."""
+    """Write the page and print its path.
+
+    Raises:
+        BadConfig: --episodes is below 1.
+    """
     if config.episodes < 1:
         raise BadConfig(f"--episodes is {config.episodes}; expected at least 1")
     path = write_report(config.run, limit=config.episodes)

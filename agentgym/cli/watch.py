@@ -31,14 +31,14 @@ from agentgym.serving.server import loopback, terminated_as_interrupted
 from agentgym.trainers.run.launch import LAUNCHER, end_with_launcher
 
 PORT = 8420
-"""Where the page is looked for first."""
+"""Default port of the page, tried first."""
 MOST_RUNS = 16
 ENDS = " (Ctrl-C ends)"
 
 
 @dataclass(frozen=True)
 class Config:
-    """What to follow, and where to show it."""
+    """Options of `agentgym watch`."""
 
     runs: Positional[tuple[str, ...]]
     """Folders of runs or evaluations, or files of episodes."""
@@ -71,7 +71,7 @@ def run(config: Config) -> int:
         with _server(config, Watch(runs), token) as server, terminated_as_interrupted():
             names = ", ".join(str(run.path) for run in runs)
             console.print(printable(f"watching {names} at {server.address}{ENDS}"), markup=False, soft_wrap=True)
-            if config.open:  # beside the server, for some browsers return only when they are closed
+            if config.open:  # in a thread, since some browsers only return when they are closed
                 threading.Thread(target=_open, args=(server.address, console), daemon=True).start()
             server.serve_forever(poll_interval=1.0)
     except KeyboardInterrupt:
@@ -86,22 +86,26 @@ def _open(address: str, console: Console) -> None:
 
 @contextmanager
 def beside(folder: str, console: Console) -> Generator[None]:
-    """Serve the page of a run in a process of its own, which takes nothing from training's, until the block ends."""
+    """Serve a run's page in a separate process, which does not slow training, until the block ends."""
     command = [*python(), "-m", "agentgym", "watch", folder]
     environment = {**os.environ, LAUNCHER: str(os.getpid())}
     ends: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}
     with subprocess.Popen(command, env=environment, **ends) as process:
         assert process.stdin is not None and process.stdout is not None
         try:
-            said = process.stdout.readline().decode(errors="replace").strip().removesuffix(ENDS)
-            console.print(printable(said or "the page could not be served"), markup=False, soft_wrap=True)
+            line = process.stdout.readline().decode(errors="replace").strip().removesuffix(ENDS)
+            console.print(printable(line or "the page could not be served"), markup=False, soft_wrap=True)
             yield
         finally:
             process.stdin.close()  # which ends it, as does this process's own end
 
 
 def followed(config: Config) -> list[FollowedRun]:
-    """Return the runs that were named, each looked at once; BadConfig for what is no run."""
+    """Return the named runs, each checked once.
+
+    Raises:
+        BadConfig: an option is invalid, or a path is not a run.
+    """
     if not config.runs:
         raise BadConfig("name at least one run: agentgym watch runs/demo")
     if len(config.runs) > MOST_RUNS:
