@@ -1,7 +1,7 @@
 // Line and area charts as plain SVG, drawn to the width they have.
 
 const LEAST = 1e-100; // what is nearer to 0 is drawn as 0: no step of an axis fits between such numbers
-const MARGIN = { top: 10, right: 14, bottom: 24, left: 48 };
+const MARGIN = { top: 10, right: 14, bottom: 24, left: 56 };
 
 // chart: {title, note, series: [{name, points: [[x, y]], band: [[x, low, high]], mark, dots}], levels: [{name, y}], stacked,
 //         log, id, bottom, top, flat (height of the axis where all values are one), format (of y), across (of x; whole numbers without), domain (of x), unit (before x; "step" without)}
