@@ -1,4 +1,4 @@
-"""What all sandboxes of ours do alike, given how each executes a program, writes a file and ends."""
+"""Common implementation of our sandboxes, on top of their ways to execute a program, write a file and close."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from agentgym.sandbox.protocol import Result
 
 
 class BaseSandbox(ABC):
-    """Runs programs as the protocol asks for; ends with the `with` it stands in."""
+    """Runs programs as the protocol requires; a context manager that closes itself."""
 
     def run(
         self,
@@ -25,7 +25,7 @@ class BaseSandbox(ABC):
         return self._execute({"kind": "command", "command": words}, stdin, timeout)
 
     def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
-        """Run Python code as a program of its own, with the packages of the sandbox loaded."""
+        """Run Python code as a separate program, with the sandbox's packages preloaded."""
         return self._execute({"kind": "python", "code": code}, stdin, timeout)
 
     @abstractmethod
@@ -34,7 +34,7 @@ class BaseSandbox(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End everything in the sandbox and free what it holds."""
+        """Kill everything in the sandbox and free its resources."""
 
     @abstractmethod
     def _execute(self, request: dict[str, object], stdin: bytes, timeout: float | None) -> Result: ...

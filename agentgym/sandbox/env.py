@@ -1,5 +1,4 @@
-"""What environments that run code have in common: a sandbox for each episode, which comes back after a fault or a
-snapshot."""
+"""Base class of environments that run code: a sandbox per episode, restored after faults and snapshots."""
 
 import errno
 import hashlib
@@ -19,7 +18,7 @@ T = TypeVar("T")
 
 
 class Step(NamedTuple):
-    """Something that was done in a sandbox."""
+    """One action in a sandbox."""
 
     kind: str
     """`run`, `compute` or `write`."""
@@ -30,56 +29,60 @@ class Step(NamedTuple):
 
 
 class Lent(NamedTuple):
-    """Where an agent of others works, while an environment lends it the episode's sandbox."""
+    """The access of an external agent while an environment lends it the episode's sandbox."""
 
     sandbox: Sandbox
     user: str
-    """Who it is in the sandbox: a name, `SAME` for the sandbox's own user, or empty for the image's."""
+    """The agent's user in the sandbox: a name, `SAME` for the sandbox's own, or empty for the image's."""
     folder: str
-    """Where it begins, absolute."""
+    """Absolute path of its initial folder."""
     variables: Mapping[str, str] = MappingProxyType({})
-    """What its environment has beyond the sandbox's."""
+    """Environment variables in addition to the sandbox's."""
     seconds: float | None = None
-    """Seconds that the task leaves it; None for no limit of its own."""
+    """Time limit of the task in seconds; None: no limit of its own."""
 
 
 class SandboxEnv(TextEnv):
-    """An environment with a sandbox, opened when an episode first needs it and closed with it.
+    """An environment with a sandbox, opened on first use and closed with the episode.
 
-    What is done in the sandbox goes through `run`, `compute`, `write` and `read`. The first three are kept in a journal: a
-    sandbox that breaks is replaced once by a fresh one in which the journal is carried out again, and so is the sandbox of a
-    restored snapshot. A second failure, or a replay that gives something else, ends the episode as a fault.
+    Actions in the sandbox go through `run`, `compute`, `write` and `read`. The first three are recorded in a journal: a
+    broken sandbox is replaced once by a fresh one in which the journal is replayed, and so is the sandbox of a restored
+    snapshot. A second failure, or a replay with another result, ends the episode as a fault.
     """
 
     blocking = True
     snapshot_kind = "replay"
     backend: str = "bubblewrap"
-    """Which sandbox (`agentgym.sandbox.sandbox`)."""
+    """Sandbox backend (`agentgym.sandbox.sandbox`)."""
     backend_options: Mapping[str, Any] = MappingProxyType({})
-    """More for the sandbox's constructor, for example `{"unsafe": True}` for the `process` backend."""
+    """Further arguments of the sandbox's constructor, for example `{"unsafe": True}` for the `process` backend."""
     caller_settings: ClassVar[tuple[str, ...]] = ("backend", "backend_options")
     settings: ClassVar[tuple[str, ...]] = caller_settings
     limits: Limits = Limits()
     packages: tuple[str, ...] = ()
-    """Importable libraries that Python in the sandbox has loaded already."""
+    """Importable libraries preloaded in the sandbox's Python."""
     folder: bytes | None = None
-    """What the folder held when the journal began; None for what `prepare` puts there."""
+    """Content of the folder at the start of the journal; None for that of `prepare`."""
     journal: Sequence[tuple[Step, str]] = ()
-    """What was done since, each with a hash of how it ended."""
+    """Actions since then, each with a hash of its result."""
 
     def prepare(self, sandbox: Sandbox) -> None:
-        """Put the task's initial files into a fresh sandbox; none by default. Only through `sandbox`."""
+        """Put the task's initial files into a fresh sandbox; by default none. Use only the argument."""
 
     def pack_folder(self, sandbox: Sandbox) -> bytes:
-        """Return the content of a sandbox's folder; an environment with a large folder returns only the changes."""
+        """Return the content of a sandbox's folder; an environment with a large folder returns only its changes."""
         return sandbox.snapshot()
 
     def unpack_folder(self, sandbox: Sandbox, folder: bytes) -> None:
-        """Give a fresh sandbox what `pack_folder` returned."""
+        """Restore the result of `pack_folder` in a fresh sandbox."""
         sandbox.restore(folder)
 
     def requires(self) -> None:
-        """Raise MissingExtra where the sandbox cannot be made here, or a library that it should have loaded is missing."""
+        """Check that the sandbox and its preloaded libraries are available.
+
+        Raises:
+            MissingExtra: they are not.
+        """
         super().requires()
         packages = (self.packages,) if isinstance(self.packages, str) else self.packages
         problem = missing(self.backend, packages, self.backend_options)
@@ -87,70 +90,73 @@ class SandboxEnv(TextEnv):
             raise MissingExtra(f"{type(self).__name__} cannot run programs here: {problem}")
 
     def setup(self) -> None:
-        """Prepare what all episodes share; an override calls this one."""
+        """Prepare resources shared by all episodes; an override must call this method."""
         self._sandbox: Sandbox | None = None
         self._kernel: Kernel | None = None
 
-    # What an environment does in the sandbox
+    # Actions of an environment in the sandbox
 
     def run(self, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
         """Run a shell command in the episode's folder."""
         result = self._carry_out(Step("run", command, stdin, timeout))
-        if (
-            result.reason != ExitReason.EXIT
-        ):  # when it was ended is chance: what it had done by then is kept, where that can be
+        if result.reason != ExitReason.EXIT:  # its end is random, so store its effects if possible
             self._keep()
         return result
 
     def compute(self, code: str, timeout: float | None = None) -> Result:
-        """Run code in the episode's Python, which keeps its variables; when it is lost, a new one starts empty.
+        """Run code in the episode's persistent Python; if it is lost, a new one starts empty.
 
-        On backends without one (`NO_KERNEL`) each call is a program of its own.
+        On backends without one (`NO_KERNEL`) each call is a separate program.
         """
         result = self._carry_out(Step("compute", code, b"", timeout))
         self._keep()
         return result
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file in the episode's folder; OSError if it cannot be written."""
+        """Write a file in the episode's folder.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         result = self._carry_out(Step("write", path, content, None))
         if result.exit_code:
             raise OSError(result.exit_code, result.text, path)
 
     def read(self, path: str) -> bytes:
-        """Return a file of the episode's folder; FileNotFoundError, IsADirectoryError or OSError."""
+        """Return a file of the episode's folder; raise FileNotFoundError, IsADirectoryError or OSError."""
         return self._twice(lambda: self.sandbox.read(path))
 
-    # What an agent of others does in the sandbox
+    # External agents in the sandbox
 
     def briefing(self) -> str:
-        """Return what an agent of others is told of the running task: the instruction, without tools that it has not."""
+        """Return the running task's prompt for an external agent: the instruction without our tools."""
         return self.task.instruction
 
     def lend(self, work: Callable[[Lent], None]) -> None:
-        """Let an agent of others work in the episode's sandbox with tools of its own, and take in what it changed.
+        """Let an external agent work in the episode's sandbox with its own tools, and record its changes.
 
-        BadConfig in an environment that has no place for one. What it did cannot be done again: where the sandbox breaks
-        after it, the episode ends as a fault.
+        Its work cannot be replayed: if the sandbox breaks later, the episode ends as a fault.
+
+        Raises:
+            BadConfig: the environment has no place for an external agent.
         """
         raise BadConfig(f"{type(self).__name__} has no sandbox for an external agent")
 
     def handing_in(self) -> str:
-        """Return the action that hands in what an agent of others left."""
+        """Return the action that submits an external agent's work."""
         return spell("submit")
 
     def elsewhere(self, work: Callable[[Sandbox], T]) -> T:
-        """Return what `work` returns in a fresh sandbox, for example of grading; done twice where the first sandbox
-        breaks."""
+        """Return `work`'s result in a fresh sandbox, for example for grading; retried once if the sandbox breaks."""
         try:
             return self._in_another(work)
         except SandboxFault:
             return self._in_another(work)
 
     def keep_folder(self) -> None:
-        """Keep only the folder's current content, where later replays begin. The Python process ends.
+        """Keep only the folder's current content, from which later replays begin. The Python process ends.
 
-        OSError where the folder cannot be packed: it holds too much in too many or too deep folders.
+        Raises OSError if the folder cannot be packed: too much content, too many or too deep folders.
         """
         self.folder, self.journal = self._twice(lambda: self.pack_folder(self.sandbox)), ()
         if self._kernel is not None:
@@ -159,7 +165,7 @@ class SandboxEnv(TextEnv):
 
     @property
     def sandbox(self) -> Sandbox:
-        """The episode's sandbox; for what changes nothing in it."""
+        """The episode's sandbox, for read-only use."""
         if self._sandbox is None:
             self._sandbox = sandbox = self._take()
             try:
@@ -169,7 +175,7 @@ class SandboxEnv(TextEnv):
                 raise
         return self._sandbox
 
-    # How it is done
+    # Implementation
 
     def _bring_back(self, sandbox: Sandbox) -> None:
         if self.folder is None:
@@ -201,20 +207,20 @@ class SandboxEnv(TextEnv):
             return self._kernel.run(step.text, step.timeout)
         try:
             sandbox.write(step.text, step.content)
-        except OSError as error:  # and yet it may have made folders
+        except OSError as error:  # it may have created folders already
             return Result(error.errno or errno.EIO, b"", (error.strerror or str(error)).encode(), "exit", 0.0)
         return Result(0, b"", b"", "exit", 0.0)
 
     def _keep(self) -> None:
-        """Keep the folder if that is all there is to keep, for no Python runs."""
+        """Store the folder if that is the whole state, i.e. no Python is running."""
         if self._sandbox is not None and (self._kernel is None or not self._kernel.alive):
             try:
                 self.keep_folder()
             except OSError:
-                return  # the journal goes on
+                return  # continue the journal
 
     def save(self) -> object:
-        """Return a payload from which `load` recreates the state: the folder if that suffices, else the steps to it."""
+        """Return a payload from which `load` recreates the state: the folder if that suffices, else the steps."""
         if self.journal:
             self._keep()
         return super().save()
@@ -242,7 +248,11 @@ class SandboxEnv(TextEnv):
             sandbox.close()
 
     def health_check(self) -> None:
-        """Raise a Fault where a fresh sandbox does not run the simplest program."""
+        """Check that a fresh sandbox runs a trivial program.
+
+        Raises:
+            SandboxFault: it does not.
+        """
         result = self.elsewhere(lambda sandbox: sandbox.run("echo works"))
         if not result.ok or result.stdout.strip() != b"works":
             raise SandboxFault(f"the sandbox does not run `echo works` ({result.reason}): {result.text[-300:]}")
@@ -256,7 +266,7 @@ class SandboxEnv(TextEnv):
         return super().break_off(fault)
 
     def close(self) -> None:
-        """End the sandbox; the episode continues in another if it is stepped again."""
+        """Close the sandbox; stepping again continues the episode in another."""
         self._drop()
 
 
@@ -264,7 +274,7 @@ _ADDRESS = re.compile(rb"0x[0-9a-f]{6,16}")
 
 
 def _digest(result: Result) -> str:
-    """Return a hash of how something ended: of what was printed, but for addresses, unless the clock broke it off."""
+    """Return a hash of a result: its output without addresses, unless the time limit ended it."""
     told = f"{result.exit_code} {result.reason}\n".encode()
     if result.reason == ExitReason.EXIT:
         told += _ADDRESS.sub(b"0x", result.stdout + b"\0" + result.stderr)

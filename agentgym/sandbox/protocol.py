@@ -1,4 +1,4 @@
-"""What every sandbox promises, and how to get one."""
+"""The sandbox protocol, and the factory."""
 
 import importlib
 import importlib.util
@@ -16,12 +16,12 @@ BACKENDS = {
     "process": "agentgym.sandbox.process.sandbox:Process",
 }
 NO_KERNEL = ("harbor",)
-"""Backends whose sandboxes run one program a call: their `kernel()` refuses."""
+"""Backends that run one program per call; their `kernel()` refuses."""
 CONTAINERS = ("docker", "harbor")
-"""Backends whose sandboxes have the libraries of an image, and not this machine's."""
+"""Backends with an image's libraries instead of this machine's."""
 MEGABYTE = 1 << 20
 SAME = "-"
-"""In place of a user's name: whoever the sandbox's programs run as."""
+"""Stands for a user's name: the user of the sandbox's programs."""
 
 
 class SandboxFault(Fault):
@@ -32,19 +32,19 @@ class SandboxFault(Fault):
 
 
 class BadPath(ValueError):
-    """A path that is not one of a file below the working folder."""
+    """A path outside the working folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one execution; the same for every backend."""
+    """Limits of one execution, the same for every backend."""
 
     timeout: float = 10.0
-    """Seconds of wall clock."""
+    """Wall-clock seconds."""
     memory: int = 512 * MEGABYTE
-    """Bytes of the whole process tree; files in memory count as `disk`, and in part here (docs/guides/sandbox.md)."""
+    """Bytes of the whole process tree; files in memory count as `disk`, and partly here (docs/guides/sandbox.md)."""
     processes: int = 64
-    """Processes and threads at once."""
+    """Simultaneous processes and threads."""
     disk: int = 64 * MEGABYTE
     """Bytes of the working folder, of /tmp and of /dev/shm, each."""
     files: int = 10_000
@@ -52,7 +52,7 @@ class Limits:
     open_files: int = 256
     """Open files of one process."""
     output: int = MEGABYTE
-    """Bytes of standard output and standard error, each; a program that writes more is ended."""
+    """Bytes of standard output and standard error, each; a program that writes more is killed."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -60,7 +60,11 @@ class Limits:
                 raise BadConfig(f"limit {field.name} of a sandbox is {getattr(self, field.name)}; expected a number above 0")
 
     def seconds(self, timeout: float | None) -> float:
-        """Return the time limit of one execution: the requested one, else the default; BadConfig if it is invalid."""
+        """Return the time limit of one execution: the requested one, else the default.
+
+        Raises:
+            BadConfig: the limit is invalid.
+        """
         if timeout is not None and not 0 < timeout < float("inf"):
             raise BadConfig(
                 f"timeout is {timeout}; expected seconds above 0, or None for the sandbox's limit of {self.timeout}"
@@ -69,38 +73,38 @@ class Limits:
 
 
 class ExitReason(StrEnum):
-    """What ended an execution."""
+    """Why an execution ended."""
 
     EXIT = "exit"
-    """It ended by itself."""
+    """The program exited."""
     TIMEOUT = "timeout"
-    """It ran past its time limit."""
+    """It exceeded its time limit."""
     MEMORY = "memory"
-    """It used more memory than it may."""
+    """It exceeded its memory limit."""
     OUTPUT = "output"
-    """It printed more than it may."""
+    """It exceeded its output limit."""
     KILLED = "killed"
-    """A signal, or something else in the sandbox, ended it."""
+    """A signal, or something else in the sandbox, killed it."""
 
     __repr__ = str.__repr__
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How an execution ended."""
+    """The result of an execution."""
 
     exit_code: int
-    """What the program returned; -N when signal N ended it; 0 for a step of a kernel that raised nothing."""
+    """The program's exit code; -N if signal N killed it; 0 for a kernel's step without an exception."""
     stdout: bytes
     stderr: bytes
     reason: str
     """An `ExitReason`."""
     seconds: float
-    """Wall clock."""
+    """Wall-clock time."""
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself and well."""
+        """True if it exited with code 0."""
         return self.reason == ExitReason.EXIT and self.exit_code == 0
 
     @property
@@ -113,24 +117,24 @@ class Kernel(Protocol):
     """A Python that keeps its variables from step to step."""
 
     def run(self, code: str, timeout: float | None = None) -> Result:
-        """Run code. After a `timeout` in which it heeds no Ctrl-C, or any other reason than `exit`, the state is lost."""
+        """Run code. If it ignores Ctrl-C after a `timeout`, or for any reason other than `exit`, the state is lost."""
         ...
 
     @property
     def alive(self) -> bool:
-        """Whether its state is still there."""
+        """Whether its state still exists."""
         ...
 
     def close(self) -> None:
-        """End it."""
+        """Stop the kernel."""
         ...
 
 
 class Sandbox(Protocol):
-    """A sandbox with a working folder that stays from run to run; nothing that a run started outlives it.
+    """A sandbox whose working folder persists between runs; no process outlives its run.
 
-    No network, read-only system, nothing of the caller's environment. What a program does wrong is a `Result`; what the
-    sandbox itself does wrong raises `SandboxFault`. Paths are relative to the working folder.
+    No network, read-only system, nothing of the caller's environment. A program's errors are in its `Result`; the sandbox's
+    own errors raise `SandboxFault`. Paths are relative to the working folder.
     """
 
     limits: Limits
@@ -147,15 +151,15 @@ class Sandbox(Protocol):
         ...
 
     def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
-        """Run Python code as a program of its own, with the imports that the sandbox has ready."""
+        """Run Python code as a separate program, with the sandbox's packages preloaded."""
         ...
 
     def kernel(self) -> Kernel:
-        """Start a Python that keeps its variables."""
+        """Start a persistent Python."""
         ...
 
     def read(self, path: str) -> bytes:
-        """Return a file's content; FileNotFoundError, or IsADirectoryError."""
+        """Return a file's content; raise FileNotFoundError or IsADirectoryError."""
         ...
 
     def write(self, path: str, content: bytes) -> None:
@@ -163,7 +167,7 @@ class Sandbox(Protocol):
         ...
 
     def snapshot(self) -> bytes:
-        """Return the working folder as a tar archive; kernels are no part of it."""
+        """Return the working folder as a tar archive, without kernels."""
         ...
 
     def restore(self, state: bytes) -> None:
@@ -171,12 +175,12 @@ class Sandbox(Protocol):
         ...
 
     def close(self) -> None:
-        """End everything in it and free its resources."""
+        """Kill everything in it and free its resources."""
         ...
 
 
 class ContainerOptions(TypedDict, total=False):
-    """What kind of container the `docker` backend makes; see `docker.container.ContainerSpec`."""
+    """Options of the `docker` backend; see `docker.container.ContainerSpec`."""
 
     image: str
     build: str
@@ -202,15 +206,18 @@ class ContainerOptions(TypedDict, total=False):
 
 
 class BackendOptions(ContainerOptions, total=False):
-    """What single backends take: `unsafe` is of `process`, all others are of `docker`."""
+    """Options of single backends: `unsafe` is of `process`, all others are of `docker`."""
 
     unsafe: bool
 
 
 def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, object] | None = None) -> str:
-    """Return in one sentence what this machine lacks for a backend and how to get it; empty where nothing is missing.
+    """Return in one sentence what this machine lacks for a backend and how to get it; empty if nothing.
 
-    Nothing is started: whether a daemon answers is found out when a sandbox is made. UnknownName for no backend.
+    Nothing is started: a missing daemon is only noticed when a sandbox is created.
+
+    Raises:
+        UnknownName: there is no such backend.
     """
     if backend not in BACKENDS:
         raise UnknownName(no_such("sandbox", backend, BACKENDS))
@@ -235,9 +242,12 @@ def sandbox(
     packages: Sequence[str] = (),
     **options: Unpack[BackendOptions],
 ) -> Sandbox:
-    """Create a sandbox of a backend; BadConfig with what to install if this machine lacks a requirement.
+    """Create a sandbox of a backend; raise BadConfig with installation advice if this machine lacks a requirement.
 
-    `packages`: libraries that Python in it has loaded already.
+    `packages`: libraries preloaded in its Python.
+
+    Raises:
+        UnknownName: there is no such backend.
     """
     if backend not in BACKENDS:
         raise UnknownName(no_such("sandbox", backend, BACKENDS))

@@ -1,4 +1,4 @@
-"""The filter of system calls that every program in a sandbox runs under."""
+"""The seccomp filter of every program in a sandbox."""
 
 import errno
 import os
@@ -14,18 +14,18 @@ DENIED = (
     *("quotactl", "syslog", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "open_by_handle_at"),
     *("name_to_handle_at", "lookup_dcookie", "nfsservctl", "io_uring_setup", "io_uring_enter", "io_uring_register"),
     *("personality", "iopl", "ioperm", "vhangup", "sethostname", "setdomainname", "fanotify_init", "vmsplice"),
-    *("memfd_create", "memfd_secret", "shmget", "msgget"),  # memory that no process and no file system is charged for
+    *("memfd_create", "memfd_secret", "shmget", "msgget"),  # memory charged to no process and no file system
 )
-"""Calls that nothing a model has to run needs, and that most ways out of a sandbox begin with."""
+"""Calls that model-written programs do not need, and that most sandbox escapes begin with."""
 NEW_USER = 0x10000000
 FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
-"""Kinds of sockets that a network namespace confines; others (vsock) reach what is around the machine."""
+"""Socket families confined by a network namespace; others (vsock) reach the surrounding machine."""
 HIGHEST = 45
 
 
 @cache
 def denied_calls() -> bytes:
-    """Return the filter as a BPF program: what is denied fails with EPERM, and everything else is allowed."""
+    """Return the filter as a BPF program: denied calls fail with EPERM, everything else is allowed."""
     import pyseccomp  # pyright: ignore[reportMissingTypeStubs]
 
     call_filter = pyseccomp.SyscallFilter(defaction=pyseccomp.ALLOW)
@@ -33,8 +33,8 @@ def denied_calls() -> bytes:
         try:
             call_filter.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
         except (RuntimeError, ValueError, OSError):
-            continue  # a call that this processor or this version of libseccomp does not know
-    call_filter.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")  # its flags lie in memory, where no filter sees them
+            continue  # unknown to this processor or this version of libseccomp
+    call_filter.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")  # its flags are in memory, invisible to a filter
     call_filter.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, NEW_USER, NEW_USER))
     refused = pyseccomp.ERRNO(errno.EAFNOSUPPORT)
     for family in set(range(HIGHEST + 1)) - set(FAMILIES):

@@ -1,4 +1,4 @@
-"""Sandboxes made ahead of time, each used once: an episode need not wait for one to start."""
+"""A warm pool: sandboxes started ahead of time, each used once."""
 
 import os
 import threading
@@ -10,18 +10,18 @@ from typing import Any
 from agentgym.sandbox.protocol import Limits, Sandbox, sandbox
 
 AHEAD = 1
-"""Sandboxes of a kind that wait, beyond those in use."""
+"""Number of idle sandboxes per kind, in addition to those in use."""
 AT_ONCE = 2
-"""Sandboxes that are made at the same time."""
+"""Maximum sandboxes started at the same time."""
 KINDS = 16
-"""Kinds of which some wait; those of the kind that was asked for the longest ago are closed."""
+"""Maximum kinds with idle sandboxes; those of the least recently used kind are closed."""
 OFTEN = 2
-"""Times that a rare kind must have been asked for before one waits."""
+"""Number of requests for a rare kind before one is kept ready."""
 
 _waiting: dict[str, deque[Future[Sandbox]]] = {}
-"""By kind, the one asked for last at the end."""
+"""Idle sandboxes by kind, the most recently used last."""
 _times: dict[int, int] = {}
-"""How often a kind, by its hash, was asked for."""
+"""Number of requests by hash of the kind."""
 _lock = threading.Lock()
 _makers: ThreadPoolExecutor | None = None
 
@@ -34,10 +34,10 @@ def take(
     options: Mapping[str, object] | None = None,
     rare: bool = False,
 ) -> Sandbox:
-    """Return a sandbox that nobody has used; whoever takes it closes it. Of a `rare` kind, none waits before it was asked
-    for several times: many kinds are used once.
+    """Return an unused sandbox; the caller must close it.
 
-    BadConfig where this machine has not what the backend takes; SandboxFault where the sandbox cannot be started.
+    A `rare` kind gets idle sandboxes only after several requests, since many kinds are used once. Raises BadConfig if this
+    machine lacks a requirement of the backend, SandboxFault if the sandbox does not start.
     """
     global _makers
     asked: dict[str, Any] = {"limits": limits, "packages": tuple(packages), **(options or {})}
@@ -55,7 +55,7 @@ def take(
     try:
         return first.result()
     except BaseException:
-        with _lock:  # what waits behind a failure would fail in the same way: the next caller tries anew
+        with _lock:  # drop the queue, which would fail the same way; the next caller retries
             line.clear()
         raise
 
@@ -66,7 +66,7 @@ def _close(made: "Future[Sandbox]") -> None:
 
 
 def _forget() -> None:
-    """Begin anew in a forked process: what waits is the other's."""
+    """Reset a forked process; the idle sandboxes are its parent's."""
     global _waiting, _times, _lock, _makers
     _waiting, _times, _lock, _makers = {}, {}, threading.Lock(), None
 

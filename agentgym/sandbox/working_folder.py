@@ -1,5 +1,4 @@
-"""Files of a working folder, reached by code (`files.py`, `archive.py`) that runs in the sandbox as the program's own
-user."""
+"""File access to a working folder by code (`files.py`, `archive.py`) that runs in the sandbox as the program's user."""
 
 import errno
 import os
@@ -11,10 +10,10 @@ from agentgym.errors import BadData
 from agentgym.sandbox.protocol import BadPath, ExitReason, Result, SandboxFault
 
 Run = Callable[[str, bytes, int], Result]
-"""Run our code in the sandbox with an input and at most so many bytes of output."""
+"""Runs trusted code in the sandbox with an input and a limit on output bytes."""
 MESSAGES = 65536
 LONGEST = 4096
-"""Bytes from which on no call of the system takes a path."""
+"""Path length in bytes from which on no system call accepts a path."""
 
 
 def read(run: Run, path: str, cap: int) -> bytes:
@@ -23,7 +22,7 @@ def read(run: Run, path: str, cap: int) -> bytes:
 
 
 def write(run: Run, path: str, content: bytes) -> None:
-    """Write a file, making its folders."""
+    """Write a file, creating its folders."""
     _done(run, "files.write", _checked(path), given=content)
 
 
@@ -33,7 +32,12 @@ def pack(run: Run, cap: int, most: int | None = None) -> bytes:
 
 
 def unpack(run: Run, state: bytes) -> None:
-    """Make the working folder what an archive of `pack` holds."""
+    """Replace the working folder's content by an archive of `pack`.
+
+    Raises:
+        BadData: the state is not such an archive.
+        OSError: the folder cannot be restored.
+    """
     try:
         _done(run, "unpack", given=state)
     except OSError as error:
@@ -60,10 +64,10 @@ def _checked(path: str) -> str:
 
 
 def _program(work: str, given: Sequence[str | int]) -> str:
-    """Return the code that does a work of `files.py` or `archive.py`, and needs neither of them there."""
+    """Return self-contained code for an operation of `files.py` or `archive.py`."""
     return "\n".join(
         (
-            "import os, sys",  # which are there; of all others a model may have left one of its own in the folder
+            "import os, sys",  # loaded already; the folder may contain a model's own version of any other
             "sys.path[:] = [place for place in sys.path if place not in ('', os.getcwd())]",
             "import types",
             "files = types.ModuleType('files')",
@@ -75,7 +79,12 @@ def _program(work: str, given: Sequence[str | int]) -> str:
 
 
 def _done(run: Run, work: str, *about: str | int, given: bytes = b"", cap: int = MESSAGES) -> bytes:
-    """Return what a work printed; OSError as it met one, or where limits were in its way."""
+    """Return an operation's output.
+
+    Raises:
+        OSError: the operation failed, or exceeded a limit.
+        SandboxFault: the sandbox failed.
+    """
     result = run(_program(work, about), given, cap)
     if result.ok:
         return result.stdout
@@ -83,7 +92,7 @@ def _done(run: Run, work: str, *about: str | int, given: bytes = b"", cap: int =
     said = result.stderr.decode("utf-8", "backslashreplace").strip()
     if result.reason == ExitReason.OUTPUT:
         raise OSError(errno.EFBIG, f"holds more than the {cap} bytes that may be read at once", name)
-    if result.reason in ("memory", "killed"):  # by what else runs in the sandbox
+    if result.reason in ("memory", "killed"):  # caused by other programs in the sandbox
         raise OSError(errno.ENOMEM, "could not be reached: the programs in the sandbox take all memory or processes", name)
     number, _, words = said.rpartition("\n")[2].partition(" ")
     if result.reason == ExitReason.EXIT and result.exit_code == 3 and number.isdigit():

@@ -23,9 +23,9 @@ FORK_SERVER = Path("/opt/agentgym/fork_server.pyc")
 
 
 class Bubblewrap(ForkServerSandbox):
-    """A sandbox made by bubblewrap. `packages`: importable libraries that Python in it has loaded already.
+    """A sandbox by bubblewrap. `packages`: importable libraries preloaded in its Python.
 
-    BadConfig where bubblewrap or pyseccomp is missing; SandboxFault where the sandbox cannot be started.
+    Raises BadConfig if bubblewrap or pyseccomp is missing, SandboxFault if the sandbox does not start.
     """
 
     def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = ()) -> None:
@@ -38,7 +38,7 @@ class Bubblewrap(ForkServerSandbox):
         return {"isolated": True, "user": 0, "filter": denied_calls().hex()}
 
     def _temporary(self) -> str | None:
-        """Return a folder for temporary files that the unprivileged user can reach, whom root becomes."""
+        """Return a folder for temporary files accessible to the unprivileged user that root becomes."""
         for place in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/run") if os.geteuid() == 0 else ():
             path = Path(place).resolve()
             if path.is_dir() and all(folder.stat().st_mode & 1 for folder in (path, *path.parents)):
@@ -46,7 +46,7 @@ class Bubblewrap(ForkServerSandbox):
         return None
 
     def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
-        """Return the command; root mounts what an unprivileged user cannot reach first, and becomes one."""
+        """Return the command; root first mounts what an unprivileged user cannot reach, then drops its privileges."""
         prefix = Path(sys.base_prefix)
         shown = {f"/opt/packages/{path.name}": path for name in packages for path in package_paths(name)}
         if not prefix.is_relative_to("/usr"):
@@ -69,7 +69,7 @@ class Bubblewrap(ForkServerSandbox):
 
 
 def missing() -> str:
-    """Return what this machine lacks for the sandbox and how to get it; empty where nothing is missing."""
+    """Return what this machine lacks for the sandbox and how to get it; empty if nothing."""
     if sys.platform != "linux":
         return f"the bubblewrap sandbox needs Linux, and this is {sys.platform}: use backend='docker'"
     needed = {"bwrap": "bubblewrap", **({"setpriv": "util-linux", "unshare": "util-linux"} if os.geteuid() == 0 else {})}
@@ -85,18 +85,18 @@ def missing() -> str:
 
 @cache
 def _refusal() -> str:
-    """Return what bubblewrap says where it may not make namespaces or mounts, as in many containers; empty where it may."""
+    """Return bubblewrap's error if it may not create namespaces or mounts, as in many containers; empty if it may."""
     command = [*_dropped(), _program("bwrap"), *_SYSTEM, *_masked(), *_LAST, "--", "/usr/bin/true"]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False)
-    except subprocess.TimeoutExpired:  # of a machine that is too busy, which says nothing
+    except subprocess.TimeoutExpired:  # a busy machine proves nothing
         return ""
-    refused = done.returncode != 0 and re.search("permi|denied", done.stderr)  # not a machine without processes or memory
+    refused = done.returncode != 0 and re.search("permi|denied", done.stderr)  # unlike a lack of processes or memory
     return done.stderr.strip().splitlines()[-1] if refused else ""
 
 
 def _dropped() -> list[str]:
-    """Return what root becomes an unprivileged user with."""
+    """Return the options by which root becomes an unprivileged user."""
     if os.geteuid() != 0:
         return []
     return [_program("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--"]
@@ -107,8 +107,7 @@ def _program(name: str) -> str:
 
 
 def _copied(stage: Path) -> dict[str, Path]:
-    """Write what the sandbox sees of this package to where an unprivileged user can read it; return it by its place
-    there."""
+    """Copy this package's sandbox files to where an unprivileged user can read them; return them by path inside."""
     shown: dict[str, Path] = {}
     for inner, content in _inside().items():
         shown[inner] = stage / Path(inner).name
@@ -119,22 +118,25 @@ def _copied(stage: Path) -> dict[str, Path]:
 
 @cache
 def _inside() -> dict[str, bytes]:
-    """Return the files by their place in the sandbox; code is compiled, which spares each sandbox the time and the
-    memory."""
+    """Return the files by their path inside; code is compiled, which saves each sandbox time and memory."""
     here = Path(__file__).parent
     code_inside = here.parent / "inside"
     files = {f"/etc/{path.stem}": path.read_bytes() for path in (here / "etc").iterdir()}
     for name in ("fork_server", "system", "processes", "kernel"):
         place = f"{FORK_SERVER.parent}/{name}.pyc"
         code = compile((code_inside / f"{name}.py").read_bytes(), place, "exec", dont_inherit=True, optimize=2)
-        flags_and_hash = (1).to_bytes(4, "little") + bytes(8)  # PEP 552: it need not be checked
+        flags_and_hash = (1).to_bytes(4, "little") + bytes(8)  # PEP 552: unchecked
         files[place] = importlib.util.MAGIC_NUMBER + flags_and_hash + marshal.dumps(code)
     return files
 
 
 def package_paths(name: str) -> list[Path]:
-    """Return what of an installed library goes into the sandbox: its folder or file, and the shared objects it brought."""
-    if name in sys.stdlib_module_names:  # which is there already, and wanted loaded
+    """Return an installed library's paths for the sandbox: its folder or file, and its shared objects.
+
+    Raises:
+        BadConfig: the library is not installed.
+    """
+    if name in sys.stdlib_module_names:  # present already, only preloaded
         return []
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
@@ -175,13 +177,13 @@ _LAST = ["--chdir", "/", "--remount-ro", "/dev", "--remount-ro", "/"]
 
 
 def _python() -> str:
-    """Return the interpreter for the sandbox: the one that runs this, without its virtual environment."""
+    """Return the sandbox's interpreter: the current one without its virtual environment."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return str(Path(sys.base_prefix) / "bin" / version)
 
 
 def _masked() -> list[str]:
-    """Hide this package, whose environments know their answers, where it is installed among the system's libraries."""
+    """Return options that hide this package, whose environments know their answers, among the system's libraries."""
     package = Path(__file__).parents[2].resolve()
     places = (Path("/usr"), Path(sys.base_prefix).resolve())
     return ["--tmpfs", str(package)] if any(package.is_relative_to(place) for place in places) else []

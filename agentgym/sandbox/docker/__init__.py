@@ -1,1 +1,1 @@
-"""Sandboxes that are containers, by Docker or Podman."""
+"""Container sandboxes, by Docker or Podman."""

@@ -1,4 +1,4 @@
-"""Files of a container by what every image has (a shell, `cat`, `tar`), and by its daemon."""
+"""File access in a container by tools of every image (a shell, `cat`, `tar`), and by its daemon."""
 
 import io
 import tarfile
@@ -9,10 +9,10 @@ from agentgym.sandbox.docker.daemon import Daemon, docker, faults
 from agentgym.sandbox.protocol import BadPath, ExitReason, Result, SandboxFault
 
 Do = Callable[[str, Sequence[str], bytes, int], Result]
-"""Run a shell script of ours in the sandbox with arguments, an input and at most so many bytes of output."""
+"""Runs a trusted shell script in the sandbox with arguments, an input and a limit on output bytes."""
 MESSAGES = 65536
 ABSENT, FOLDER, SPECIAL = 44, 45, 46
-"""What the script that reads a file ends with."""
+"""Exit codes of the script that reads a file."""
 
 _READ = (
     f'if [ -d "$1" ]; then exit {FOLDER}; fi; if [ ! -e "$1" ]; then exit {ABSENT}; fi; '
@@ -31,28 +31,32 @@ def read(do: Do, path: str, cap: int) -> bytes:
 
 
 def write(do: Do, path: str, content: bytes) -> None:
-    """Write a file, making its folders."""
+    """Write a file, creating its folders."""
     _checked(do(_WRITE, [_path(path)], content, MESSAGES), path)
 
 
 def pack(do: Do, path: str, cap: int) -> bytes:
-    """Return a file or folder as a tar archive; the working folder's own name is no part of it."""
+    """Return a file or folder as a tar archive, without the working folder's own name."""
     script = _PACK_HERE if path == "." else _PACK
     return _checked(do(script, [_path(path)], b"", cap), path).stdout
 
 
 def unpack(do: Do, archive: bytes, path: str) -> None:
-    """Unpack a tar archive in a folder, making it."""
+    """Unpack a tar archive in a folder, creating it."""
     _checked(do(_UNPACK, [_path(path)], _whole(archive), MESSAGES), path)
 
 
 def replace(do: Do, archive: bytes) -> None:
-    """Make the working folder what an archive holds."""
+    """Replace the working folder's content by an archive's."""
     _checked(do(_REPLACE, [], _whole(archive), MESSAGES), ".")
 
 
 def put(daemon: Daemon, container: str, archive: bytes, path: str) -> None:
-    """Unpack a tar archive in a folder, making it, by the daemon, which is root there."""
+    """Unpack a tar archive in a folder, creating it, by the daemon, which is root there.
+
+    Raises:
+        SandboxFault: the daemon fails.
+    """
     moved = io.BytesIO()
     folder = PurePosixPath(_absolute(path).lstrip("/"))
     with (
@@ -74,7 +78,12 @@ def put(daemon: Daemon, container: str, archive: bytes, path: str) -> None:
 
 
 def get(daemon: Daemon, container: str, path: str, cap: int) -> bytes:
-    """Return a file or folder as a tar archive, by the daemon."""
+    """Return a file or folder as a tar archive, by the daemon.
+
+    Raises:
+        FileNotFoundError: the path does not exist.
+        OSError: it is larger than `cap`.
+    """
     try:
         with faults():
             pieces: Iterable[bytes] = daemon.client.api.get_archive(container, _absolute(path))[0]
@@ -89,7 +98,7 @@ def get(daemon: Daemon, container: str, path: str, cap: int) -> bytes:
 
 
 def _whole(archive: bytes) -> bytes:
-    """Return an archive as it is; tarfile.ReadError where it is none, before anything is deleted."""
+    """Return a valid archive unchanged; raise tarfile.ReadError for others, before anything is deleted."""
     with tarfile.open(fileobj=io.BytesIO(archive)):
         return archive
 

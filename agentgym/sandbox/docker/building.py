@@ -1,4 +1,4 @@
-"""A layer of programs on top of an image, made once and kept by the daemon."""
+"""A layer of programs on top of an image, built once and kept by the daemon."""
 
 import hashlib
 import io
@@ -12,11 +12,11 @@ from agentgym.sandbox.docker.daemon import Daemon, faults
 
 SCRIPT = "/opt/agentgym/install.sh"
 _one = threading.Lock()
-"""Layers are made one at a time: episodes that want the same one begin together."""
+"""Layers are built one at a time, since episodes that need the same one begin together."""
 
 
 class Wanted(Protocol):
-    """What is to be installed, and how."""
+    """A script to install, and its limits."""
 
     @property
     def install(self) -> str:
@@ -25,17 +25,17 @@ class Wanted(Protocol):
 
     @property
     def install_network(self) -> str:
-        """The network that it may use; empty for the daemon's default."""
+        """Network for the installation; empty for the daemon's default."""
         ...
 
     @property
     def build_seconds(self) -> float:
-        """Seconds that it may take."""
+        """Time limit in seconds."""
         ...
 
 
 def installed(daemon: Daemon, image: str, facts: dict[str, Any], wanted: Wanted) -> tuple[str, dict[str, Any]]:
-    """Return an image with what a script installs on top of another, and what the daemon knows of it.
+    """Return an image with a script's installation on top of another, and the daemon's facts about it.
 
     `facts` are those of the other image, whose user stays.
     """
@@ -54,7 +54,7 @@ def installed(daemon: Daemon, image: str, facts: dict[str, Any], wanted: Wanted)
 
 
 def _packed(files: dict[str, str]) -> io.BytesIO:
-    """Return files as the tar archive that a daemon builds from; the same bytes every time, so that it finds what it has."""
+    """Return files as a tar archive for a build; the same bytes every time, so that the daemon's cache applies."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as archive:
         for name, text in files.items():

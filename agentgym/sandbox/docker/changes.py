@@ -1,4 +1,4 @@
-"""The state of a container as one hash: what programs changed in it, and nothing while one of them outlives its command."""
+"""A hash of a container's state: programs' changes to it; None while a process outlives its command."""
 
 import json
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from agentgym.sandbox.protocol import ExitReason
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "state.py"
 READ = 256 << 20
-"""Bytes of changed files that are read for one hash; with more there is none."""
+"""Maximum bytes of changed files read for one hash; beyond it there is none."""
 SECONDS = 20.0
-"""For one hash; where it takes longer there is none."""
+"""Time limit for one hash; beyond it there is none."""
 DAEMONS = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/mtab", "/dev", "/proc", "/sys")
-"""What the daemon puts into every container."""
+"""Paths the daemon adds to every container."""
 
 
 class Changes:
     """Watches one container.
 
-    What is in memory (the working folder, /tmp, /dev/shm) is walked; of the image's files only those that the daemon says
-    were changed. Times of files do not count, nor what lies in `without`.
+    Files in memory (the working folder, /tmp, /dev/shm) are walked; of the image's files only those the daemon reports as
+    changed are read. Times of files and paths in `without` are ignored.
     """
 
     def __init__(self, sandbox: Docker, without: Sequence[str]) -> None:
@@ -32,10 +32,10 @@ class Changes:
         self._roots = ["/dev/shm"] if sandbox.asked.writable else ["/dev/shm", "/tmp", sandbox.work]
 
     def key(self) -> str | None:
-        """Return the hash of the present state; None where it cannot be read.
+        """Return the hash of the current state; None if it cannot be read.
 
-        Processes that there are when this is called first belong to whoever runs here, and every later one to a command
-        that it outlives. SandboxFault where the container is gone.
+        Processes at the first call are the environment's own; every later one outlives a command. Raises SandboxFault if the
+        container is gone.
         """
         question = {"roots": self._roots, "paths": self._changed(), "without": self._without, "most": READ}
         result = self._sandbox.looked(self._source + "\nmain()\n", json.dumps(question).encode(), SECONDS)
@@ -53,7 +53,7 @@ class Changes:
         return str(key) if key else None
 
     def _changed(self) -> list[str]:
-        """Return the paths of the image that differ from it, as the daemon finds them."""
+        """Return the paths that differ from the image, as reported by the daemon."""
         if not self._sandbox.asked.writable:
             return []
         api = self._sandbox.daemon.client.api

@@ -1,4 +1,4 @@
-"""The stream between a sandbox's process 1 in its container and this process: frames in both directions, many executions."""
+"""The stream to a container's process 1: frames in both directions, many executions."""
 
 import json
 import select
@@ -13,14 +13,14 @@ from agentgym.sandbox.docker import frames as frames
 from agentgym.sandbox.protocol import SandboxFault
 
 STREAM = struct.Struct("!BxxxI")
-"""What the daemon puts before each piece: standard output or error, and its length."""
+"""The daemon's header of each piece: standard output or error, and its length."""
 ERRORS = 2
 HEARD = 4000
-"""Bytes of process 1's own words that are kept for a message."""
+"""Bytes of process 1's own output kept for an error message."""
 
 
 class Channel:
-    """A container's attached stream. Whoever waits for something reads for all, one at a time."""
+    """A container's attached stream. A thread that waits for a frame reads for all, one at a time."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
@@ -32,25 +32,25 @@ class Channel:
         self._mail: dict[int, deque[tuple[int, bytes]]] = {}
         self._room: dict[int, int] = {}
         self.said = bytearray()
-        """What process 1, or the runtime before it, wrote to its standard error."""
+        """Standard error of process 1, or of the runtime before it."""
         self.broken = ""
-        """Why nothing more will come."""
+        """Reason the stream has ended."""
 
     def open(self, number: int, most: int) -> None:
-        """Expect frames of an execution, at most so many bytes between two `allow`."""
+        """Accept frames of an execution, at most `most` bytes between two `allow`."""
         self._mail[number], self._room[number] = deque(), most
 
     def allow(self, number: int, most: int) -> None:
-        """Expect so many bytes again."""
+        """Renew an execution's allowance of bytes."""
         self._room[number] = most
 
     def give_back(self, number: int, size: int) -> None:
-        """Expect as many bytes more of an execution as its reader has taken."""
+        """Extend an execution's allowance by the bytes its reader has consumed."""
         if number in self._room:
             self._room[number] += size
 
     def forget(self, number: int) -> None:
-        """Expect nothing more of an execution."""
+        """Accept no more frames of an execution."""
         self._mail.pop(number, None)
         self._room.pop(number, None)
 
@@ -59,7 +59,11 @@ class Channel:
         self.put(frames.HEAD.pack(number, kind, len(body)) + bytes(body), deadline)
 
     def put(self, content: bytes, deadline: float) -> None:
-        """Send bytes; what arrives meanwhile is taken in, so that neither side waits for the other."""
+        """Send bytes while accepting incoming ones, so that neither side blocks the other.
+
+        Raises:
+            SandboxFault: the container is gone or accepts nothing before the deadline.
+        """
         left = memoryview(content)
         with self._sending:
             while left:
@@ -86,7 +90,11 @@ class Channel:
                     self._ready(0.05, select.POLLOUT)
 
     def receive(self, number: int, deadline: float) -> tuple[int, bytes]:
-        """Return the next frame of an execution: its kind and content; SandboxFault where none will come."""
+        """Return the next frame of an execution: its kind and content.
+
+        Raises:
+            SandboxFault: the stream has ended, or no frame comes before the deadline.
+        """
         while True:
             with self._turn:
                 while self._reading and not self._mail[number] and not self.broken:
@@ -110,7 +118,7 @@ class Channel:
             self._turn.notify_all()
 
     def _pump(self, wait: float, *, writing: bool = False) -> None:
-        """Read once, and hand out what came."""
+        """Read once, and dispatch the frames."""
         try:
             if not self._ready(wait, select.POLLIN | (select.POLLOUT if writing else 0)) & ~select.POLLOUT:
                 return
@@ -129,13 +137,13 @@ class Channel:
         self._hand_out()
 
     def _ready(self, wait: float, events: int) -> int:
-        """Return the events that happened within so many seconds."""
-        poll = select.poll()  # not select: a process with many sandboxes has files beyond its reach
+        """Return the events that occur within `wait` seconds."""
+        poll = select.poll()  # not select, which fails on file descriptors above 1023
         poll.register(self._stream, events)
         return next((event for _, event in poll.poll(1000 * min(wait, 3600.0))), 0)
 
     def _unwrap(self) -> None:
-        """Take the daemon's own headers off."""
+        """Strip the daemon's own headers."""
         place = 0
         while len(self._raw) - place >= STREAM.size:
             kind, length = STREAM.unpack_from(self._raw, place)
@@ -174,13 +182,17 @@ class Channel:
         return self.broken
 
     def close(self) -> None:
-        """Hang up: process 1 ends, and with it the container."""
+        """Close the stream, which ends process 1 and with it the container."""
         self._break("the sandbox is closed")
         self._stream.close()
 
 
 def told_in(body: bytes) -> dict[str, Any]:
-    """Return what process 1 reports; SandboxFault where that is no report."""
+    """Return a report of process 1.
+
+    Raises:
+        SandboxFault: it is malformed.
+    """
     try:
         told = json.loads(body)
     except (ValueError, RecursionError) as error:

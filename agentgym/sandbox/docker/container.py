@@ -1,4 +1,4 @@
-"""One container as a sandbox wants it: what may be asked for, how the daemon is told, and the stream to its process 1."""
+"""One container: its specification, its creation by the daemon, and the stream to its process 1."""
 
 import atexit
 import contextlib
@@ -26,17 +26,19 @@ from agentgym.sandbox.seccomp import DENIED
 
 NOBODY = "65534:65534"
 ROOT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "NET_BIND_SERVICE")
-"""What root in a container needs for `apt-get` and `chown`, and no more."""
+"""Capabilities that root needs for `apt-get` and `chown`, and no others."""
 NEW_SPACES = 0x7E020000
-"""Flags of `clone` for name spaces of any kind."""
+"""Flags of `clone` for new namespaces of any kind."""
 PROCESSES = 16_384
-"""Of one user in all containers together; `processes` of a container is bounded by a control group."""
+"""Limit for one user in all containers together; a control group bounds each container's `processes`."""
 PROFILES = ("/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json")
 
 _HELLO = rf"printf '\000\000\000\000\{frames.END:03o}\000\000\000\002{{}}'; while read -r line; do (:); done"
 START = f'command -v python3 >/dev/null 2>&1 && exec python3 -I -c "$0"; {_HELLO}'
-"""Process 1: Python, to which its program is sent; in an image without, a shell that keeps the container and reaps orphans.
-Both end with their input, which this process holds, so no container outlives it."""
+"""Process 1: Python, which receives its program; without Python, a shell that keeps the container and reaps orphans.
+
+Both exit at the end of their input, which this process holds, so no container outlives it.
+"""
 BOOT = f"""
 import os, sys
 if sys.version_info < (3, 8):
@@ -69,48 +71,48 @@ module.main(told['settings'])
 
 @dataclass(frozen=True)
 class ContainerSpec:
-    """What kind of container a sandbox is."""
+    """Specification of a sandbox's container."""
 
     image: str = ""
-    """Name of an image that the daemon has."""
+    """Name of an image in the daemon."""
     build: str = ""
-    """A folder with a `Dockerfile` to build the image from."""
+    """Folder with a `Dockerfile` to build the image from."""
     build_seconds: float = 600.0
-    """Seconds that building may take."""
+    """Time limit of the build in seconds."""
     install: str = ""
-    """A script for /bin/sh that root runs once on top of the image, in a layer that the daemon keeps."""
+    """Script for /bin/sh that root runs once on top of the image, in a layer that the daemon keeps."""
     install_network: str = ""
-    """The network that installing may use; the daemon's default unless named."""
+    """Network for the installation; empty: the daemon's default."""
     room: Mapping[str, int] = field(default_factory=dict[str, int])
-    """What is added to the limits, by their names: for programs that run beside the agent's commands."""
+    """Additions to the limits, by name, for programs that run beside the agent's commands."""
     user: str = NOBODY
-    """Who programs run as: a name or a number, and a group after a colon."""
+    """User of programs: a name or a number, and a group after a colon."""
     work: str = "/home/agent"
-    """The working folder, absolute: in memory, or with `writable` the image's own."""
+    """Absolute path of the working folder: in memory, or with `writable` the image's own."""
     writable: bool = False
-    """Whether the image's files may be changed."""
+    """Allow changes to the image's files."""
     network: str = "none"
-    """A network of the daemon; none unless named."""
+    """A network of the daemon; by default none."""
     allowed_hosts: Sequence[str] | None = None
-    """Names, `*.name`, addresses and CIDR ranges: nothing else is reached through the network. None for no such list."""
+    """Names, `*.name`, addresses and CIDR ranges reachable through the network; None: all."""
     proxy_image: str = "python:3-slim"
-    """An image with python3, for the proxy that enforces the list."""
+    """Image with python3 for the proxy that enforces the list."""
     background: bool = False
-    """Whether processes outlive the program that started them; what is broken off takes its process group along."""
+    """Let processes outlive the program that started them; an interrupted program's process group is killed."""
     capabilities: Sequence[str] = ()
     """Capabilities of programs that run as root."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Variables beyond the image's own."""
+    """Variables in addition to the image's."""
     cpus: float | None = None
-    """Processor cores at most."""
+    """Maximum processor cores."""
     pull: str = ""
-    """Registries that an absent image may be pulled from, separated by commas; none by default."""
+    """Comma-separated registries to pull a missing image from; empty: none."""
     images_gb: float | None = None
-    """Gigabytes of all the daemon's images at most: what was pulled or built here the longest ago is removed for it."""
+    """Maximum gigabytes of all the daemon's images; the oldest pulled or built here are removed for it."""
     storage_mb: float | None = None
-    """Megabytes of changes to the image's files at most, where the daemon's storage can bound them."""
+    """Maximum megabytes of changes to the image's files, if the daemon's storage supports a limit."""
     beside: Beside | None = None
-    """Services beside the container."""
+    """Side services."""
     daemon: str = ""
     """URL of the daemon."""
 
@@ -134,22 +136,22 @@ KNOWN = tuple(entry.name for entry in dataclasses.fields(ContainerSpec))
 
 
 class Image(NamedTuple):
-    """What a daemon knows of an image."""
+    """The daemon's facts about an image."""
 
     name: str
     variables: dict[str, str]
     user: str
-    """Who its programs run as, unless somebody else is named."""
+    """Default user of its programs."""
     entrypoint: tuple[str, ...] = ()
 
 
 def with_room(limits: Limits, room: Mapping[str, int]) -> Limits:
-    """Return limits with something added to them."""
+    """Return limits plus additions."""
     return dataclasses.replace(limits, **{name: getattr(limits, name) + more for name, more in room.items()})
 
 
 def image_of(daemon: Daemon, asked: ContainerSpec) -> Image:
-    """Return an image, built or pulled where that was asked for; BadConfig where the daemon has none."""
+    """Return an image, built or pulled on request; raise BadConfig if the daemon does not have it."""
     if asked.build:
         facts = images.built(daemon, Path(asked.build), asked.image, asked.build_seconds, asked.images_gb)
     else:
@@ -166,11 +168,16 @@ def image_of(daemon: Daemon, asked: ContainerSpec) -> Image:
 def create(
     daemon: Daemon, image: str, asked: ContainerSpec, limits: Limits, network: str, services: Services | None = None
 ) -> tuple[str, list[str]]:
-    """Create a container and return its id, and what its daemon does not bound (`memory`, `processes`, `files`,
-    `storage`)."""
-    api, memory = daemon.client.api, limits.memory + limits.disk  # files in memory are charged too
+    """Create a container; return its id and the limits its daemon does not enforce.
+
+    The latter are among `memory`, `processes`, `files` and `storage`.
+
+    Raises:
+        SandboxFault: the daemon fails.
+    """
+    api, memory = daemon.client.api, limits.memory + limits.disk  # files in memory count as well
     joined = services.networks if services else {}
-    if network == "none" and joined:  # which goes with no other
+    if network == "none" and joined:  # excludes all others
         network = next(iter(joined))
     host = api.create_host_config(
         network_mode=network,
@@ -182,7 +189,7 @@ def create(
         shm_size=limits.disk,
         mem_limit=memory,
         memswap_limit=memory,
-        pids_limit=limits.processes + 8,  # process 1 among them
+        pids_limit=limits.processes + 8,  # includes process 1
         nano_cpus=None if asked.cpus is None else int(asked.cpus * 1e9),
         cap_drop=["ALL"],
         cap_add=list(asked.capabilities) or None,
@@ -191,7 +198,7 @@ def create(
             docker().types.Ulimit(name=name, soft=most, hard=most) for name, most in _resources(daemon, limits).items()
         ],
         storage_opt=None if asked.storage_mb is None else {"size": f"{asked.storage_mb:.0f}m"},
-        log_config={"type": "none", "config": {}},  # else the daemon writes all that passes to its disk
+        log_config={"type": "none", "config": {}},  # otherwise the daemon logs the whole stream to disk
         auto_remove=True,
     )
     bounded = True
@@ -200,7 +207,7 @@ def create(
     except SandboxFault as fault:
         if asked.storage_mb is None or "storage" not in str(fault):
             raise
-        bounded = False  # few kinds of storage have quotas
+        bounded = False  # few storage drivers have quotas
         container = _created(daemon, image, asked, {**host, "StorageOpt": None}, joined.get(network))
     with faults():
         facts = api.inspect_container(container)["HostConfig"]
@@ -223,7 +230,7 @@ def _created(daemon: Daemon, image: str, asked: ContainerSpec, host: dict[str, A
             environment=dict(asked.environment),
             working_dir="/",
             hostname="sandbox",
-            stop_signal="SIGKILL",  # process 1 heeds no other
+            stop_signal="SIGKILL",  # process 1 ignores all others
             stdin_open=True,
             healthcheck={"test": ["NONE"]},  # the image's own would run programs beside ours
             labels={LABEL: owner()},
@@ -241,19 +248,19 @@ def _there(image: str) -> Generator[None]:
 
 
 def _resources(daemon: Daemon, limits: Limits) -> dict[str, int]:
-    """Return limits that every process of the container has."""
+    """Return resource limits of every process in the container."""
     limits_set = {"nofile": limits.open_files, "core": 0}
-    if daemon.podman and daemon.local:  # it would ask for more processes than a daemon without privileges may give
+    if daemon.podman and daemon.local:  # it would request more processes than a rootless daemon may grant
         most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
         limits_set["nproc"] = PROCESSES if most == resource.RLIM_INFINITY else min(most, PROCESSES)
     return limits_set
 
 
 def _in_memory(daemon: Daemon, asked: ContainerSpec, limits: Limits) -> dict[str, str]:
-    """Return the folders that are held in memory, with their caps."""
+    """Return the in-memory folders, with their limits."""
     common = f"rw,nosuid,nodev,exec,size={limits.disk}"
     if not daemon.podman:
-        common += f",nr_inodes={limits.files}"  # Podman takes none: process 1 looks instead
+        common += f",nr_inodes={limits.files}"  # Podman has no such option: process 1 checks instead
     mounts = {"/dev/shm": f"{common},mode=1777"}
     if asked.writable:
         return mounts
@@ -261,28 +268,28 @@ def _in_memory(daemon: Daemon, asked: ContainerSpec, limits: Limits) -> dict[str
     owned = f"uid={user},gid={group or user},mode=755" if user.isdigit() else "mode=1777"
     if daemon.podman:
         owned = "U,notmpcopyup,mode=755"
-    more = ("/var/tmp", "/run") if daemon.podman else ()  # which Podman would mount without caps
+    more = ("/var/tmp", "/run") if daemon.podman else ()  # Podman would mount these without limits
     return {**mounts, **dict.fromkeys(("/tmp", *more), f"{common},mode=1777"), asked.work: f"{common},{owned}"}
 
 
 def attach(daemon: Daemon, container: str) -> tuple[Any, socket.socket]:
-    """Return the stream to process 1 of a container that has not started, and what keeps it open."""
+    """Return the stream to process 1 of a container not yet started, and the object that keeps it open."""
     with faults():
         kept = daemon.client.api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
     return kept, getattr(kept, "_sock", kept)
 
 
 def _security(daemon: Daemon) -> list[str]:
-    """Return what programs may not do, by Docker's own filter of system calls; Podman's lets them make user namespaces."""
+    """Return security options: Docker's own seccomp filter; Podman's would allow user namespaces."""
     options = ["no-new-privileges"]
     if daemon.podman and daemon.local:
-        options.append(f"seccomp={_narrowed(os.getpid())}")  # Podman takes the path of a file
+        options.append(f"seccomp={_narrowed(os.getpid())}")  # Podman expects a file's path
     return options
 
 
 @cache
 def _narrowed(_: int) -> str:
-    """Return a file with the filter that Podman comes with, less what no sandbox allows; one for each process."""
+    """Return a file with Podman's default filter minus calls forbidden in every sandbox; one per process."""
     base = next((path for path in map(Path, PROFILES) if path.exists()), None)
     profile: dict[str, Any] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}
     if base is not None:
@@ -293,7 +300,7 @@ def _narrowed(_: int) -> str:
     profile["syscalls"] = [
         *(rule for rule in rules if rule["names"]),
         {"names": ["clone"], "action": "SCMP_ACT_ALLOW", "args": [spaces]},
-        {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},  # its flags lie where no filter sees them
+        {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},  # a filter cannot see its flags
         *([] if base else [{"names": list(DENIED), "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]),
     ]
     with tempfile.NamedTemporaryFile("w", prefix="agentgym-seccomp-", suffix=".json", delete=False) as file:

@@ -1,4 +1,4 @@
-"""The container daemon, Docker's or Podman's: finding it, what it is, and containers whose owners are gone."""
+"""The container daemon, Docker's or Podman's: connection, properties, and removal of abandoned containers."""
 
 import contextlib
 import functools
@@ -14,11 +14,11 @@ from agentgym.errors import BadConfig, MissingExtra, how_to_install
 from agentgym.sandbox.protocol import SandboxFault
 
 LABEL = "agentgym"
-"""The label of every container of ours; its value says on which machine and for which process it was made."""
+"""Label of all our containers; its value identifies their machine and process."""
 SECONDS = 120.0
-"""For an answer of the daemon."""
+"""Time limit for a daemon's answer."""
 PATIENCE = 30.0
-"""Seconds until a container that is to be removed must be gone."""
+"""Seconds within which a container must be removed."""
 HOW = (
     "start one (`systemctl start docker`, or `podman system service --time=0 unix:///run/podman/podman.sock`), or name one "
     "that runs: DOCKER_HOST=unix:///path/to/socket"
@@ -26,7 +26,7 @@ HOW = (
 
 
 class Daemon:
-    """A daemon that answers; BadConfig where none does."""
+    """A connected daemon; BadConfig if none answers."""
 
     def __init__(self, url: str, seconds: float = SECONDS) -> None:
         library = docker()
@@ -43,19 +43,19 @@ class Daemon:
 
     @property
     def local(self) -> bool:
-        """Whether it reads files of this machine."""
+        """Return whether it reads files of this machine."""
         return self.url.startswith("unix:")
 
     @property
     def isolated(self) -> dict[str, str] | None:
-        """Options of an internal network that keep this machine off it: its own servers would be reached there."""
+        """Return options of an internal network without access to this machine's own servers."""
         return None if self.podman else {"com.docker.network.bridge.inhibit_ipv4": "true"}
 
     def __str__(self) -> str:
         return f"{'Podman' if self.podman else 'Docker'} {self.version} at {self.url}"
 
     def sweep(self) -> None:
-        """Remove containers of this machine's processes that have ended; once a process."""
+        """Remove containers of this machine's processes that have ended; once per process."""
         if self._swept:
             return
         self._swept = True
@@ -70,7 +70,7 @@ class Daemon:
                         self.client.api.remove_network(network["Id"])
 
     def remove(self, container: str) -> None:
-        """Kill a container and remove it; no error where it is gone."""
+        """Kill and remove a container, if it exists."""
         deadline = time.monotonic() + PATIENCE
         with contextlib.suppress(docker().errors.NotFound), faults():
             while True:
@@ -79,11 +79,15 @@ class Daemon:
                 except docker().errors.APIError as error:
                     if error.status_code == 404 or time.monotonic() > deadline:
                         raise
-                    time.sleep(0.05)  # it is ending, or being removed: it was told to leave nothing
+                    time.sleep(0.05)  # it is already ending or being removed
 
 
 def docker() -> Any:
-    """Return the `docker` package; MissingExtra where it is not installed."""
+    """Return the `docker` package.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
     try:
         import docker as library
     except ImportError as error:
@@ -92,7 +96,7 @@ def docker() -> Any:
 
 
 def connect(url: str = "") -> Daemon:
-    """Return the daemon at a URL, or the one that is usual here; BadConfig where none answers."""
+    """Return the daemon at a URL, or the default one; raise BadConfig if none answers."""
     with _lock:
         return _connected(url or usual(), os.getpid())
 
@@ -106,7 +110,7 @@ def _connected(url: str, pid: int) -> Daemon:  # a connection does not survive a
 
 
 def usual() -> str:
-    """Return the URL of the daemon that `DOCKER_HOST` names, else of the first socket that is where they usually are."""
+    """Return the daemon's URL from `DOCKER_HOST`, else of the first socket at a usual path."""
     named = os.environ.get("DOCKER_HOST")
     if named:
         return named
@@ -120,7 +124,11 @@ def usual() -> str:
 
 @contextlib.contextmanager
 def faults() -> Generator[None]:
-    """Turn what a daemon fails at into a fault of the sandbox; NotFound and BuildError pass."""
+    """Convert a daemon's errors to faults of the sandbox; NotFound and BuildError pass.
+
+    Raises:
+        SandboxFault: the daemon failed.
+    """
     library = docker()
     import requests
     import urllib3
@@ -134,7 +142,7 @@ def faults() -> Generator[None]:
 
 
 def _last(error: BaseException) -> str:
-    """Return what the daemon says, or what was at the bottom of an error of several layers."""
+    """Return the daemon's message, or the innermost cause of a nested error."""
     explained = str(getattr(error, "explanation", None) or "")
     if explained:
         return explained
@@ -143,7 +151,7 @@ def _last(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-# Whose containers are whose
+# Ownership of containers
 
 
 def owner() -> str:
@@ -152,14 +160,14 @@ def owner() -> str:
 
 
 def abandoned(label: str) -> bool:
-    """Whether a container was made for a process of this machine that has ended."""
+    """Return whether a container's process on this machine has ended."""
     place, _, process = label.partition(" ")
     pid, _, started = process.partition(" ")
     return place == _place() and pid.isdigit() and _started(int(pid)) != started
 
 
 def _place() -> str:
-    """Return what tells the processes of this machine and name space from those of others."""
+    """Return an identifier of this machine and process namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}-{Path('/proc/self/ns/pid').readlink()}".replace(" ", "")
@@ -168,7 +176,7 @@ def _place() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when a process started, as far as this system tells; empty where there is no such process."""
+    """Return a process's start time, if known; empty without such a process."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
     except OSError:

@@ -1,4 +1,4 @@
-"""Hosts that a container may reach: an internal network, and a proxy container between it and the outside."""
+"""Restricted network access: an internal network, and a proxy container between it and the outside."""
 
 import contextlib
 import uuid
@@ -11,20 +11,20 @@ from agentgym.sandbox.protocol import MEGABYTE
 
 PORT = 3128
 NOWHERE = "192.0.2.1"
-"""A name server that nobody has (RFC 5737): names are looked up by the proxy alone, so that no name carries data out."""
+"""A nonexistent name server (RFC 5737): only the proxy resolves names, so that no name can carry data out."""
 PROGRAM = Path(__file__).parents[1] / "inside" / "proxy.py"
 EVERYWHERE = ("*",)
-"""A list that lets every host through."""
+"""A list that allows every host."""
 NAMES = ("http_proxy", "https_proxy", "all_proxy")
 INSIDE = ("localhost", "127.0.0.1", "::1")
-"""What programs reach without the proxy."""
+"""Addresses reached without the proxy."""
 
 
 class Egress:
-    """An internal network with a proxy that lets requests to some hosts through.
+    """An internal network with a proxy that allows requests to some hosts.
 
-    `image`, which the daemon has, has `python3`; it must not be of the one whose container is confined. `beside` are the
-    names of services that the container reaches without the proxy.
+    `image`, known to the daemon, has `python3`; it must not be that of the confined container. `beside` are the names of
+    services that the container reaches without the proxy.
     """
 
     def __init__(self, daemon: Daemon, hosts: Sequence[str], outside: str, image: str, beside: Sequence[str] = ()) -> None:
@@ -71,10 +71,10 @@ class Egress:
         direct = ",".join((*INSIDE, *self._beside))
         told = {**dict.fromkeys(NAMES, where), "no_proxy": direct}
         self.variables = {spelling: value for name, value in told.items() for spelling in (name, name.upper())}
-        """By which programs find the proxy."""
+        """Environment variables that point programs to the proxy."""
 
     def close(self) -> None:
-        """Remove the proxy and the network, which nothing else may be on by then."""
+        """Remove the proxy and the network, which must be otherwise unused."""
         if self._proxy:
             self._daemon.remove(self._proxy)
         with contextlib.suppress(docker().errors.NotFound), faults():

@@ -1,7 +1,7 @@
-"""Images of containers: names that may be asked for, pulling and building them once, and removing the oldest for room.
+"""Container images: validating names, pulling and building them once, and removing the oldest for space.
 
-A name may come from a stranger's task file, so it must be one, and the caller says which registries are asked. Every image
-that is pulled or built here gets one more name (`MARK`) that holds when it was last used: the daemon itself is the record,
+A name may come from a stranger's task file, so it is validated, and the caller decides which registries are used. Every
+image pulled or built here gets an additional name (`MARK`) with the time of its last use: the daemon itself is the record,
 for all processes. Images without that name are never removed.
 """
 
@@ -26,7 +26,7 @@ MARK = "agentgym-kept"
 BUILT = "agentgym-built"
 GIGABYTE = 1000 * 1000 * 1000
 Facts = dict[str, Any]
-"""What the daemon says of an image, or a line of its progress."""
+"""The daemon's facts about an image, or a line of its progress."""
 EVERY = 5.0
 """Seconds between two lines of progress."""
 FRESH = 60
@@ -42,22 +42,23 @@ _pulling: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
 def is_name(name: str) -> bool:
-    """Whether a text is the name of an image: the daemon's addresses and a Dockerfile's lines are made of it."""
+    """Return whether a text is an image name, since it becomes part of the daemon's URLs and of Dockerfiles."""
     return len(name) <= 500 and bool(_ID.fullmatch(name) or _NAME.fullmatch(name))
 
 
 def registry_of(name: str) -> str:
-    """Return the registry that a name is pulled from; Docker's own where the name says none."""
+    """Return the registry of a name; Docker's own by default."""
     host, slash, _ = name.partition("/")
     named = bool(slash) and (any(mark in host for mark in ".:") or host == "localhost" or host != host.lower())
     return host.replace("index.docker.io", HUB) if named else HUB
 
 
 def have(daemon: Daemon, name: str, pull: str = "", most_gb: float | None = None) -> Facts:
-    """Return what a daemon knows of an image, pulled if it has none and its registry is among those of `pull`.
+    """Return the daemon's facts about an image, pulled if it is missing and its registry is in `pull`.
 
-    BadConfig for a text that is no name, and for an image that the daemon has not and may not pull; SandboxFault where the
-    registry does not give it.
+    Raises:
+        BadConfig: the name is invalid, or the image is missing and may not be pulled.
+        SandboxFault: the registry fails.
     """
     if not is_name(name):
         raise BadConfig(f"image is {name!r:.100}; expected a name such as python:3.12-slim or ghcr.io/owner/image:tag")
@@ -83,7 +84,7 @@ def have(daemon: Daemon, name: str, pull: str = "", most_gb: float | None = None
 def _pulled(daemon: Daemon, name: str, most_gb: float | None) -> Facts:
     api = daemon.client.api
     with contextlib.suppress(docker().errors.NotFound), faults():
-        return api.inspect_image(name)  # another thread has pulled it meanwhile
+        return api.inspect_image(name)  # pulled by another thread meanwhile
     progress = _Progress(f"pulling {name}")
     failed = f"image {name!r} could not be pulled"
     try:
@@ -94,7 +95,7 @@ def _pulled(daemon: Daemon, name: str, most_gb: float | None) -> Facts:
                     raise SandboxFault(str(line["error"])[:500])
                 progress.layer(line)
                 if most_gb is not None and progress.total > most_gb * GIGABYTE:
-                    told.close()  # the daemon stops when nobody listens
+                    told.close()  # the daemon stops when the stream is closed
                     raise BadConfig(
                         f"image {name!r} has {progress.total / GIGABYTE:.1f} GB packed, and images_gb is {most_gb:g}"
                     )
@@ -110,8 +111,13 @@ def _pulled(daemon: Daemon, name: str, most_gb: float | None) -> Facts:
 
 
 def built(daemon: Daemon, folder: Path, name: str, seconds: float, most_gb: float | None = None) -> Facts:
-    """Return what a daemon knows of the image of a folder with a Dockerfile, built unless the daemon has it: by one process
-    of this machine, for which the others wait."""
+    """Return the daemon's facts about the image of a folder with a Dockerfile, built if it is missing.
+
+    One process of this machine builds, the others wait.
+
+    Raises:
+        BadConfig: the folder has no Dockerfile, or the build fails.
+    """
     if not (folder / "Dockerfile").is_file():
         raise BadConfig(f"build is {str(folder)!r}, in which there is no Dockerfile")
     name = name or f"{BUILT}:{_content(folder)}"
@@ -123,7 +129,7 @@ def built(daemon: Daemon, folder: Path, name: str, seconds: float, most_gb: floa
             absent = [base for base in _bases(folder) if not has(daemon, base)]
             build(daemon, name, f"the image of {folder}", seconds, path=str(folder))
             facts = daemon.client.api.inspect_image(name)
-            for pulled in (base for base in absent if has(daemon, base)):  # by the daemon, for the build
+            for pulled in (base for base in absent if has(daemon, base)):  # pulled by the daemon during the build
                 _mark(daemon, daemon.client.api.inspect_image(pulled), new=True)
             _mark(daemon, facts, new=True)
             make_room(daemon, most_gb, facts["Id"])
@@ -132,7 +138,12 @@ def built(daemon: Daemon, folder: Path, name: str, seconds: float, most_gb: floa
 
 
 def build(daemon: Daemon, name: str, what: str, seconds: float, **how: Any) -> None:
-    """Build an image. BadConfig with the last messages where it cannot be built, SandboxFault where it takes too long."""
+    """Build an image.
+
+    Raises:
+        BadConfig: the build fails; with its last messages.
+        SandboxFault: the build takes too long.
+    """
     messages: deque[str] = deque(maxlen=100)
     deadline = time.monotonic() + seconds
     progress = _Progress(f"building {what}")
@@ -145,7 +156,7 @@ def build(daemon: Daemon, name: str, what: str, seconds: float, **how: Any) -> N
                     progress.show(messages[-1].strip()[:100])
                 if "error" in line:
                     raise BadConfig(f"{what} could not be built: {''.join(messages)[-1500:]}")
-                if time.monotonic() > deadline:  # the daemon ends the build when nobody listens
+                if time.monotonic() > deadline:  # the daemon stops the build when the stream is closed
                     told.close()
                     raise SandboxFault("it went on")
     except SandboxFault as fault:
@@ -156,14 +167,14 @@ def build(daemon: Daemon, name: str, what: str, seconds: float, **how: Any) -> N
 
 
 def _bases(folder: Path) -> list[str]:
-    """Return the images that a Dockerfile begins with, as far as it names them."""
+    """Return the base images named in a Dockerfile."""
     written = (folder / "Dockerfile").read_text(encoding="utf-8", errors="replace")
     found = re.findall(r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*(\S+)", written, re.IGNORECASE | re.MULTILINE)
     return [name for name in dict.fromkeys(found) if is_name(name)]
 
 
 def has(daemon: Daemon, name: str) -> bool:
-    """Whether a daemon has an image of that name."""
+    """Return whether a daemon has an image with this name."""
     try:
         daemon.client.api.inspect_image(name)
     except docker().errors.NotFound:
@@ -173,7 +184,11 @@ def has(daemon: Daemon, name: str) -> bool:
 
 @contextlib.contextmanager
 def _alone(file: Path, deadline: float) -> Generator[None]:
-    """Hold a file of a folder for this process and thread alone, where its file system can."""
+    """Hold a file lock for this process and thread, if the file system supports it.
+
+    Raises:
+        SandboxFault: another process holds it past the deadline.
+    """
     with file.open("rb") as opened:
         while True:
             try:
@@ -189,17 +204,21 @@ def _alone(file: Path, deadline: float) -> Generator[None]:
 
 
 def _content(folder: Path) -> str:
-    """Return a digest of the files that an image is built from, so that a change builds another."""
+    """Return a digest of an image's source files, so that a change triggers a new build."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(folder.rglob("*")):
-        if path.is_symlink() or path.is_file():  # the daemon gets links as links
+        if path.is_symlink() or path.is_file():  # links are sent as links
             content = str(path.readlink()).encode() if path.is_symlink() else path.read_bytes()
             digest.update(f"{path.relative_to(folder)} {path.lstat().st_mode & 0o777} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
 
 def check(pull: object, most_gb: object) -> None:
-    """Raise BadConfig for options that say neither where images come from nor how much room they have."""
+    """Check the options `pull` and `images_gb`.
+
+    Raises:
+        BadConfig: an option is invalid.
+    """
     listed = pull.split(",") if isinstance(pull, str) and pull else []
     if not isinstance(pull, str) or not all(re.fullmatch(_HOST, registry.strip()) for registry in listed):
         raise BadConfig(f"pull is {pull!r:.100}; expected the registries that images may come from, such as '{HUB},ghcr.io'")
@@ -207,11 +226,11 @@ def check(pull: object, most_gb: object) -> None:
         raise BadConfig(f"images_gb is {most_gb!r:.100}; expected a number above 0")
 
 
-# What is removed for room
+# Removal for space
 
 
 def _mark(daemon: Daemon, facts: Facts, *, new: bool = False) -> None:
-    """Note that an image is used now, if it was pulled or built here."""
+    """Record the use of an image if it was pulled or built here."""
     marks = [tag for tag in facts.get("RepoTags") or () if _used(tag) is not None]
     if not new and (not marks or all((_used(tag) or 0) > time.time() - FRESH for tag in marks)):
         return
@@ -224,14 +243,15 @@ def _mark(daemon: Daemon, facts: Facts, *, new: bool = False) -> None:
 
 
 def _used(tag: str) -> float | None:
-    """Return when an image was last used, from the name that says so."""
+    """Return an image's last use, from the name that records it."""
     found = re.fullmatch(rf"(?:localhost/)?{MARK}:[0-9a-f]{{12}}-(\d+\.\d{{3}})", tag)
     return float(found[1]) if found else None
 
 
 def make_room(daemon: Daemon, most_gb: float | None, wanted: str = "") -> None:
-    """Remove images that were pulled or built here, the least recently used first, until all images of the daemon have at
-    most so many gigabytes on its disk. One that a container uses stays, and so does `wanted`, by its id.
+    """Remove images pulled or built here, least recently used first, until all images fit into `most_gb` gigabytes.
+
+    Images in use by a container stay, and so does the id `wanted`.
     """
     if most_gb is None:
         return
@@ -257,7 +277,7 @@ def _oldest_first(images: Iterable[Facts]) -> list[Facts]:
 
 
 def _remove(daemon: Daemon, image: str) -> None:
-    """Remove an image; one to which somebody gave a name of their own loses our name alone."""
+    """Remove an image; one with names given by others only loses ours."""
     api, errors = daemon.client.api, docker().errors
     with contextlib.suppress(errors.NotFound, SandboxFault), faults():
         tags: list[str] = api.inspect_image(image).get("RepoTags") or []
@@ -265,20 +285,20 @@ def _remove(daemon: Daemon, image: str) -> None:
         others = [tag for tag in tags if tag not in marks]
         for tag in [*(others if len(others) == 1 else ()), *marks]:
             api.remove_image(tag)
-        if not others:  # by digest alone
+        if not others:  # only by digest
             api.remove_image(image)
         announce(f"removed image {(others or [image])[0]}, for room")
 
 
 def _on_disk(daemon: Daemon) -> float:
-    """Return the bytes of all images of a daemon, shared layers once."""
+    """Return the bytes of all a daemon's images, counting shared layers once."""
     facts: Facts = daemon.client.api.df()
     listed: list[Facts] = facts.get("Images") or []
     return facts.get("LayersSize") or sum(image["Size"] for image in listed)
 
 
 class _Progress:
-    """Lines about something that takes long: one at once, then one every few seconds, then one at the end."""
+    """Progress lines of a long operation: one at once, one every few seconds, one at the end."""
 
     def __init__(self, what: str) -> None:
         self._what, self._started = what, time.monotonic()
@@ -288,11 +308,11 @@ class _Progress:
 
     @property
     def total(self) -> int:
-        """Bytes of the layers that the daemon has begun with."""
+        """Bytes of the layers started so far."""
         return sum(whole for _, whole in self._layers.values())
 
     def layer(self, line: Facts) -> None:
-        """Take in a line of the daemon about a layer."""
+        """Process a daemon's line about a layer."""
         detail: dict[str, int] = line.get("progressDetail") or {}
         if line.get("status") == "Downloading" and detail.get("total"):
             self._layers[str(line.get("id"))] = (detail.get("current", 0), detail["total"])
@@ -300,11 +320,11 @@ class _Progress:
         self.show(f"{done / MEGABYTE:.0f} of {self.total / MEGABYTE:.0f} MB")
 
     def show(self, words: str) -> None:
-        """Say how far it is, if it is time to."""
+        """Print the progress if it is due."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + EVERY
             announce(f"{self._what}: {words}")
 
     def end(self) -> None:
-        """Say that it is done."""
+        """Print the last line."""
         announce(f"{self._what}: done after {time.monotonic() - self._started:.0f} s")

@@ -1,8 +1,8 @@
-"""Process 1 of a container: starts every execution of one sandbox and ends all that is left of it.
+"""Process 1 of a container: starts every execution of one sandbox and kills everything left of it.
 
-Sent over the container's input by `docker/sandbox.py`; standard library alone, from Python 3.8 on. What it starts runs as
-the same user and cannot reach it: no signal from inside ends process 1, and its memory and files are closed to its own user.
-Every execution adopts the orphans among its descendants, so that what has no living execution above it is left over.
+Sent over the container's input by `docker/sandbox.py`; standard library alone, from Python 3.8 on. Its children run as the
+same user and cannot reach it: no signal from inside kills process 1, and its memory and files are closed to its own user.
+Every execution adopts the orphans among its descendants, so that a process without a living execution above it is a stray.
 """
 
 import contextlib
@@ -24,17 +24,17 @@ from agentgym.sandbox.docker.program import Program, be_program, status_in
 from agentgym.sandbox.inside import system
 
 PATIENCE = 2.0
-"""Seconds between Ctrl-C and the end of a kernel that does not heed it."""
+"""Seconds between Ctrl-C and the kill of a kernel that ignores it."""
 PULSE = 0.02
-"""Seconds between two looks at what only looking bounds."""
+"""Seconds between two checks of limits that are not enforced otherwise."""
 BACKLOG = 1 << 18
-"""Bytes that may wait for a reader before their writer has to."""
+"""Bytes that may wait for a reader before their writer is blocked."""
 PIECE = 4096
-"""Bytes that a pipe which is ready takes for certain."""
+"""Bytes that a ready pipe is certain to accept."""
 
 
 class Init:
-    """Hears the host, starts programs, forwards their streams and ends them."""
+    """Receives requests of the host, starts programs, forwards their streams and kills them."""
 
     def __init__(self, settings: dict[str, Any], hear: int, tell: int) -> None:
         self.settings, self.hear, self.tell = settings, hear, tell
@@ -47,7 +47,7 @@ class Init:
         signal.signal(signal.SIGCHLD, _heed)
 
     def serve(self) -> None:
-        """Work until the host hangs up."""
+        """Serve until the host hangs up."""
         while True:
             actions = self._wanted()
             poll = select.poll()
@@ -59,11 +59,11 @@ class Init:
             self._look()
 
     def say(self, number: int, kind: int, body: bytes) -> None:
-        """Send a frame as soon as the host takes it."""
+        """Queue a frame for the host."""
         self.outgoing += frames.HEAD.pack(number, kind, len(body)) + body
 
     def _wanted(self) -> dict[int, tuple[int, Callable[[], object]]]:
-        """Return what is waited for: the events of each file, and what to do then."""
+        """Return the events to wait for on each file, with their callbacks."""
         backlog = max((len(program.pending) for program in self.programs.values()), default=0)
         waiting: dict[int, tuple[int, Callable[[], object]]] = {self.woken: (select.POLLIN, self._reap)}
         if backlog < BACKLOG:
@@ -82,7 +82,7 @@ class Init:
         return waiting
 
     def _wait(self) -> float:
-        """Return for how many milliseconds nothing is due."""
+        """Return the milliseconds until the next deadline."""
         due = min((program.deadline for program in self.programs.values()), default=float("inf"))
         busy = any(program.listening for program in self.programs.values())
         pulse = PULSE if self.settings["watch"] and busy else 3600.0
@@ -113,7 +113,7 @@ class Init:
             if kind == frames.START:
                 self._start(number, json.loads(body))
             elif program is None:
-                continue  # it has ended, which the host is about to hear
+                continue  # it has ended, and the host will be told
             elif kind == frames.CUT:
                 self._end(program, "killed")
             elif kind == frames.STEP:
@@ -139,7 +139,7 @@ class Init:
             os.set_blocking(file, False)
         try:
             pid = os.fork()
-        except OSError as error:  # what else runs here takes all processes
+        except OSError as error:  # other programs here use up all processes
             self.say(number, frames.ERR, f"no process could be started: {error.strerror}\n".encode())
             self._report(number, {"reason": "killed", "status": -signal.SIGKILL, "seconds": 0.0})
             for file in (*inner, *outer.values(), *([control] if control >= 0 else [])):
@@ -159,13 +159,13 @@ class Init:
             del program.pending[: os.write(program.feed, program.pending[: frames.CHUNK])]
         except BlockingIOError:
             return
-        except OSError:  # it reads no more and has had enough
+        except OSError:  # it has closed its input
             program.pending.clear()
         if program.last and not program.pending and program.control < 0:
             program.close(frames.INPUT)
 
     def _take(self, program: Program, kind: int) -> bool:
-        """Read once from a stream and send it on; False where nothing is left now."""
+        """Read once from a stream and forward it; False if nothing is left now."""
         file = program.streams.get(kind)
         if file is None:
             return False
@@ -195,7 +195,7 @@ class Init:
         program.deadline = program.started + timeout
 
     def _talk(self, program: Program) -> None:
-        """Tell a kernel its step, and hear whether it is done."""
+        """Send a kernel its step, and check whether it is done."""
         if program.control < 0:
             return
         if program.pending:
@@ -210,7 +210,7 @@ class Init:
         size = frames.LENGTH.size
         done = len(program.said) >= size and len(program.said) >= size + frames.LENGTH.unpack_from(program.said)[0]
         if not piece or (not done and len(program.said) > PIECE):
-            self._end(program, "killed")  # the program has got at its control: it is no kernel any more
+            self._end(program, "killed")  # the program tampered with the control file, so it is no longer a kernel
         elif done and program.stepping:
             answer = bytes(program.said[size:])
             program.said.clear()
@@ -226,41 +226,41 @@ class Init:
                 pass
 
     def _look(self) -> None:
-        """End what has taken too long, too much, or has ended."""
+        """Kill programs beyond their limits, and reap ended ones."""
         now = time.monotonic()
         for program in list(self.programs.values()):
             if now < program.deadline:
                 continue
             if program.stepping and program.reason == "exit":
                 program.reason, program.deadline = "timeout", now + PATIENCE
-                os.killpg(program.pid, signal.SIGINT)  # and what it has started in the foreground
+                os.killpg(program.pid, signal.SIGINT)  # with its foreground children
             else:
                 self._end(program, "timeout")
         if self.settings["watch"] and self.programs:
             self._look_closer()
 
     def _look_closer(self) -> None:
-        """End programs that go beyond what the daemon does not bound."""
+        """Kill programs beyond limits that the daemon does not enforce."""
         watch, settings = self.settings["watch"], self.settings
         greedy = "memory" in watch and processes.memory() > settings["memory"]
         files = processes.files_in(settings["folders"]) if "files" in watch else 0
         for program in list(self.programs.values()):
             if greedy:
                 self._end(program, "memory")
-            elif files > max(settings["files"], program.files):  # and not if an earlier one left them
+            elif files > max(settings["files"], program.files):  # unless an earlier one left them
                 self._end(program, "killed")
             program.files = min(program.files, files)
 
     def _end(self, program: Program, reason: str) -> None:
-        """Kill a program and all that it started."""
+        """Kill a program and everything it started."""
         if program.number not in self.programs:
             return
-        os.kill(program.pid, signal.SIGKILL)  # nobody else reaps it, so it is still this process
+        os.kill(program.pid, signal.SIGKILL)  # only this process reaps it, so the id is still valid
         program.status = processes.wait_for(program.pid)
         self._bury(program, reason)
 
     def _reap(self) -> None:
-        """Take in who has ended: programs, and orphans of nobody."""
+        """Reap ended children: programs and orphans."""
         os.read(self.woken, PIECE)
         for pid, status in processes.ended():
             for program in list(self.programs.values()):
@@ -269,10 +269,10 @@ class Init:
                     self._bury(program, "killed" if program.kind == "kernel" or status < 0 else "exit")
 
     def _bury(self, program: Program, reason: str) -> None:
-        """Report a program that has ended, once nothing is left of it."""
+        """Report the end of a program once nothing is left of it."""
         del self.programs[program.number]
         for pid, status in self._end_rest(program, reason):
-            for other in list(self.programs.values()):  # one that ended meanwhile
+            for other in list(self.programs.values()):  # including any that ended meanwhile
                 if other.pid == pid:
                     other.status = status
                     self._bury(other, "killed" if other.kind == "kernel" or status < 0 else "exit")
@@ -292,7 +292,7 @@ class Init:
         self._report(program.number, {"reason": reason, "status": program.status, "seconds": seconds})
 
     def _end_rest(self, program: Program, reason: str) -> list[tuple[int, int]]:
-        """End what a program left, as `processes.end_strays`; in the background alone what was broken off with it."""
+        """Kill a program's strays, as `processes.end_strays`; in background mode only those of an interrupted one."""
         if not self.settings["background"]:
             return processes.end_strays({other.pid for other in self.programs.values()})
         if reason not in ("exit", "killed") or program.overflow:
@@ -305,12 +305,12 @@ class Init:
 
 
 def _heed(*_: object) -> None:
-    """Do nothing: that a child has ended is told by the file that wakes the loop."""
+    """Do nothing: the wake-up file already reports the end of a child."""
 
 
 def main(settings: dict[str, Any]) -> None:
     """Serve over the container's own input and output, which nothing else here may hold."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a handler would let it through
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a handler would let the signal through
     hear, tell = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -325,7 +325,7 @@ def main(settings: dict[str, Any]) -> None:
         except BaseException as error:
             failed[name] = f"{type(error).__name__}: {error}"
     gc.collect()
-    gc.freeze()  # pages that a collection does not touch stay shared with every execution
+    gc.freeze()  # keeps pages shared with every execution
     init = Init(settings, hear, tell)
     init.say(0, frames.END, json.dumps({"python": sys.version.split()[0], "failed": failed}).encode())
     init.serve()

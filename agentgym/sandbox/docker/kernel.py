@@ -1,4 +1,4 @@
-"""A Python that keeps its variables, in a container."""
+"""A persistent Python in a container."""
 
 import json
 import time
@@ -10,14 +10,14 @@ from agentgym.sandbox.docker.channel import Channel, told_in
 from agentgym.sandbox.protocol import ExitReason, Limits, Result, SandboxFault
 
 START = 30.0
-"""Seconds that a kernel may take to be ready."""
+"""Seconds in which a kernel must get ready."""
 GRACE = 30.0
-"""Seconds beyond a time limit, which process 1 keeps, after which the container is taken for dead."""
+"""Seconds beyond a time limit, enforced by process 1, after which the container counts as dead."""
 MESSAGES = 4096
 
 
 class KernelSandbox(Protocol):
-    """What a kernel needs of its sandbox."""
+    """The part of a sandbox that a kernel needs."""
 
     limits: Limits
 
@@ -29,10 +29,10 @@ class DockerKernel:
     """A Python that keeps its variables; made by `Sandbox.kernel()`."""
 
     def __init__(self, sandbox: KernelSandbox, request: dict[str, object], number: int) -> None:
-        self._sandbox = sandbox  # which ends when nobody holds it
+        self._sandbox = sandbox  # keeps the sandbox alive
         self._channel, self._number, self.limits = sandbox.channel, number, sandbox.limits
         self.alive = True
-        """Whether its variables are still there."""
+        """Whether its variables still exist."""
         self._channel.open(number, 2 * self.limits.output + MESSAGES)
         self._channel.send(number, frames.START, json.dumps(request).encode(), time.monotonic() + START)
         started = self.run("", START)
@@ -40,10 +40,14 @@ class DockerKernel:
             raise SandboxFault(f"the sandbox could not start a kernel ({started.reason}): {started.text}")
 
     def run(self, code: str, timeout: float | None = None) -> Result:
-        """Run code; a last line that is an expression is displayed, as in an interactive session.
+        """Run code; the value of a last line that is an expression is displayed, as in an interactive session.
 
-        A step that takes too long is interrupted as by Ctrl-C and its variables stay (`timeout`, and `alive`); where it
-        heeds that not, or ends for any other reason than `exit`, the kernel is gone. EpisodeOver when it was gone before.
+        A step that takes too long is interrupted as by Ctrl-C and its variables stay (`timeout`, and `alive`); if it ignores
+        that, or ends for any reason other than `exit`, the kernel is gone.
+
+        Raises:
+            EpisodeOver: the kernel was gone before.
+            SandboxFault: the container failed.
         """
         if not self.alive:
             raise EpisodeOver("the kernel has ended and its variables are lost: start another with sandbox.kernel()")
@@ -71,7 +75,7 @@ class DockerKernel:
         return Result(int(told["status"]), out, err, str(told["reason"]), time.monotonic() - started)
 
     def close(self) -> None:
-        """End it."""
+        """Stop the kernel."""
         if not self.alive:
             return
         self.alive = False
@@ -81,5 +85,5 @@ class DockerKernel:
             while self._channel.receive(self._number, deadline)[0] != frames.END:
                 pass
         except SandboxFault:
-            pass  # it has ended with its container
+            pass  # it ended with its container
         self._channel.forget(self._number)

@@ -1,4 +1,4 @@
-"""The processes of a container as its process 1 sees them. Runs inside the sandbox: standard library only."""
+"""A container's processes as seen by its process 1. Runs inside the sandbox: standard library only."""
 
 import contextlib
 import os
@@ -7,11 +7,11 @@ import time
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PATIENCE = 5.0
-"""Seconds that are waited for what was killed."""
+"""Seconds to wait for killed processes."""
 
 
 def ended() -> list[tuple[int, int]]:
-    """Reap who has ended and return each with its exit code, -N for signal N."""
+    """Reap ended children and return each with its exit code, -N for signal N."""
     endings: list[tuple[int, int]] = []
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -23,23 +23,23 @@ def ended() -> list[tuple[int, int]]:
 
 
 def wait_for(pid: int) -> int:
-    """Return the exit code of a child, once it has ended."""
+    """Return a child's exit code once it has ended."""
     return code_of(os.waitpid(pid, 0)[1])
 
 
 def code_of(status: int) -> int:
-    """Return the exit code in a status, -N for signal N."""
+    """Return the exit code of a wait status, -N for signal N."""
     return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 def end_all() -> None:
-    """Kill all that this user may, at one stroke: nothing can fork away from that."""
+    """Kill all processes of this user in one call, so that none can fork away."""
     with contextlib.suppress(OSError):
         os.kill(-1, signal.SIGKILL)
 
 
 def end_strays(living: set[int]) -> list[tuple[int, int]]:
-    """Kill every process that is not below a living one, until none is left; returns who was reaped, as `ended`."""
+    """Kill every process that is not below a living one, until none is left; return the reaped ones, as `ended`."""
     endings: list[tuple[int, int]] = []
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
@@ -56,7 +56,7 @@ def end_strays(living: set[int]) -> list[tuple[int, int]]:
 
 
 def _stop_and_kill(living: set[int], left: set[int]) -> None:
-    """Kill strays among others that live on: stopped first, for one that runs may fork while the next is killed."""
+    """Kill strays among surviving processes: stop them first, since a running one could fork meanwhile."""
     stopped: set[int] = set()
     while left - stopped:
         for pid in left - stopped:
@@ -70,7 +70,7 @@ def _stop_and_kill(living: set[int], left: set[int]) -> None:
 
 
 def strays(living: set[int]) -> set[int]:
-    """Return the processes that descend from process 1, but from none that lives on."""
+    """Return the processes that descend from process 1, but from no living one."""
     parents = dict(table())
     pids: set[int] = set()
     for pid in parents:
@@ -83,7 +83,7 @@ def strays(living: set[int]) -> set[int]:
 
 
 def table() -> list[tuple[int, int]]:
-    """Return every process with its parent (0 for what the daemon itself started here)."""
+    """Return every process with its parent (0 for those started by the daemon)."""
     processes: list[tuple[int, int]] = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -93,13 +93,13 @@ def table() -> list[tuple[int, int]]:
 
 
 def files_in(folders: list[str]) -> int:
-    """Return how many files and folders the fullest of some file systems holds."""
+    """Return the number of files and folders in the fullest of some file systems."""
     facts = (os.statvfs(folder) for folder in folders)
     return max((each.f_files - each.f_ffree for each in facts), default=0)
 
 
 def memory() -> int:
-    """Return the bytes held by all processes (pages that they share are counted once for each)."""
+    """Return the bytes used by all processes (shared pages are counted for each)."""
     total = 0
     for pid, _ in table():
         with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
@@ -109,7 +109,7 @@ def memory() -> int:
 
 
 def kills() -> int:
-    """Return how many processes of the container were ended for want of memory, where that is to be seen."""
+    """Return the number of processes killed for lack of memory, if known."""
     for path in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
         with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
             return int(dict(line.split() for line in file).get("oom_kill", 0))

@@ -1,4 +1,4 @@
-"""One program in a container: its process and its streams. Runs inside: standard library only, from Python 3.8 on."""
+"""One program in a container: its process and streams. Runs inside: standard library only, from Python 3.8 on."""
 
 import contextlib
 import grp
@@ -17,7 +17,7 @@ from agentgym.sandbox.inside import kernel, system
 
 
 class Program:
-    """One execution: its process, its streams and what bounds it."""
+    """One execution: its process, streams and limits."""
 
     def __init__(
         self, number: int, pid: int, request: dict[str, Any], streams: dict[int, int], control: int, files: int
@@ -27,12 +27,12 @@ class Program:
         self.cap = request["cap"]
         self.room = {frames.OUT: self.cap, frames.ERR: self.cap}
         self.streams = streams
-        """Open ends by frame: what it prints, and (`INPUT`) what it is fed through."""
+        """Open pipe ends by frame kind: output, and (`INPUT`) input."""
         self.control = control
         self.pending = bytearray()
-        """Input that it has not taken: of a kernel, steps."""
+        """Unread input; for a kernel, steps."""
         self.last = False
-        """Whether no more input follows."""
+        """True if no more input follows."""
         self.said = bytearray()
         self.stepping = self.overflow = False
         self.reason = "exit"
@@ -40,16 +40,16 @@ class Program:
         self.deadline = self.started + request["timeout"] if request["timeout"] else float("inf")
         self.starved = processes.kills()
         self.files = files
-        """Files in memory when it began."""
+        """Number of files in memory at its start."""
 
     @property
     def listening(self) -> bool:
-        """Whether somebody outside reads what it prints."""
+        """True if its output is being read outside."""
         return self.kind != "kernel" or self.stepping
 
     @property
     def feed(self) -> int:
-        """Where its pending input goes."""
+        """File that its pending input goes to."""
         return self.control if self.kind == "kernel" else self.streams.get(frames.INPUT, -1)
 
     def close(self, kind: int) -> None:
@@ -60,7 +60,7 @@ class Program:
 
 
 def be_program(request: dict[str, Any], files: list[int], settings: dict[str, Any]) -> None:
-    """Become the program: limits, its streams and nothing else open."""
+    """Become the program: apply limits, and open only its streams."""
     try:
         signal.set_wakeup_fd(-1)
         os.setsid()
@@ -71,7 +71,7 @@ def be_program(request: dict[str, Any], files: list[int], settings: dict[str, An
             os.dup2(number + 200, number)
         os.closerange(len(files), 4096)
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write("1000")  # where memory ends, the program goes before process 1
+            file.write("1000")  # the OOM killer takes the program before process 1
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["env"])
@@ -95,9 +95,10 @@ def be_program(request: dict[str, Any], files: list[int], settings: dict[str, An
 
 
 def become(user: str, environment: dict[str, str]) -> None:
-    """Become a user, given as a name or a number and a group after a colon; the environment gets its home.
+    """Switch to a user, given as a name or a number and a group after a colon; the environment gets its home.
 
-    ValueError for a name that this system does not have.
+    Raises:
+        ValueError: the system does not have the user.
     """
     name, _, group = user.partition(":")
     try:
@@ -119,13 +120,13 @@ def become(user: str, environment: dict[str, str]) -> None:
 
 
 def stream(number: int) -> io.TextIOWrapper:
-    """Return a standard stream that bears what a model prints."""
+    """Return a standard stream that tolerates any model output."""
     file = open(number, "rb" if number == 0 else "wb", closefd=False)  # noqa: SIM115
     return io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", line_buffering=number == 2)
 
 
 def status_in(answer: bytes) -> int:
-    """Return the status in a kernel's answer; the program next to it may have written anything."""
+    """Return the status in a kernel's answer, which the program may have forged."""
     try:
         return int(json.loads(answer)["status"])
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -1,4 +1,4 @@
-"""A program in a container that another program here talks to: bytes in both directions while it runs."""
+"""An interactive program in a container: bytes in both directions while it runs."""
 
 import contextlib
 import json
@@ -10,10 +10,10 @@ from agentgym.sandbox.docker.channel import Channel, told_in
 from agentgym.sandbox.protocol import SandboxFault
 
 MOST = 64 << 20
-"""Bytes that a program may print in its life, unless more is agreed; it is ended where it prints more."""
+"""Default limit on a program's total output in bytes, beyond which it is killed."""
 MESSAGES = 4096
 SECONDS = 30.0
-"""For a container to take bytes in."""
+"""Time limit for a container to accept bytes."""
 
 
 class ProgramStream:
@@ -25,12 +25,12 @@ class ProgramStream:
         self._room = min(most, MOST)
         self.running = True
         self.status, self.reason, self.seconds = 0, "", 0.0
-        """How it ended, as in a `Result`; the reason is empty until it has."""
+        """How it ended, as in a `Result`; the reason is empty before."""
         channel.open(number, 2 * self._room + MESSAGES)
         channel.send(number, frames.START, json.dumps({**request, "cap": most}).encode(), time.monotonic() + SECONDS)
 
     def read(self) -> bytes:
-        """Return what the program printed next on its standard output; empty once it has ended."""
+        """Return the program's next standard output; empty once it has ended."""
         while self.running:
             try:
                 kind, body = self._channel.receive(self._number, float("inf"))
@@ -45,7 +45,7 @@ class ProgramStream:
         return b""
 
     def _ended(self, body: bytes) -> None:
-        """Take in how it ended; of a container that is gone nothing is known."""
+        """Record how it ended, if known."""
         self.running = False
         self._channel.forget(self._number)
         report = told_in(body) if body else {}
@@ -53,19 +53,19 @@ class ProgramStream:
         self.reason = str(report.get("reason", "gone"))
 
     def write(self, content: bytes) -> None:
-        """Send bytes to the program's standard input; SandboxFault where the container is gone."""
+        """Send bytes to the program's standard input; raise SandboxFault if the container is gone."""
         with self._one:
             for place in range(0, len(content), frames.CHUNK):
                 piece = content[place : place + frames.CHUNK]
                 self._channel.send(self._number, frames.INPUT, piece, time.monotonic() + SECONDS)
 
     def end_input(self) -> None:
-        """Tell the program that no more input follows."""
+        """Signal the end of input to the program."""
         with self._one:
             self._channel.send(self._number, frames.INPUT, b"", time.monotonic() + SECONDS)
 
     def close(self) -> None:
-        """End the program; whoever reads is told."""
+        """Kill the program and wake its readers."""
         if self.running:
             with contextlib.suppress(SandboxFault):
                 self._channel.send(self._number, frames.CUT, b"", time.monotonic() + SECONDS)

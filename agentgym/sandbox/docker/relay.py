@@ -1,4 +1,4 @@
-"""One address in a container that leads to one server out here, and nowhere else: no network is needed for it."""
+"""One address in a container that leads to one server outside, without a network."""
 
 import contextlib
 import socket
@@ -18,13 +18,13 @@ READY, OPEN, DATA, EOF, CLOSE = 0, 1, 2, 3, 4
 PIECE = 1 << 15
 CONNECTIONS = 64
 WAITING = 32 << 20
-"""Bytes that may wait for the server in one connection; one with more is closed."""
+"""Maximum bytes per connection waiting for the server; a connection with more is closed."""
 MOST = 1 << 40
-"""Bytes that the relay may pass on in its life."""
+"""Maximum bytes that the relay passes on over its lifetime."""
 
 
 class Streaming(Protocol):
-    """A sandbox in which programs can be talked to."""
+    """A sandbox with interactive programs."""
 
     def stream(self, user: str, command: list[str], *, most: int) -> ProgramStream:
         """Start a program and return its streams."""
@@ -32,10 +32,10 @@ class Streaming(Protocol):
 
 
 class Relay:
-    """Passes on connections that programs of a container make to `address`; SandboxFault where it does not start.
+    """Forwards connections from programs in a container to `address`; raises SandboxFault if it does not start.
 
-    `user` is who the relay runs as in the container. All that comes from there is taken for hostile: it chooses no target,
-    holds up no other connection and no reader.
+    `user` is the relay's user in the container. Everything from there is hostile: it cannot choose a target or block other
+    connections and readers.
     """
 
     def __init__(self, sandbox: Streaming, user: str, server: tuple[str, int]) -> None:
@@ -50,17 +50,17 @@ class Relay:
             self._stream.close()
             raise SandboxFault("the relay did not start in the container")
         self.address = f"http://127.0.0.1:{number}"
-        """What programs of the container connect to."""
+        """Address that programs in the container connect to."""
         threading.Thread(target=self._serve, name="relay", daemon=True).start()
 
     def close(self) -> None:
-        """End the relay and every connection."""
+        """Stop the relay and close every connection."""
         self._stream.close()
         for connection in list(self._open.values()):
             connection.close()
 
     def _frame(self) -> tuple[int, int, bytes] | None:
-        """Return the next frame; None where none will come, or what comes is none."""
+        """Return the next frame; None if none comes, or it is malformed."""
         while True:
             if len(self._raw) >= HEAD.size:
                 number, kind, length = HEAD.unpack_from(self._raw)
@@ -97,12 +97,12 @@ class Relay:
             self._open.pop(number, None)
 
     def _say(self, number: int, kind: int, body: bytes = b"") -> None:
-        with contextlib.suppress(SandboxFault):  # the container is gone, which its other programs tell
+        with contextlib.suppress(SandboxFault):  # the container is gone, as its other programs report
             self._stream.write(HEAD.pack(number, kind, len(body)) + body)
 
 
 class _Connection:
-    """One connection to the server: a thread for each direction."""
+    """One connection to the server: a thread per direction."""
 
     def __init__(
         self, number: int, server: tuple[str, int], say: Callable[[int, int, bytes], None], over: Callable[[int], None]
@@ -116,7 +116,7 @@ class _Connection:
         threading.Thread(target=self._run, args=(server,), name="relay-out", daemon=True).start()
 
     def take(self, kind: int, body: bytes) -> None:
-        """Take in a frame without waiting."""
+        """Accept a frame without waiting."""
         with self._more:
             self._size += len(body)
             if kind == DATA and self._size <= WAITING:
@@ -130,7 +130,7 @@ class _Connection:
             self.close()
 
     def close(self) -> None:
-        """End both directions."""
+        """Close both directions."""
         with self._more:
             self._closed = True
             self._more.notify()
@@ -145,7 +145,7 @@ class _Connection:
                 threading.Thread(target=self._answers, args=(self._socket,), name="relay-in", daemon=True).start()
                 while (piece := self._next()) is not None:
                     self._socket.sendall(piece)
-                with self._more:  # until the server has ended its side
+                with self._more:  # until the server has closed its side
                     while not self._closed:
                         self._more.wait()
         except OSError:

@@ -1,4 +1,4 @@
-"""A sandbox that is a container, by Docker or Podman. Its process 1 is ours (`docker/init.py`), reached over one stream."""
+"""A container sandbox, by Docker or Podman. Its process 1 is ours (`docker/init.py`), reached over one stream."""
 
 import contextlib
 import importlib.util
@@ -33,21 +33,19 @@ from agentgym.sandbox.seccomp import denied_calls
 __all__ = ["ROOT_CAPABILITIES", "Docker"]
 
 START = 60.0
-"""Seconds that process 1 may take to be ready."""
+"""Seconds in which process 1 must get ready."""
 GRACE = 30.0
-"""Seconds beyond a time limit, which process 1 keeps, after which the container is taken for dead."""
+"""Seconds beyond a time limit, enforced by process 1, after which the container counts as dead."""
 MESSAGES = 4096
 SENT = ("docker.frames", "docker.processes", "inside.system", "inside.kernel", "docker.program", "docker.init")
-"""The modules that process 1 consists of, each after those it needs."""
+"""The modules of process 1, each after those it needs."""
 
 
 class Docker(BaseSandbox):
-    """A sandbox in a container of its own. Keywords: the fields of `docker.container.ContainerSpec`,
-    `image` or `build` first of all.
+    """A sandbox in its own container. Keywords: the fields of `docker.container.ContainerSpec`, `image` or `build` first.
 
-    `packages`: libraries of the image that Python in it has loaded already. BadConfig where there is no daemon, no image or
-    nothing in it to work with; SandboxFault where the container cannot be started. It closes itself when nobody holds it any
-    more, and at the end of the process.
+    `packages`: libraries of the image preloaded in its Python. Raises BadConfig if daemon, image or a tool in it is missing,
+    SandboxFault if the container does not start. It closes itself when garbage collected, and at the end of the process.
     """
 
     def __init__(
@@ -91,7 +89,6 @@ class Docker(BaseSandbox):
             raise
 
     def _begin(self, packages: list[str], loose: list[str], held: contextlib.ExitStack) -> str:
-        """Start the container, send process 1 its program, and return the version of its Python."""
         kept, stream = attach(self.daemon, self.container)
         held.callback(kept.close)
         self._channel = channel = Channel(stream)
@@ -140,7 +137,6 @@ class Docker(BaseSandbox):
         return {**limits_set, "NPROC": self.limits.processes} if "processes" in loose else limits_set
 
     def _prepare(self) -> None:
-        """Have a working folder in which programs can write."""
         command = ["/bin/sh", "-c", 'mkdir -p "$1" && test -w "$1"', "sh", self.work]
         answer = self._execute({"kind": "command", "command": command, "cwd": "/"}, b"", GRACE)
         if not answer.ok:
@@ -150,7 +146,6 @@ class Docker(BaseSandbox):
             )
 
     def _beside(self, held: contextlib.ExitStack) -> Services | None:
-        """Start the services beside the container."""
         asked = self.asked.beside
         if asked is None:
             return None
@@ -167,7 +162,6 @@ class Docker(BaseSandbox):
         return services
 
     def _join_services(self) -> None:
-        """Put the container on the networks of its services."""
         api = self.daemon.client.api
         joined = self._services.networks if self._services else {}
         with faults():
@@ -178,13 +172,16 @@ class Docker(BaseSandbox):
 
     @property
     def services(self) -> Services:
-        """The services beside the container; BadConfig where it has none."""
+        """The side services.
+
+        Raises:
+            BadConfig: the container has none.
+        """
         if self._services is None:
             raise BadConfig("the container has no services beside it")
         return self._services
 
     def _network(self, name: str, hosts: Sequence[str] | None) -> str:
-        """Return the network for a container that may reach some hosts alone (None: all of the network)."""
         self._proxy: dict[str, str] = {}
         if hosts is None or name == "none":
             return name
@@ -198,12 +195,12 @@ class Docker(BaseSandbox):
         return egress.name
 
     def reconnect(self, network: str = "none", allowed_hosts: Sequence[str] | None = None) -> None:
-        """Put the container on another network, for what runs from now on; none by default."""
+        """Move the container to another network, by default to none."""
         if (network, allowed_hosts) == self._on:
             return
         self._on = (network, allowed_hosts)
         if allowed_hosts is None and network != "none" and self.asked.allowed_hosts is not None:
-            allowed_hosts = EVERYWHERE  # the container has had no name server from its beginning
+            allowed_hosts = EVERYWHERE  # the container has no name server
         api = self.daemon.client.api
         joined = self._services.networks if self._services else {}
         with faults():
@@ -218,12 +215,16 @@ class Docker(BaseSandbox):
     def run_as(self, user: str, command: Sequence[str], *, timeout: float | None = None) -> Result:
         """Run a program as a user of the image: a name or a number, and a group after a colon; empty for the image's own.
 
-        The sandbox's own user is root. A user that the image does not have is said on standard error, with exit code 127.
+        The sandbox's own user is root. An unknown user is reported on standard error, with exit code 127.
         """
         return self._execute({"kind": "command", "command": list(command), "user": user or self._user}, b"", timeout)
 
     def stream(self, user: str, command: Sequence[str], *, most: int = MOST, **request: object) -> ProgramStream:
-        """Start a program as a user of the image and return its streams; BadConfig where the image has no Python."""
+        """Start a program as a user of the image and return its streams.
+
+        Raises:
+            BadConfig: the image has no Python.
+        """
         if self._shell is not None:
             raise BadConfig(f"a program to talk to needs python3 in the image, which {self._image!r} has not")
         who = {} if user == SAME else {"user": user or self._user}
@@ -232,13 +233,13 @@ class Docker(BaseSandbox):
 
     @property
     def variables(self) -> dict[str, str]:
-        """A program's environment."""
+        """Environment variables of programs."""
         return {**self._environment, **self._proxy}
 
     def run_entrypoint(self, command: Sequence[str] = ()) -> None:
-        """Start the image's own entry point, around a command or one that never ends: it may start services.
+        """Start the image's own entry point, which may start services, around a command or an idle one.
 
-        In an image without Python it is not run.
+        It does not run in an image without Python.
         """
         words = [*self._entrypoint, *(command or ("/bin/sh", "-c", "sleep infinity"))]
         if (self._entrypoint or command) and self._shell is None:
@@ -247,27 +248,27 @@ class Docker(BaseSandbox):
 
     @property
     def overfull(self) -> bool:
-        """Whether the image's files were changed by more than `storage_mb`, which the daemon did not prevent."""
+        """True if changes to the image's files exceed `storage_mb`, which the daemon did not prevent."""
         if "storage" not in self._loose:
             return False
         with faults():
             (facts,) = self.daemon.client.api.containers(filters={"id": self.container}, size=True)
         return facts.get("SizeRw", 0) > (self.asked.storage_mb or 0) * MEGABYTE
 
-    # What the protocol asks for
+    # The protocol
 
     def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
-        """Run Python code as a program of its own; BadConfig where the image has no Python."""
+        """Run Python code as a separate program; raise BadConfig if the image has no Python."""
         self._need_python()
         return super().python(code, stdin=stdin, timeout=timeout)
 
     def kernel(self) -> DockerKernel:
-        """Start a Python that keeps its variables; BadConfig where the image has no Python."""
+        """Start a persistent Python; raise BadConfig if the image has no Python."""
         self._need_python()
         return DockerKernel(self, self._request({"kind": "kernel"}), next(self._numbers))
 
     def read(self, path: str) -> bytes:
-        """Return a file's content; FileNotFoundError, IsADirectoryError, or OSError where it is too large."""
+        """Return a file's content; raise FileNotFoundError, IsADirectoryError, or OSError if it is too large."""
         if self._shell is not None:
             return docker_archive.read(self._do, path, self.limits.disk)
         return inside.read(self._trusted, path, self.limits.disk)
@@ -295,8 +296,9 @@ class Docker(BaseSandbox):
     # For graders
 
     def copy_in(self, archive: bytes, path: str) -> None:
-        """Unpack a tar archive in a folder of the container, making it: as root where the image's files may be changed, else
-        as the sandbox's user.
+        """Unpack a tar archive in a folder of the container, creating it.
+
+        Runs as root if the image's files may change, else as the sandbox's user.
         """
         if self.asked.writable:
             docker_archive.put(self.daemon, self.container, archive, path)
@@ -304,8 +306,7 @@ class Docker(BaseSandbox):
             docker_archive.unpack(self._do, archive, path)
 
     def copy_out(self, path: str, service: str = "") -> bytes:
-        """Return a file or folder of the container, or of a service, as a tar archive; FileNotFoundError where there is
-        none."""
+        """Return a file or folder of the container, or of a service, as a tar archive; FileNotFoundError if missing."""
         if service:
             return docker_archive.get(self.daemon, self.services.container(service), path, self._most)
         if self.asked.writable:
@@ -313,7 +314,7 @@ class Docker(BaseSandbox):
         return docker_archive.pack(self._do, path, self._most)
 
     def close(self) -> None:
-        """End the container and free what it holds."""
+        """Kill the container and free its resources."""
         self._let_go()
 
     # Executions
@@ -336,15 +337,14 @@ class Docker(BaseSandbox):
             )
 
     def looked(self, code: str, stdin: bytes, seconds: float) -> Result:
-        """Run code of ours beside the programs, as the sandbox's user."""
+        """Run trusted code beside the programs, as the sandbox's user."""
         return self._execute({"kind": "python", "code": code, "cwd": "/"}, stdin, seconds)
 
     def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
-        """Run code of ours in the container as the program's user, so that no link leads out."""
+        """Run trusted code in the container as the program's user, so that no link leads out."""
         return self._execute({"kind": "python", "code": code}, stdin, max(GRACE, self.limits.timeout), cap)
 
     def _do(self, script: str, words: Sequence[str], stdin: bytes, cap: int) -> Result:
-        """Run a shell script of ours with arguments."""
         request = {"kind": "command", "command": ["/bin/sh", "-c", script, "sh", *words]}
         return self._execute(request, stdin, max(GRACE, self.limits.timeout), cap)
 
@@ -390,11 +390,11 @@ class Docker(BaseSandbox):
 
 
 def _free(owner: int, daemon: Daemon, container: str, *held: contextlib.ExitStack) -> None:
-    """End a container; a forked copy of the process that made it leaves it alone."""
+    """Kill a container; a forked child leaves its parent's alone."""
     if os.getpid() != owner:
         return
     with contextlib.ExitStack() as ending:
-        for stack in reversed(held):  # networks last: nothing may be on them
+        for stack in reversed(held):  # networks last, when unused
             ending.callback(stack.close)
-        with contextlib.suppress(SandboxFault):  # a daemon that has died removes nothing: the next sweep does
-            daemon.remove(container)  # before the stream ends: Podman fails to remove what ends at that moment
+        with contextlib.suppress(SandboxFault):  # a dead daemon removes nothing: the next sweep does
+            daemon.remove(container)  # before the stream ends: Podman cannot remove an ending container

@@ -1,4 +1,4 @@
-"""Side services of a container: networks, volumes and containers that come and go with it."""
+"""Side services of a container: networks, volumes and containers with the same lifetime."""
 
 import contextlib
 import time
@@ -14,66 +14,66 @@ from agentgym.sandbox.protocol import MEGABYTE, Result, SandboxFault
 MAIN = "main"
 PULSE = 0.1
 PATIENCE = 30.0
-"""Seconds beyond its time limit in which a program of a service must have ended."""
+"""Seconds beyond its time limit in which a service's program must have ended."""
 PROCESSES = 512
-"""Of one service at most."""
+"""Maximum processes of one service."""
 STARTED, HEALTHY, COMPLETED = "service_started", "service_healthy", "service_completed_successfully"
 
 
 @dataclass(frozen=True)
 class Service:
-    """One container beside the main one. It has no port on this machine, no folder of it and no privilege."""
+    """One container beside the main one, without ports or folders of this machine and without privileges."""
 
     name: str
     image: str = ""
-    """A ready image; empty where `build` is to be built."""
+    """A ready image; empty if `build` is to be built."""
     build: str = ""
     """A folder with a Dockerfile."""
     command: tuple[str, ...] = ()
-    """In place of the image's own; empty for that one."""
+    """Replacement of the image's own command; empty to keep it."""
     entrypoint: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     work: str = ""
     user: str = ""
     networks: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Its networks, each with more names by which others find it; none for no network."""
+    """Its networks, each with additional names in it; None for no network."""
     shares: str = ""
-    """The service whose network it shares, instead of having one; `main` is the main container."""
+    """The service whose network it shares; `main` is the main container."""
     volumes: tuple[tuple[str, str, bool], ...] = ()
-    """Volume, folder, and whether it may only be read."""
+    """Volume, folder, and whether it is read-only."""
     memory_folders: tuple[str, ...] = ()
     health: Mapping[str, object] | None = None
-    """A health check as the daemon takes it."""
+    """A health check in the daemon's form."""
     needs: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Services that start before it, and what is waited for."""
+    """Services that start before it, and the condition to wait for."""
     cpus: float | None = None
     memory_mb: float | None = None
 
 
 @dataclass(frozen=True)
 class Beside:
-    """All that a main container has beside it."""
+    """All side services of a main container."""
 
     services: tuple[Service, ...]
     networks: Mapping[str, tuple[str, ...]]
     """The main container's networks, and its names there."""
     volumes: tuple[tuple[str, str, bool], ...] = ()
-    """The main container's."""
+    """The main container's volumes."""
     seconds: float = 600.0
-    """For building and for getting healthy."""
+    """Time limit for building and for getting healthy."""
     capabilities: tuple[str, ...] = ()
-    """Of root in a service."""
+    """Capabilities of root in a service."""
 
     @property
     def names(self) -> list[str]:
-        """Every name by which the main container finds a service."""
+        """Return every name by which the main container finds a service."""
         return [
             name for one in self.services for name in (one.name, *(each for more in one.networks.values() for each in more))
         ]
 
 
 class Services:
-    """The running services. BadConfig for an image that the daemon has not, SandboxFault for one that stays unhealthy."""
+    """The running services; BadConfig for a missing image, SandboxFault for a service that stays unhealthy."""
 
     def __init__(self, daemon: Daemon, beside: Beside, images: Mapping[str, str], outside: str) -> None:
         self._daemon, self._beside, self._images = daemon, beside, images
@@ -93,11 +93,11 @@ class Services:
 
     @property
     def networks(self) -> dict[str, tuple[str, ...]]:
-        """The main container's networks as the daemon has them, and its names there."""
+        """The main container's networks in the daemon, and its names there."""
         return {self._called(name): names for name, names in self._beside.networks.items()}
 
     def hosts(self, networks: Mapping[str, object]) -> dict[str, str]:
-        """Return the addresses of the services that run by now on some networks: not every daemon resolves names."""
+        """Return the addresses of running services on some networks, since not every daemon resolves names."""
         found = dict[str, str]()
         for service in self._beside.services:
             shared = [name for name in networks if name in service.networks]
@@ -106,18 +106,18 @@ class Services:
             with faults():
                 facts: dict[str, Any] = self._daemon.client.api.inspect_container(self._containers[service.name])
             address = str(facts["NetworkSettings"]["Networks"][self._called(shared[0])]["IPAddress"])
-            if address:  # none once it has ended
+            if address:  # None once it has ended
                 found |= {name: address for name in (service.name, *service.networks[shared[0]])}
         return found
 
     @property
     def main_hosts(self) -> dict[str, str]:
-        """The addresses of the services that the main container reaches."""
+        """Return the addresses of the services reachable from the main container."""
         return self.hosts(self._beside.networks)
 
     @property
     def binds(self) -> list[str]:
-        """The main container's volumes."""
+        """Return the main container's volumes."""
         return self._binds(self._beside.volumes)
 
     def _called(self, name: str) -> str:
@@ -144,7 +144,7 @@ class Services:
                 self._ending.callback(self._remove_volume, self._called(name))
 
     def join(self, main: str) -> None:
-        """Start the services that share the network of the main container, which runs by now, and those that need them."""
+        """Start the services that share the running main container's network, and those that need them."""
         self._containers[MAIN] = main
         self._run_all(self._later)
 
@@ -227,14 +227,17 @@ class Services:
             time.sleep(PULSE)
 
     def run(self, name: str, command: Sequence[str], user: str, seconds: float) -> Result:
-        """Run a program in a service and return the first megabyte that it prints; its own end is not waited for beyond the
-        time limit."""
+        """Run a program in a service and return its first megabyte of output, waiting no longer than the time limit.
+
+        Raises:
+            SandboxFault: the service does not end the program.
+        """
         api, started = self._daemon.client.api, time.monotonic()
         words = ["timeout", "-s", "KILL", f"{seconds:.0f}", *command] if self._has_timeout(name) else list(command)
         with faults():
             execution = api.exec_create(self._containers[name], words, user=user)["Id"]
             out = bytearray()
-            for piece in api.exec_start(execution, stream=True):  # a stranger's program may print without end
+            for piece in api.exec_start(execution, stream=True):  # a stranger's program may print forever
                 out += piece[: MEGABYTE - len(out)]
                 if time.monotonic() - started > seconds + PATIENCE:
                     raise SandboxFault(f"service {name!r} of the task does not end a program")
@@ -261,13 +264,13 @@ class Services:
             self._daemon.client.api.remove_volume(name, force=True)
 
     def close(self) -> None:
-        """Remove all of it; the main container is gone by then."""
-        with contextlib.suppress(SandboxFault):  # the next sweep removes what a dying daemon does not
+        """Remove everything, after the main container."""
+        with contextlib.suppress(SandboxFault):  # the next sweep removes what a dying daemon leaves
             self._ending.close()
 
 
 def _after_main(order: Sequence[Service]) -> list[Service]:
-    """Return the services that cannot start before the main container, of services in order."""
+    """Return the services, given in order, that cannot start before the main container."""
     later = list[Service]()
     for service in order:
         names = {MAIN, *(other.name for other in later)}
@@ -277,7 +280,11 @@ def _after_main(order: Sequence[Service]) -> list[Service]:
 
 
 def in_order(services: Sequence[Service]) -> list[Service]:
-    """Return services, each after those it needs; BadConfig for a circle."""
+    """Return services, each after those it needs.
+
+    Raises:
+        BadConfig: they need each other in a cycle.
+    """
     left, order = list(services), list[Service]()
     while left:
         names = {service.name for service in left}

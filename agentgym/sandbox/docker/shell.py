@@ -1,4 +1,4 @@
-"""Programs in a container whose image has no Python: an exec of the daemon each, ended by a shell inside."""
+"""Programs in a container whose image has no Python: one daemon exec each, ended by a shell inside."""
 
 import contextlib
 import select
@@ -15,17 +15,19 @@ from agentgym.sandbox.protocol import Result, SandboxFault
 
 CHUNK = 1 << 16
 PATIENCE = 20.0
-"""Seconds until what was killed must be gone."""
+"""Seconds in which killed processes must be gone."""
 DONE = 42
 KILL = "kill -9 -1"
-"""All processes of this user but this shell and process 1, at one stroke: nothing can fork away from that."""
+"""Kills all of this user's processes except this shell and process 1 in one call, so that none can fork away."""
 SCRIPT = f"""read -r size
 if [ "$size" = 0 ]; then ({{}}) </dev/null; else head -c "$size" | ({{}}); fi
 code=$?
 {KILL} 2>/dev/null
 exit $code"""
-"""Waits to be told how long the input is, for what is printed before anyone listens would be lost; a pipe of the shell's own
-tells the program where its input ends; and what the program left is ended in the end."""
+"""Waits for the length of the input, since output before a listener would be lost.
+
+A pipe of the shell's own tells the program where its input ends; the program's remains are killed at the end.
+"""
 
 
 class Shell:
@@ -36,7 +38,7 @@ class Shell:
         self._one = threading.Lock()
 
     def run(self, request: dict[str, Any], stdin: bytes) -> Result:
-        """Run the program that a request asks for, and end all that it started."""
+        """Run a request's program, and kill everything it started."""
         words = shlex.join(request["command"])
         script = SCRIPT.replace("{}", f"cd {shlex.quote(request['cwd'])} && exec {words}")
         with self._one:
@@ -47,15 +49,15 @@ class Shell:
                 reason = reading.until(started + request["timeout"])
             finally:
                 with contextlib.suppress(OSError):
-                    kept.close()  # what the daemon still holds of an endless output would take long to pass
+                    kept.close()  # discards output buffered in the daemon, which may be endless
                     stream.close()
             if reason:
                 self._kill()
             code = self._code(execution)
             if code is None or code > 128:
-                self._kill()  # the shell itself may have been killed, and then it ended nothing
+                self._kill()  # in case the shell itself was killed before cleaning up
             with contextlib.suppress(SandboxFault):
-                self._channel.put(b"\n", time.monotonic() + PATIENCE)  # process 1 takes in its orphans
+                self._channel.put(b"\n", time.monotonic() + PATIENCE)  # process 1 reaps its orphans
             return reading.result(code, reason, time.monotonic() - started)
 
     def _start(self, command: list[str], request: dict[str, Any]) -> tuple[str, Any, socket.socket]:
@@ -68,7 +70,11 @@ class Shell:
         return execution["Id"], kept, stream
 
     def _code(self, execution: str) -> int | None:
-        """Return the exit code of a program that ends, or has."""
+        """Return a program's exit code once it has ended.
+
+        Raises:
+            SandboxFault: the program does not end.
+        """
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             with faults():
@@ -79,7 +85,11 @@ class Shell:
         raise SandboxFault("the container does not end a killed program")
 
     def _kill(self) -> None:
-        """End all programs; tried again where they leave no process for that."""
+        """Kill all programs, retrying if they leave no process for that.
+
+        Raises:
+            SandboxFault: no retry succeeds.
+        """
         api = self._daemon.client.api
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
@@ -93,7 +103,7 @@ class Shell:
 
 
 class _Reading:
-    """The stream of an exec: feeds it, and keeps what it prints up to a cap."""
+    """The stream of an exec: feeds it, and keeps its output up to a limit."""
 
     def __init__(self, stream: socket.socket, cap: int, feed: bytes) -> None:
         self._stream, self._cap, self._feed = stream, cap, memoryview(feed)
@@ -101,7 +111,7 @@ class _Reading:
         self._held = {1: bytearray(), ERRORS: bytearray()}
 
     def until(self, deadline: float) -> str:
-        """Go on to the stream's end and return nothing, or why not: `timeout`, `output`."""
+        """Read to the stream's end; return an empty string, or the reason it was cut short: `timeout`, `output`."""
         poll = select.poll()
         while True:
             left = deadline - time.monotonic()
@@ -122,7 +132,7 @@ class _Reading:
             except OSError:
                 if not self._feed:
                     return ""
-                self._feed = self._feed[:0]  # it takes no more in
+                self._feed = self._feed[:0]  # it has closed its input
             if self._overflowed():
                 return "output"
 
@@ -141,7 +151,7 @@ class _Reading:
         return False
 
     def result(self, code: int | None, reason: str, seconds: float) -> Result:
-        """Return how the program ended."""
+        """Return the program's result."""
         status = -signal.SIGKILL if code is None or reason else code
         if 128 < status <= 128 + signal.NSIG:
             status = 128 - status

@@ -1,1 +1,1 @@
-"""What runs inside sandboxes, next to hostile code: the standard library only."""
+"""Code that runs inside sandboxes, next to hostile code: standard library only."""

@@ -1,5 +1,4 @@
-"""Packs a sandbox's working folder and makes it what it was: runs in the sandbox, as a program of its own, next to
-hostile files.
+"""Packs and restores a sandbox's working folder; runs in the sandbox as a separate program, next to hostile files.
 
 Sent there by `working_folder.py`, with `files.py`; standard library alone, from Python 3.8 on.
 """
@@ -12,17 +11,21 @@ import tarfile
 
 
 def pack(most: int) -> None:
-    """Print an archive of the folder: plain files of at most so many bytes in all (holes count), folders, links."""
-    opened: list[tuple[str, int]] = []  # what its owner had closed to itself, with its mode
+    """Print an archive of the folder: plain files of at most `most` bytes in all (including holes), folders, links.
+
+    Raises:
+        OSError: the files are larger.
+    """
+    opened: list[tuple[str, int]] = []  # entries whose owner had removed its own access, with their mode
     try:
         with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMAT) as archive:
             _open_up(os.getcwd(), stat.S_IRWXU, opened)
             left = sorted(os.listdir("."), reverse=True)
-            while left:  # no recursion: folders may lie deeper than that goes
+            while left:  # no recursion, since folders may be arbitrarily deep
                 path = left.pop()
-                if not stat.S_ISSOCK(os.lstat(path).st_mode):  # which has no place in an archive
+                if not stat.S_ISSOCK(os.lstat(path).st_mode):  # tar has no sockets
                     member = archive.gettarinfo(path, path)
-                    member.mtime = min(max(member.mtime, 0), 1 << 33)  # others cannot be set again
+                    member.mtime = min(max(member.mtime, 0), 1 << 33)  # other times cannot be restored
                     most -= member.size
                     if most < 0:
                         raise OSError(errno.EFBIG, "holds more than the folder it is to be restored to")
@@ -33,12 +36,12 @@ def pack(most: int) -> None:
 
 
 def _add(archive: tarfile.TarFile, member: tarfile.TarInfo, opened: "list[tuple[str, int]]") -> "list[str]":
-    """Add a member and return what lies in it."""
+    """Add a member and return its children."""
     path = member.name
     if member.isreg():
         _open_up(path, stat.S_IRUSR, opened)
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # and has not become something else meanwhile
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it may have been replaced meanwhile
                 archive.addfile(member, file)
     elif member.isdir() or member.issym() or member.islnk():
         archive.addfile(member)
@@ -56,14 +59,18 @@ def _open_up(path: str, needed: int, opened: "list[tuple[str, int]]") -> None:
 
 
 def unpack() -> None:
-    """Make the folder what the archive in the input holds."""
+    """Replace the folder's content by the archive in the input.
+
+    Raises:
+        OSError: the input is not an archive of `pack`.
+    """
     try:
         archive = tarfile.open(fileobj=sys.stdin.buffer, mode="r|")  # noqa: SIM115
     except tarfile.TarError as error:  # before anything is deleted
         raise OSError(errno.EBADMSG, f"the state is not an archive of a snapshot: {error}") from error
     clear(os.getcwd())
     with archive:
-        archive.extraction_filter = lambda member, path: member  # which Python before 3.11.4 would not ask
+        archive.extraction_filter = lambda member, path: member  # ignored by Python before 3.11.4
         archive.extractall(".", members=map(_inside, archive))
 
 
@@ -74,7 +81,7 @@ def _inside(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def clear(folder: str) -> None:
-    """Empty a folder. What lies deep is moved up first, so that no path is too long and nothing recurses."""
+    """Empty a folder. Deep entries are moved up first, so that no path is too long and nothing recurses."""
     os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | stat.S_IRWXU)
     left, number, mark = [folder], 0, os.urandom(8).hex()
     while left:

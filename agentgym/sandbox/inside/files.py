@@ -1,7 +1,6 @@
-"""Reads and writes a file of a sandbox's working folder: runs in the sandbox, as a program of its own, next to hostile
-files.
+"""Reads and writes a file of a sandbox's working folder; runs in the sandbox as a separate program, next to hostile files.
 
-Sent there by `working_folder.py`; standard library alone, from Python 3.8 on. An OSError is told by its number.
+Sent there by `working_folder.py`; standard library alone, from Python 3.8 on. An OSError is reported by its number.
 """
 
 import contextlib
@@ -26,8 +25,8 @@ def read(path: str) -> None:
 
 
 def write(path: str) -> None:
-    """Write the input to a file, making its folders."""
-    with contextlib.suppress(FileExistsError):  # a file in the place of a folder: opening says so
+    """Write the input to a file, creating its folders."""
+    with contextlib.suppress(FileExistsError):  # a file in place of a folder fails at opening
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o644)
     _check_plain(file, path)
@@ -44,12 +43,16 @@ def _check_plain(file: int, path: str) -> None:
     kind = os.fstat(file).st_mode
     if stat.S_ISDIR(kind):
         raise IsADirectoryError(errno.EISDIR, "is a folder", path)
-    if not stat.S_ISREG(kind):  # a pipe would be waited for, a device has no end
+    if not stat.S_ISREG(kind):  # a pipe would block, a device has no end
         raise OSError(errno.EINVAL, "is not a plain file", path)
 
 
 def main(work: "Callable[..., None]", *given: object) -> None:
-    """Do it; what the operating system refuses is printed as its number and its words, with exit code 3."""
+    """Run an operation; print an operating system error as its number and message.
+
+    Raises:
+        SystemExit: the operation failed, with exit code 3.
+    """
     try:
         work(*given)
         sys.stdout.buffer.flush()

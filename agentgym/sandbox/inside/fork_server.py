@@ -61,27 +61,27 @@ if TYPE_CHECKING:
 
 
 PULSE, SLOWEST = 0.02, 0.1
-"""Seconds between two looks at the memory of an execution where no control group bounds it, while it changes and at most."""
+"""Minimum and maximum seconds between two checks of an execution's memory if no control group limits it."""
 INTERRUPTED = b" "
-"""Said once Ctrl-C has arrived, before anything else."""
+"""Sent once Ctrl-C has arrived, before any other report."""
 
 
 def main() -> None:
-    """Serve requests, which come over the standard input, until the host hangs up."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a handler would let a program reach its supervisor with it
+    """Serve requests from standard input until the host hangs up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # with a handler, a program could signal its supervisor
     host = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     settings: Settings | None = _receive(host)[0]
     if settings is None:
         return
     if settings["isolated"]:
-        system.unshare(system.NEW_MOUNTS)  # bubblewrap's own are those of a user namespace that is not this one
+        system.unshare(system.NEW_MOUNTS)  # bubblewrap's own mounts belong to another user namespace
         system.mount("tmpfs", settings["work"], system.NO_SUID | system.NO_DEVICES, _size(settings))
     else:
-        system.prctl(system.ADOPT, 1)  # what outlives its supervisor ends with the sandbox
+        system.prctl(system.ADOPT, 1)  # adopt processes that outlive their supervisor
     sys.path.append("/opt/packages")
     _tell(host.fileno(), _import(settings["preload"]))
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody has to bury what ends
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped automatically
     while True:
         request, files = _receive(host)
         if request is None:
@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def _import(names: list[str]) -> dict[str, str]:
-    """Import what programs are to find loaded, and leave the names of our own modules to them; return what failed."""
+    """Preload libraries, and free the names of our own modules; return failed imports."""
     for name in ("kernel", "processes", "system"):
         del sys.modules[name]
     del sys.path[0]
@@ -112,12 +112,12 @@ def _import(names: list[str]) -> dict[str, str]:
         except BaseException as error:
             failed[name] = f"{type(error).__name__}: {error}"
     gc.collect()
-    gc.freeze()  # pages that a collection does not touch stay shared with every execution
+    gc.freeze()  # keeps pages shared with every execution
     return failed
 
 
 def _receive(host: socket.socket) -> tuple[Any, list[int]]:
-    """Return the next request and the files that came with it; None when the host hung up."""
+    """Return the next request and its files; None when the host has hung up."""
     head, files, _, _ = socket.recv_fds(host, 4, 8)
     if not head:
         return None, []
@@ -127,12 +127,12 @@ def _receive(host: socket.socket) -> tuple[Any, list[int]]:
 
 
 def _execute(request: Request, files: list[int], settings: Settings) -> None:
-    """Supervise one execution, tell the host how it ended, and end. files: streams, lifeline, control of a kernel."""
+    """Supervise one execution, report how it ended, and exit. files: streams, lifeline, control of a kernel."""
     lifeline = files[3]
     outcome: dict[str, object] = {"error": "the supervisor ended"}
     try:
         if settings["isolated"]:
-            system.unshare(system.NEW_PIDS)  # those of its children
+            system.unshare(system.NEW_PIDS)  # for its children
             if os.fork():
                 os._exit(0)
         else:
@@ -148,22 +148,22 @@ def _execute(request: Request, files: list[int], settings: Settings) -> None:
 
 
 def _tell(file: int, outcome: object) -> None:
-    """Say something as a line in Python's own spelling."""
+    """Write a value as a line of Python source."""
     with contextlib.suppress(OSError):
         os.write(file, ascii(outcome).encode() + b"\n")
 
 
 def _refused(error: OSError) -> dict[str, object]:
-    """Return how an execution ended that could not begin: the programs of the sandbox take all its processes."""
+    """Return the outcome of an execution that could not start because the sandbox's programs use up all processes."""
     return {"reason": "killed", "seconds": 0.0, "said": f"no process could be started: {error.strerror}\n"}
 
 
 def _supervise(request: Request, files: list[int], settings: Settings, lifeline: int) -> dict[str, object]:
-    """Prepare what the program will see, start it, watch it, end all that is left of it; return how it ended."""
+    """Set up, start and watch the program, kill everything left of it; return how it ended."""
     proc = os.open("/proc", os.O_PATH)
     _offer(proc, 500)
     if settings["isolated"]:
-        system.prctl(system.DUMPABLE, 0)  # so that the program cannot open the memory or the files of its supervisor
+        system.prctl(system.DUMPABLE, 0)  # keeps the program from opening its supervisor's memory and files
         system.unshare(system.NEW_MOUNTS | system.NEW_IPC | system.NEW_NETWORK)
         _mounts(settings)
         system.raise_loopback()
@@ -184,7 +184,7 @@ def _supervise(request: Request, files: list[int], settings: Settings, lifeline:
     for file in (telling, proc, *files):
         if file != lifeline:
             os.close(file)
-    problem = os.read(reading, 4096)  # nothing, once it is set up
+    problem = os.read(reading, 4096)  # empty after a successful setup
     deadline = started + (request["timeout"] or float("inf"))
     reason, told = ("", {"error": problem.decode()}) if problem else _watch(program, woken, lifeline, deadline, settings)
     _end_all(settings)
@@ -192,17 +192,17 @@ def _supervise(request: Request, files: list[int], settings: Settings, lifeline:
 
 
 def _offer(proc: int, score: int) -> None:
-    """Say how soon this process may end where memory does: the program first, then its supervisor, the fork server last."""
+    """Set the order for the OOM killer: the program first, then its supervisor, the fork server last."""
     with open(os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=proc), "w", encoding="ascii") as file:
         file.write(str(score))
 
 
 def _heed(*_: object) -> None:
-    """Be called for a signal, which wakes whoever waits."""
+    """Do nothing: the signal itself wakes the waiting thread."""
 
 
 def _watch(program: int, woken: int, lifeline: int, deadline: float, settings: Settings) -> tuple[str, dict[str, object]]:
-    """Return why a program ended and how; reap whatever else ends meanwhile."""
+    """Return why and how a program ended; reap other children meanwhile."""
     pulse, held = PULSE, 0
     while True:
         left = deadline - time.monotonic()
@@ -218,7 +218,7 @@ def _watch(program: int, woken: int, lifeline: int, deadline: float, settings: S
         if lifeline in ready:
             if os.read(lifeline, 1) != b"i":
                 return "cancelled", {}
-            with contextlib.suppress(ProcessLookupError):  # Ctrl-C: the program hears it, and what it waits for
+            with contextlib.suppress(ProcessLookupError):  # Ctrl-C for the program and its foreground children
                 os.killpg(program, signal.SIGINT)
             os.write(lifeline, INTERRUPTED)
         if not settings["memory_is_bounded"]:
@@ -229,7 +229,7 @@ def _watch(program: int, woken: int, lifeline: int, deadline: float, settings: S
 
 
 def _reap(program: int) -> int | None:
-    """Bury all that have ended, and return how the program did, once it has."""
+    """Reap exited children and return the program's exit status once it has exited."""
     code = None
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -242,18 +242,18 @@ def _reap(program: int) -> int | None:
 
 
 def _end_all(settings: Settings) -> None:
-    """Kill all that an execution has left, and wait until it is gone."""
+    """Kill everything an execution has left, and wait until it is gone."""
     if not settings["isolated"]:
         _end_descendants()
         return
     with contextlib.suppress(ProcessLookupError, ChildProcessError):
-        os.kill(-1, signal.SIGKILL)  # all in its namespace but itself
+        os.kill(-1, signal.SIGKILL)  # everything else in its namespace
         while True:
             os.waitpid(-1, 0)
 
 
 def _end_descendants() -> None:
-    """Kill what was left to this process, until nothing is left: without a namespace it would live on."""
+    """Kill adopted processes until none is left; without a namespace they would survive."""
     while True:
         for pid, parent in processes.everyone():
             if parent == os.getpid():
@@ -273,12 +273,12 @@ def _mounts(settings: Settings) -> None:
 
 
 def _be_program(request: Request, files: list[int], settings: Settings, telling: int, proc: int) -> None:
-    """Become the program; what hinders that is told as the sandbox's own fault."""
+    """Become the program; an obstacle is reported as the sandbox's own fault."""
     try:
         signal.set_wakeup_fd(-1)
         system.prctl(system.DUMPABLE, 1)
         _offer(proc, 1000)
-        telling = _keep([*files[:3], *files[4:], telling])  # all but the lifeline
+        telling = _keep([*files[:3], *files[4:], telling])  # everything except the lifeline
         _confine(request, settings)
     except BaseException as error:
         os.write(telling, f"{type(error).__name__}: {error}".encode())
@@ -296,7 +296,7 @@ def _be_program(request: Request, files: list[int], settings: Settings, telling:
 
 
 def _keep(files: list[int]) -> int:
-    """Keep these files alone open, as 0, 1, …, and return the last number."""
+    """Keep only these files open, as 0, 1, …, and return the last number."""
     above = max(files) + 1
     for number, file in enumerate(files):
         os.dup2(file, above + number)
@@ -307,11 +307,11 @@ def _keep(files: list[int]) -> int:
 
 
 def _confine(request: Request, settings: Settings) -> None:
-    """Take on a session of its own, a folder, an environment, limits, no capabilities, a filter of system calls."""
+    """Apply session, folder, environment, limits, dropped capabilities and the seccomp filter."""
     os.setsid()
     try:
         os.chdir(request["cwd"])
-    except PermissionError:  # a program before this one has closed it to itself
+    except PermissionError:  # an earlier program has removed its own access
         os.chmod(request["cwd"], 0o700)
         os.chdir(request["cwd"])
     if settings["user"]:
@@ -323,7 +323,7 @@ def _confine(request: Request, settings: Settings) -> None:
         with contextlib.suppress(OSError, ValueError):
             signal.signal(number, signal.SIG_DFL)
     limits = dict(settings["limits"])
-    if not settings["isolated"]:  # the kernel counts what else this user runs
+    if not settings["isolated"]:  # the kernel counts this user's other processes, too
         limits["NPROC"] += 1 << 20 if settings["processes_are_bounded"] else processes.threads_of_user()
     system.limit(limits)
     if settings["isolated"]:
@@ -332,12 +332,12 @@ def _confine(request: Request, settings: Settings) -> None:
 
 
 def _become(user: int) -> None:
-    """Go on as another user, for good."""
+    """Switch to another user permanently."""
     os.setgroups([])
     os.setgid(user)
     os.setuid(user)
     system.prctl(system.NO_NEW_PRIVILEGES, 1)
-    system.prctl(system.DUMPABLE, 1)  # else its own files in /proc would be root's
+    system.prctl(system.DUMPABLE, 1)  # otherwise its files in /proc would belong to root
 
 
 def _stream(number: int) -> io.TextIOWrapper:

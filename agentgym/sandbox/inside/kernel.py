@@ -1,8 +1,8 @@
-"""Python inside the sandbox: one program, or a kernel that keeps its state. Standard library only, next to hostile code."""
+"""Python inside the sandbox: one program, or a persistent kernel. Standard library only, next to hostile code."""
 
 from __future__ import annotations
 
-import _ast as ast  # without the other half of it, which kernels need no memory for
+import _ast as ast  # without its Python part, to save memory in kernels
 import atexit
 import builtins
 import contextlib
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 CONTROL = 3
-"""The file over which a kernel is told what to run and answers that it is done."""
+"""File over which a kernel receives steps and confirms their end."""
 
 
 def run(kind: str, request: Mapping[str, Any]) -> int:
-    """Be the program that a request asks for and return its exit code."""
+    """Become the requested program and return its exit code."""
     main = ModuleType("__main__")
     sys.modules["__main__"] = main
     sys.argv = [""]
@@ -37,9 +37,9 @@ def run(kind: str, request: Mapping[str, Any]) -> int:
     sys.path.insert(0, request["cwd"])
     for module in (random, sys.modules.get("numpy.random")):
         if module is not None:
-            module.seed(0)  # so that a program prints the same every time
+            module.seed(0)  # makes a program's output repeatable
     for name in ("SIGPIPE", "SIGXFSZ"):
-        signal.signal(getattr(signal, name), signal.SIG_IGN)  # as Python has it: an OSError instead
+        signal.signal(getattr(signal, name), signal.SIG_IGN)  # as in Python: an OSError instead
     space = main.__dict__
     if kind == "python":
         before = set(sys.modules)
@@ -50,11 +50,11 @@ def run(kind: str, request: Mapping[str, Any]) -> int:
 
 
 def _serve(space: dict[str, object]) -> int:
-    """Run step after step; Ctrl-C is for the step that runs, and means nothing between two."""
+    """Run step after step; Ctrl-C applies to the running step and is ignored between steps."""
     heeding = signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=CONTROL)
     control.set_inheritable(False)
-    number = -1  # the first step finds out whether all is ready
+    number = -1  # the first step confirms readiness
     while True:
         code = _receive(control)
         if code is None:
@@ -64,9 +64,9 @@ def _serve(space: dict[str, object]) -> int:
         try:
             signal.signal(signal.SIGINT, heeding)
             status = _shown(code, f"<cell {number}>", space, last=True)
-        except KeyboardInterrupt:  # before the step began, or when it had ended
+        except KeyboardInterrupt:  # before the step began or after it ended
             status = 130
-        while True:  # in no function of its own, at whose beginning an interrupt may be raised
+        while True:  # inline, because an interrupt may be raised at a function's start
             try:
                 heeding = signal.signal(signal.SIGINT, signal.SIG_IGN) or heeding
                 break
@@ -86,9 +86,9 @@ def _receive(control: socket.socket) -> str | None:
 
 
 def _finish(space: dict[str, object], before: set[str]) -> None:
-    """End as an interpreter does: threads are waited for, exit functions called, open files written and closed.
+    """Exit like an interpreter: wait for threads, call exit functions, flush and close open files.
 
-    Not by the interpreter's own end: that would take apart all that was loaded before the program.
+    The interpreter's own finalization would tear down all preloaded libraries.
     """
     try:
         if "threading" in sys.modules:
@@ -97,7 +97,7 @@ def _finish(space: dict[str, object], before: set[str]) -> None:
         for held in gc.get_objects():
             if type(held) in (io.TextIOWrapper, io.BufferedWriter) and not held.closed:
                 with contextlib.suppress(OSError, ValueError):
-                    held.flush()  # those in a cycle may be taken apart before they are written
+                    held.flush()  # files in a cycle might be destroyed before they are flushed
         for name in set(sys.modules) - before:
             del sys.modules[name]
         space.clear()
@@ -108,7 +108,7 @@ def _finish(space: dict[str, object], before: set[str]) -> None:
 
 
 def _shown(source: str, name: str, space: dict[str, object], *, last: bool) -> int:
-    """Run code and print what it raises as Python does; 0 if all went well, else what its exit code would be."""
+    """Run code and print its exception as Python does; return 0 if all went well, else its exit code."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     try:
         for code in _compiled(source, name, last):
@@ -122,7 +122,7 @@ def _shown(source: str, name: str, space: dict[str, object], *, last: bool) -> i
     except BaseException as error:
         frames = error.__traceback__
         while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
-            frames = frames.tb_next  # the program's own alone
+            frames = frames.tb_next  # only the program's own
         traceback.print_exception(type(error), error, frames)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
 

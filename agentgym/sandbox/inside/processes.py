@@ -1,5 +1,4 @@
-"""What processes there are and what they hold, where no control group counts it. Standard library only: runs in the
-sandbox."""
+"""Processes and their memory, where no control group counts it. Runs in the sandbox: standard library only."""
 
 import contextlib
 import os
@@ -8,7 +7,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def everyone() -> list[tuple[int, int]]:
-    """Return every process that is to be seen, with its parent."""
+    """Return every visible process, with its parent."""
     processes: list[tuple[int, int]] = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -18,14 +17,14 @@ def everyone() -> list[tuple[int, int]]:
 
 
 def held_by(root: int, limit: int) -> int:
-    """Return the bytes of a process and all below it; where they seem to pass the limit, shared pages are counted once."""
+    """Return the bytes of a process and its descendants; near the limit, shared pages are counted once."""
     tree = _tree(root)
     quick = sum(_resident(pid) for pid in tree)
     return quick if quick <= limit else sum(_proportional(pid) for pid in tree)
 
 
 def threads_of_user() -> int:
-    """Return how many threads this user runs on the whole machine, which a limit on processes counts."""
+    """Return this user's threads on the whole machine, which count against a limit on processes."""
     total, me = 0, os.getuid()
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -46,7 +45,7 @@ def _tree(root: int) -> list[int]:
 
 
 def _resident(pid: int) -> int:
-    """Return the bytes in memory of a process: all pages but those of files on a disk, which the kernel can drop."""
+    """Return a process's resident bytes, without pages of disk files, which the kernel can drop."""
     with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
         fields = file.read().split()
         anonymous = int(fields[1]) - int(fields[2])
@@ -60,7 +59,7 @@ def _proportional(pid: int) -> int:
 
 
 def _rows(path: str) -> dict[str, int]:
-    """Return the lines of a file of the kernel that give an amount in kB, in bytes."""
+    """Return the kB lines of a kernel file, in bytes."""
     memory: dict[str, int] = {}
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         for line in file:

@@ -1,7 +1,7 @@
-"""An HTTP proxy that reaches allowed hosts alone: `proxy.py PORT HOST…`. Standard library only, from Python 3.8 on.
+"""An HTTP proxy restricted to allowed hosts: `proxy.py PORT HOST…`. Standard library only, from Python 3.8 on.
 
 A host is a name, `*.name` for all below it, an address, a range of addresses (CIDR), or `*` for all. `CONNECT` passes bytes
-both ways, other methods take a whole URL. An address is allowed as an address alone: a name that leads to it does not help.
+both ways, other methods take a whole URL. An address must be allowed itself: a name that resolves to it does not help.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 MOST = 65536
 SECONDS = 30.0
 OURS = (b"connection", b"host")
-"""Headers that this proxy sets itself."""
+"""Headers set by this proxy."""
 
 
 def allowed(host: str, hosts: List[str]) -> bool:  # noqa: UP006
-    """Return whether a host is one of those that may be reached."""
+    """Return whether a host is allowed."""
     host = host.strip("[]").rstrip(".").lower()
     if "*" in hosts:
         return True
@@ -35,7 +35,7 @@ def allowed(host: str, hosts: List[str]) -> bool:  # noqa: UP006
 
 
 async def copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass bytes on until one side ends."""
+    """Copy bytes until one side ends."""
     try:
         while True:
             piece = await reader.read(MOST)
@@ -53,9 +53,12 @@ async def copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 def target(line: bytes) -> Tuple[str, int, bytes]:  # noqa: UP006
-    """Return host, port and the first lines for the server, of a request's first line; ValueError for another.
+    """Return host, port and the first lines for the server, parsed from a request's first line.
 
-    The server is told the host of the URL, which was looked at: a `Host` of the client may name another one that it serves.
+    The server receives the URL's host, which was checked: a client's `Host` header may name another one that it serves.
+
+    Raises:
+        ValueError: the URL is not plain HTTP.
     """
     method, where, version = line.decode("ascii").split()
     if method == "CONNECT":
@@ -70,7 +73,11 @@ def target(line: bytes) -> Tuple[str, int, bytes]:  # noqa: UP006
 
 
 def kept(head: bytes) -> List[bytes]:  # noqa: UP006
-    """Return the headers that are passed on; ValueError for lines that programs may read in two ways."""
+    """Return the headers to forward.
+
+    Raises:
+        ValueError: a line is ambiguous.
+    """
     lines = [line for line in head.split(b"\r\n") if line]
     if any(b"\n" in line or b"\r" in line for line in lines):
         raise ValueError("half a line end")
@@ -87,7 +94,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host
         if not allowed(host, hosts):
             writer.write(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\nthis task may not reach that host\n")
             return
-        if line:  # one request a connection: the next one may be for another host
+        if line:  # one request per connection, since the next may be for another host
             line += b"\r\n".join([*kept(rest), b"Connection: close", b"", b""])
         there, out = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), port), SECONDS)
         if line:
@@ -103,7 +110,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host
 
 
 async def main() -> None:
-    """Listen on the port of the command line."""
+    """Listen on the port given on the command line."""
     port, hosts = int(sys.argv[1]), [host.lower().rstrip(".") for host in sys.argv[2:]]
     server = await asyncio.start_server(lambda reader, writer: serve(reader, writer, hosts), port=port)
     await server.serve_forever()

@@ -1,7 +1,7 @@
-"""One address in a sandbox that leads out, over this program's own input and output. Runs inside: standard library only.
+"""One address in a sandbox that leads out over this program's own input and output. Runs inside: standard library only.
 
 Connections to a port of loopback become frames: the number of the connection, a kind, a length, bytes. The first frame
-out is the port. Nothing in here decides where the frames go: that is whoever reads them.
+out is the port. The reader outside alone decides where the frames go.
 """
 
 import asyncio
@@ -14,25 +14,25 @@ HEAD = struct.Struct("!IBI")
 READY, OPEN, DATA, EOF, CLOSE = 0, 1, 2, 3, 4
 PIECE = 1 << 15
 MOST = 64
-"""Connections at a time."""
+"""Maximum simultaneous connections."""
 
 
 def say(number: int, kind: int, body: bytes = b"") -> None:
-    """Write a frame; waits until it is taken."""
+    """Write a frame; wait until it is accepted."""
     left = memoryview(HEAD.pack(number, kind, len(body)) + body)
     while left:
         left = left[os.write(1, left) :]
 
 
 class Relay:
-    """Passes on what connections bring, and what comes for them."""
+    """Forwards bytes from and to connections."""
 
     def __init__(self) -> None:
         self.writers: Dict[int, asyncio.StreamWriter] = {}  # noqa: UP006
         self.last = 0
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pass on one connection until both sides have ended."""
+        """Forward one connection until both sides have ended."""
         if len(self.writers) >= MOST:
             writer.close()
             return
@@ -51,14 +51,14 @@ class Relay:
             self.end(number)
 
     def end(self, number: int) -> None:
-        """Close a connection, and say so."""
+        """Close a connection, and report it."""
         writer = self.writers.pop(number, None)
         if writer is not None:
             writer.close()
             say(number, CLOSE)
 
     async def hear(self, reader: asyncio.StreamReader) -> None:
-        """Hand out frames until no more come."""
+        """Dispatch frames until the input ends."""
         while True:
             try:
                 number, kind, length = HEAD.unpack(await reader.readexactly(HEAD.size))

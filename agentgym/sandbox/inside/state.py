@@ -1,7 +1,7 @@
-"""What programs changed in a sandbox: a hash of files, and the processes there are. Runs inside: standard library only.
+"""Programs' changes in a sandbox: a hash of files, and the processes. Runs inside: standard library only.
 
-Asked by JSON on standard input: `roots` are walked, `paths` are looked at one by one, what lies in `without` is left out,
-`most` bounds the bytes that are read. Prints JSON: the hash, or null where something could not be read, and the processes.
+Request by JSON on standard input: `roots` are walked, `paths` are read one by one, paths in `without` are skipped, `most`
+bounds the bytes read. Prints JSON: the hash, or null if something could not be read, and the processes.
 """
 
 import hashlib
@@ -15,11 +15,15 @@ PIECE = 1 << 20
 
 
 class Unreadable(Exception):
-    """Something that counts cannot be read, or is too much."""
+    """A relevant file cannot be read, or is too large."""
 
 
 def below(root: str, without: List[str]) -> Iterator[str]:  # noqa: UP006
-    """Yield a path and all below it on the same file system, in order."""
+    """Yield a path and everything below it on the same file system, in order.
+
+    Raises:
+        Unreadable: a folder cannot be read.
+    """
     if root in without:
         return
     yield root
@@ -35,7 +39,11 @@ def below(root: str, without: List[str]) -> Iterator[str]:  # noqa: UP006
 
 
 def entry(path: str, room: int) -> "tuple[bytes, int]":
-    """Return what a path is, as bytes, and how many bytes of content were read."""
+    """Return a path's metadata and content as bytes, and the number of content bytes read.
+
+    Raises:
+        Unreadable: the path cannot be read, or has more than `room` bytes.
+    """
     try:
         facts = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -60,7 +68,7 @@ def entry(path: str, room: int) -> "tuple[bytes, int]":
 
 
 def key(asked: Dict[str, Any]) -> str | None:  # noqa: UP006
-    """Return the hash of all that was asked for; None where that cannot be known."""
+    """Return the hash of a request; None if it cannot be computed."""
     digest, room = hashlib.blake2b(digest_size=16), asked["most"]
     without = asked["without"]
     sys.setrecursionlimit(100000)
@@ -78,7 +86,7 @@ def key(asked: Dict[str, Any]) -> str | None:  # noqa: UP006
 
 
 def running() -> List[List[int]]:  # noqa: UP006
-    """Return every process but this one and process 1, with when it started; those that have ended are not among them."""
+    """Return every living process except this one and process 1, with its start time."""
     found: List[List[int]] = []  # noqa: UP006
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) in (1, os.getpid()):
@@ -94,7 +102,7 @@ def running() -> List[List[int]]:  # noqa: UP006
 
 
 def main() -> None:
-    """Answer one question."""
+    """Answer one request."""
     asked = json.loads(sys.stdin.read())
     processes = running()
     print(json.dumps({"key": key(asked), "processes": processes, "after": running()}))

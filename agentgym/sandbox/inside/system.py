@@ -1,5 +1,4 @@
-"""Calls to the Linux kernel that the standard library has no name for. Runs inside the sandbox too: standard library
-only."""
+"""Linux system calls missing in the standard library. Runs inside the sandbox, too: standard library only."""
 
 import ctypes
 import os
@@ -25,12 +24,12 @@ def _checked(result: int, what: str) -> int:
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces that the flags name for new ones; OSError where the kernel refuses."""
+    """Move to new namespaces named by the flags; OSError if the kernel refuses."""
     _checked(_libc.unshare(flags), "unshare")
 
 
 def mount(kind: str, target: str, flags: int = 0, options: str = "") -> None:
-    """Mount a file system of a kind (`tmpfs`, `proc`) on a folder, or change the flags of one."""
+    """Mount a file system (`tmpfs`, `proc`) on a folder, or change a mount's flags."""
     _checked(
         _libc.mount(kind.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode() or None),
         f"mount {kind} on {target}",
@@ -44,7 +43,7 @@ def prctl(option: int, value: int = 0, more: int = 0) -> None:
 
 
 def drop_capabilities() -> None:
-    """Give up every capability, for this process and all it starts."""
+    """Drop every capability, for this process and its children."""
     with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
         last = int(file.read())
     for capability in range(last + 1):
@@ -55,7 +54,7 @@ def drop_capabilities() -> None:
 
 
 def filter_calls(program: bytes) -> None:
-    """Load a seccomp program (BPF instructions of eight bytes); it holds for all that is started from here on."""
+    """Load a seccomp program (BPF instructions of eight bytes) for this process and its children."""
     code = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
     prctl(NO_NEW_PRIVILEGES, 1)
@@ -64,14 +63,14 @@ def filter_calls(program: bytes) -> None:
 
 
 def raise_loopback() -> None:
-    """Bring the loopback device of a new network namespace up, which programs that talk to themselves expect."""
+    """Bring up the loopback device of a new network namespace, which programs that talk to themselves need."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
         up_and_running = 0x1 | 0x40
         ioctl(endpoint.fileno(), 0x8914, struct.pack("16sh14x", b"lo", up_and_running))
 
 
 def limit(limits: Mapping[str, int]) -> None:
-    """Set resource limits by name (`NOFILE`, `FSIZE`, …), hard and soft, or as far down as they are already."""
+    """Set hard and soft resource limits by name (`NOFILE`, `FSIZE`, …), or keep lower existing ones."""
     for name, value in limits.items():
         kind = getattr(resource, f"RLIMIT_{name}")
         hard = resource.getrlimit(kind)[1]
@@ -80,5 +79,5 @@ def limit(limits: Mapping[str, int]) -> None:
 
 
 def die_with_parent() -> None:
-    """Be killed when the process that started this one ends."""
+    """Be killed when the parent process ends."""
     prctl(DEATH_SIGNAL, signal.SIGKILL)

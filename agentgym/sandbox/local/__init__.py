@@ -1,1 +1,1 @@
-"""What the sandboxes of this machine share, outside the sandbox."""
+"""Shared code of this machine's sandboxes, outside the sandbox."""

@@ -1,4 +1,4 @@
-"""Bounds on memory and processes of a whole tree by control groups, version 1 or 2, where these may be made."""
+"""Limits on memory and processes of a whole tree by control groups, version 1 or 2, if they can be created."""
 
 import contextlib
 import itertools
@@ -12,9 +12,9 @@ ROOT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 PREFIX = "agentgym-"
 FILES = {"memory": ("memory.max", "memory.limit_in_bytes"), "pids": ("pids.max",)}
-"""What a group has that bounds something, by what it bounds."""
+"""Limit files of a group, by resource."""
 OURS = 8
-"""Processes of the sandbox itself, beyond those of the programs in it."""
+"""Processes of the sandbox itself, in addition to its programs'."""
 _numbers = itertools.count()
 
 
@@ -26,23 +26,23 @@ class ControlGroup:
 
     @property
     def bounds_memory(self) -> bool:
-        """Whether the kernel bounds the memory of the tree."""
+        """True if the kernel limits the tree's memory."""
         return "memory" in self._paths
 
     @property
     def bounds_processes(self) -> bool:
-        """Whether the kernel bounds the number of processes of the tree."""
+        """True if the kernel limits the tree's number of processes."""
         return "pids" in self._paths
 
     @classmethod
     def make(cls, memory: int, processes: int) -> "ControlGroup":
-        """Make groups with limits, as far as this machine allows it."""
+        """Create groups with limits, as far as this machine allows."""
         folders: dict[str, Path] = {}
         name = f"{PREFIX}{os.getpid()}-{next(_numbers)}"
         for kind, place in places().items():
             path = place / name
             try:
-                path.mkdir(exist_ok=True)  # version 2 bounds both in one group
+                path.mkdir(exist_ok=True)  # version 2 limits both in one group
                 folders[kind] = path
                 if kind == "memory":
                     _limit_memory(path, memory)
@@ -54,23 +54,23 @@ class ControlGroup:
         return cls(folders)
 
     def add(self, pid: int) -> None:
-        """Put a process into the groups, and so all that it starts from now on."""
+        """Put a process and its future children into the groups."""
         for path in self._folders():
             (path / "cgroup.procs").write_text(str(pid))
 
     def worked(self) -> float:
-        """Return the CPU seconds of the processes in the groups, with those that they waited for; 0 without groups."""
+        """Return the CPU seconds of the groups' processes, including reaped children; 0 without groups."""
         ticks = 0
         for path in list(self._folders())[:1]:
             with contextlib.suppress(OSError):
                 for pid in (path / "cgroup.procs").read_text().split():
-                    with contextlib.suppress(OSError):  # it has ended meanwhile
+                    with contextlib.suppress(OSError):  # ended meanwhile
                         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                         ticks += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def kills(self) -> int:
-        """Return how many processes the kernel has ended so far for want of memory."""
+        """Return the number of processes killed by the kernel for lack of memory."""
         for name in ("memory.oom_control", "memory.events") if self.bounds_memory else ():
             with contextlib.suppress(OSError):
                 rows = dict(line.split() for line in (self._paths["memory"] / name).read_text().splitlines())
@@ -78,7 +78,7 @@ class ControlGroup:
         return 0
 
     def close(self) -> None:
-        """End what is left in the groups, and remove them."""
+        """Kill everything left in the groups, and remove them."""
         for path in self._folders():
             for _ in range(200):
                 if _remove(path):
@@ -93,7 +93,7 @@ class ControlGroup:
 def _limit_memory(path: Path, memory: int) -> None:
     second = (path / "memory.max").exists()
     (path / ("memory.max" if second else "memory.limit_in_bytes")).write_text(str(memory))
-    with contextlib.suppress(OSError):  # where the machine counts no swap
+    with contextlib.suppress(OSError):  # machines without swap accounting
         if second:
             (path / "memory.swap.max").write_text("0")
         else:
@@ -117,12 +117,12 @@ def _remove(path: Path) -> bool:
 
 @cache
 def places() -> dict[str, Path]:
-    """Return where groups that bound `memory` and `pids` can be made on this machine, tried out."""
+    """Return where groups for `memory` and `pids` can be created on this machine, verified by trial."""
     return find_places(ROOT, MEMBERSHIP)
 
 
 def find_places(root: Path, membership: Path) -> dict[str, Path]:
-    """Return them below a root, for a process that a file like `/proc/self/cgroup` places there."""
+    """Return these places below a root, for a process whose `/proc/self/cgroup`-like file is given."""
     places: dict[str, Path] = {}
     try:
         lines = membership.read_text().splitlines()
@@ -133,7 +133,7 @@ def find_places(root: Path, membership: Path) -> dict[str, Path]:
         for kind in FILES:
             if kind in controllers.split(","):
                 _try(places, kind, [root / kind / own.strip("/"), root / kind])
-            elif not controllers:  # version 2: one tree for all; a group beside our own, or further up, as root ever allows
+            elif not controllers:  # version 2: one tree for all; next to our own group, or further up, as permitted
                 _try(places, kind, _with_parents(root, own))
     for place in set(places.values()):
         _sweep(place)
@@ -150,7 +150,7 @@ def _try(places: dict[str, Path], kind: str, candidates: list[Path]) -> None:
     for place in candidates:
         if kind in places:
             return
-        with contextlib.suppress(OSError):  # of version 2 alone; a group with processes of its own refuses
+        with contextlib.suppress(OSError):  # version 2 only; fails for a group with its own processes
             (place / "cgroup.subtree_control").write_text(f"+{kind}")
         trial = place / f"{PREFIX}{os.getpid()}-trial"
         try:
@@ -164,7 +164,7 @@ def _try(places: dict[str, Path], kind: str, candidates: list[Path]) -> None:
 
 
 def _sweep(place: Path) -> None:
-    """Remove the groups of processes that ended without a chance to."""
+    """Remove the groups of processes that ended without cleanup."""
     for path in place.glob(f"{PREFIX}*"):
         pid = path.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdigit() and not Path("/proc", pid).exists():

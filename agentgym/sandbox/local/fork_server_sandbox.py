@@ -1,4 +1,4 @@
-"""A sandbox around a fork server (`fork_server.py`): what the sandboxes of this machine have in common."""
+"""A sandbox around a fork server (`fork_server.py`): the common part of this machine's sandboxes."""
 
 import ast
 import contextlib
@@ -31,13 +31,13 @@ from agentgym.sandbox.local.streams import NO_WORD, Execution, collect
 from agentgym.sandbox.protocol import Limits, Result, SandboxFault
 
 START = 30.0
-"""Seconds that a fork server may take to be ready, and our own work in a sandbox."""
+"""Time limit in seconds for starting a fork server, and for our own work in a sandbox."""
 STAGE = "agentgym-sandbox-"
-"""What the name of a folder begins with that a sandbox needs while it starts."""
+"""Name prefix of a folder that a sandbox needs while it starts."""
 STALE = 3600.0
-"""Seconds after which such a folder was left by a process that was killed."""
+"""Age in seconds from which such a folder must be a killed process's."""
 LOADED_WITH = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-"""What of it matters before a program starts: to the interpreter, and to libraries that are loaded ahead."""
+"""Variables that matter before a program starts: to the interpreter, and to preloaded libraries."""
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
     "USER": "agent",
@@ -48,27 +48,27 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     **LOADED_WITH,
 }
-"""All that a program finds in its environment, and `HOME`; made so that it prints the same every time."""
+"""A program's whole environment, with `HOME`; chosen so that its output is repeatable."""
 
 
 class ForkServerSandbox(BaseSandbox):
-    """A sandbox around a fork server; a backend says how one is started and what it is told.
+    """A sandbox around a fork server; a backend defines how it is started and configured.
 
-    It closes itself when nobody holds it any more, and at the end of the process.
+    It closes itself when it is garbage collected, and at the end of the process.
     """
 
     work = "/home/agent"
-    """The working folder as programs see it."""
+    """Working folder as programs see it."""
 
     def __init__(self, limits: Limits | None, packages: Sequence[str], temporary: Sequence[str] = ()) -> None:
         self.limits = limits or Limits()
-        self._asking = threading.Lock()  # executions may be asked for from several threads
+        self._asking = threading.Lock()  # executions may be requested from several threads
         held = contextlib.ExitStack()
         self._let_go = weakref.finalize(self, _free, os.getpid(), held)
         for folder in temporary:
             held.callback(_delete, folder)
         self.group = ControlGroup.make(self.limits.memory + self.limits.disk, self.limits.processes)
-        """What bounds the memory of the whole tree, its working folder included, and its processes."""
+        """Limits the memory of the whole tree, including its working folder, and its processes."""
         held.callback(self.group.close)
         try:
             self._host, self._process = self._start(list(packages), held)
@@ -77,15 +77,15 @@ class ForkServerSandbox(BaseSandbox):
             raise
 
     def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
-        """Return the command that starts the fork server; `stage` is a folder that lasts until it has."""
+        """Return the command that starts the fork server; `stage` is a folder that exists until it has started."""
         raise NotImplementedError
 
     def _told(self) -> dict[str, object]:
-        """Return what a backend tells its fork server."""
+        """Return a backend's settings for its fork server."""
         raise NotImplementedError
 
     def _temporary(self) -> str | None:
-        """Return where temporary files go, if not where they usually do."""
+        """Return the folder for temporary files, if not the default."""
         return None
 
     def _start(self, packages: list[str], held: contextlib.ExitStack) -> tuple[socket.socket, subprocess.Popen[bytes]]:
@@ -133,17 +133,17 @@ class ForkServerSandbox(BaseSandbox):
             },
         }
 
-    # What the protocol asks for
+    # The protocol
 
     def kernel(self, stdin: int | None = None) -> SandboxKernel:
-        """Start a Python that keeps its variables, with the packages of the sandbox loaded; it gets a copy of `stdin`.
+        """Start a persistent Python with the sandbox's packages preloaded; it gets a copy of `stdin`.
 
-        Two kernels whose standard input is one end each of a socket pair talk to each other, and to nobody else.
+        Two kernels whose standard inputs are the ends of a socket pair can talk to each other, and to nobody else.
         """
         return SandboxKernel(self, stdin)
 
     def read(self, path: str) -> bytes:
-        """Return a file's content; FileNotFoundError, IsADirectoryError, or OSError where it is too large."""
+        """Return a file's content; raise FileNotFoundError, IsADirectoryError, or OSError if it is too large."""
         return inside.read(self._trusted, path, self.limits.disk)
 
     def write(self, path: str, content: bytes) -> None:
@@ -160,13 +160,13 @@ class ForkServerSandbox(BaseSandbox):
         inside.unpack(self._trusted, state)
 
     def close(self) -> None:
-        """End everything in the sandbox and free what it holds."""
+        """Kill everything in the sandbox and free its resources."""
         self._let_go()
 
     # Executions
 
     def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
-        """Run code of ours in the sandbox as the program's user, so that no link in the folder leads out."""
+        """Run trusted code in the sandbox as the program's user, so that no link in the folder leads out."""
         return self._execute({"kind": "python", "code": code}, stdin, max(START, self.limits.timeout), cap)
 
     def _execute(self, request: dict[str, object], stdin: bytes, timeout: float | None, cap: int | None = None) -> Result:
@@ -180,7 +180,11 @@ class ForkServerSandbox(BaseSandbox):
         return self._result(told, streams, overflow, self.group.kills() > before)
 
     def launch(self, request: dict[str, object], stdin: int, control: int | None = None) -> Execution:
-        """Start an execution, which gets copies of `stdin` and `control`."""
+        """Start an execution, which gets copies of `stdin` and `control`.
+
+        Raises:
+            SandboxFault: the sandbox is gone.
+        """
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             lifeline, end = socket.socketpair()
             ours.enter_context(lifeline)
@@ -190,13 +194,13 @@ class ForkServerSandbox(BaseSandbox):
             try:
                 self._send(self._host, {**request, "cwd": self.work, "env": {**ENVIRONMENT, "HOME": self.work}}, given)
             except OSError as error:
-                self._host.close()  # half a request may have gone out
+                self._host.close()  # a partial request may have been sent
                 raise SandboxFault(f"the sandbox is gone: {error}") from error
             ours.pop_all()
         return Execution(lifeline, out[0], err[0])
 
     def _result(self, told: dict[str, Any], streams: tuple[bytes, bytes], overflow: bool, starved: bool) -> Result:
-        if starved and told == NO_WORD:  # its supervisor was among those that the kernel ended
+        if starved and told == NO_WORD:  # the kernel killed its supervisor as well
             told = {"reason": "killed", "seconds": 0.0}
         if told.get("error") or told.get("reason") not in ("exit", "timeout", "memory", "killed", "cancelled"):
             raise SandboxFault(f"the sandbox could not run the program: {told.get('error') or told}")
@@ -204,7 +208,7 @@ class ForkServerSandbox(BaseSandbox):
         if overflow:
             reason = "output"
         elif starved:
-            reason = "memory"  # even if what remained of the tree went on to its end
+            reason = "memory"  # even if the rest of the tree finished
         code = int(told.get("status", -signal.SIGKILL))
         if reason == "exit" and code < 0:
             reason = "killed"
@@ -219,16 +223,16 @@ class ForkServerSandbox(BaseSandbox):
 
 
 _ONCE_TOLD = ("/bin/sh", "-c", 'read -r line || exit; exec "$@"', "sh")
-"""Begins a command that waits for a line: its process is put into the control groups before it starts any other."""
+"""Prefix of a command that waits for a line, so that its process enters the control groups before it starts any other."""
 
 
 def _popen(command: Sequence[str], stdin: int, said: int) -> "subprocess.Popen[bytes]":
-    told = {"PATH": os.defpath, **LOADED_WITH}  # not the caller's: a program might find a way to read it
+    told = {"PATH": os.defpath, **LOADED_WITH}  # not the caller's, which a program might read
     return subprocess.Popen(command, env=told, stdin=stdin, stdout=said, stderr=said, start_new_session=True)
 
 
 def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
-    """Return a new pipe, each end of which is closed with a stack."""
+    """Return a new pipe, with each end closed by a stack."""
     reading, writing = os.pipe()
     return reader.enter_context(FileIO(reading)), writer.enter_context(FileIO(writing, "w"))
 
@@ -244,9 +248,9 @@ def _line(host: socket.socket) -> bytes:
 
 
 def _end(host: socket.socket, process: "subprocess.Popen[bytes]") -> None:
-    """End a fork server, and with it all that it started."""
+    """Kill a fork server with everything it started."""
     with contextlib.suppress(OSError):
-        host.shutdown(socket.SHUT_RDWR)  # a forked process may hold another end of it
+        host.shutdown(socket.SHUT_RDWR)  # a forked process may hold a copy
     try:
         process.wait(2)
     except subprocess.TimeoutExpired:
@@ -257,7 +261,7 @@ def _end(host: socket.socket, process: "subprocess.Popen[bytes]") -> None:
 
 @cache
 def _sweep(folder: str) -> None:
-    """Remove what processes that were killed while a sandbox started have left among temporary files; once."""
+    """Remove temporary files left by processes killed while a sandbox started; once per process."""
     for path in Path(folder).glob(f"{STAGE}*"):
         with contextlib.suppress(OSError):
             facts = path.lstat()
@@ -267,11 +271,11 @@ def _sweep(folder: str) -> None:
 
 def _delete(folder: str) -> None:
     with contextlib.suppress(OSError):
-        archive.clear(folder)  # which a program cannot have closed
+        archive.clear(folder)  # no program could have removed access to it
         Path(folder).rmdir()
 
 
 def _free(owner: int, held: contextlib.ExitStack) -> None:
-    """Free what a sandbox holds on this machine; a forked copy of its process leaves it alone."""
+    """Free a sandbox's resources on this machine; a forked child leaves its parent's alone."""
     if os.getpid() == owner:
         held.close()

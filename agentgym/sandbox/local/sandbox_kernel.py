@@ -1,4 +1,4 @@
-"""A Python that keeps its variables, in a sandbox of this machine."""
+"""A persistent Python in a sandbox of this machine."""
 
 import contextlib
 import json
@@ -17,15 +17,15 @@ from agentgym.sandbox.local.streams import NO_WORD, Execution, Output
 from agentgym.sandbox.protocol import Limits, Result, SandboxFault
 
 START = 30.0
-"""Seconds that a kernel may take to be ready, and that a sandbox may take to say how it ended."""
+"""Time limit in seconds for a kernel to get ready, and for a sandbox to report its end."""
 PATIENCE = 2.0
-"""Seconds between Ctrl-C and the end of a kernel that does not heed it, and for one that has gone to say why."""
+"""Seconds between Ctrl-C and the kill of a kernel that ignores it, and for a dead one's report."""
 ANSWER = 4096
-"""Bytes that an answer may have; the program next to the kernel may write anything."""
+"""Maximum bytes of an answer, which the program may forge."""
 
 
 class KernelSandbox(Protocol):
-    """What a kernel needs of its sandbox."""
+    """The part of a sandbox that a kernel needs."""
 
     limits: Limits
 
@@ -39,7 +39,7 @@ class SandboxKernel:
     """A Python that keeps its variables; made by `Sandbox.kernel()`."""
 
     def __init__(self, sandbox: KernelSandbox, stdin: int | None = None) -> None:
-        self._sandbox = sandbox  # which ends when nobody holds it
+        self._sandbox = sandbox  # keeps the sandbox alive
         self.limits = sandbox.limits
         self._control, theirs = socket.socketpair()
         self._control.setblocking(False)
@@ -47,16 +47,19 @@ class SandboxKernel:
             given = null.fileno() if stdin is None else stdin
             self._execution = sandbox.launch({"kind": "kernel", "timeout": None}, given, theirs.fileno())
         self.alive = True
-        """Whether its variables are still there."""
+        """Whether its variables still exist."""
         started = self.run("", START)
         if not self.alive:
             raise SandboxFault(f"the sandbox could not start a kernel ({started.reason}): {started.text}")
 
     def run(self, code: str, timeout: float | None = None) -> Result:
-        """Run code; a last line that is an expression is displayed, as in an interactive session.
+        """Run code; the value of a last line that is an expression is displayed, as in an interactive session.
 
-        A step that takes too long is interrupted as by Ctrl-C and its variables stay (`timeout`, and `alive`); where it
-        heeds that not, or ends for any other reason than `exit`, the kernel is gone. EpisodeOver when it was gone before.
+        A step that takes too long is interrupted as by Ctrl-C and its variables stay (`timeout`, and `alive`); if it ignores
+        that, or ends for any reason other than `exit`, the kernel is gone.
+
+        Raises:
+            EpisodeOver: the kernel was gone before.
         """
         if not self.alive:
             raise EpisodeOver("the kernel has ended and its variables are lost: start another with sandbox.kernel()")
@@ -81,10 +84,10 @@ class SandboxKernel:
         return Result(status, *output.both(), reason, time.monotonic() - started)
 
     def _wait(self, output: Output, left: memoryview, deadline: float) -> tuple[memoryview, int | None]:
-        """Send what is left of a step and return its status; None when time is up, a stream overflows or the kernel ends."""
+        """Send the rest of a step and return its status; None on timeout, overflow of a stream or the kernel's end."""
         said = bytearray()
         control, lifeline = self._control.fileno(), self._execution.lifeline.fileno()
-        poll = select.poll()  # not select: a process with many sandboxes has files beyond its reach
+        poll = select.poll()  # not select, which fails on file descriptors above 1023
         for file in (lifeline, *output.files):
             poll.register(file, select.POLLIN)
         poll.register(control, select.POLLIN | (select.POLLOUT if left else 0))
@@ -112,7 +115,7 @@ class SandboxKernel:
             return left[self._control.send(left) :]
         except BlockingIOError:
             return left
-        except OSError:  # it has ended, and the lifeline says how
+        except OSError:  # it has ended, and the lifeline reports how
             return left[:0]
 
     def _heard(self) -> bytes:
@@ -122,7 +125,11 @@ class SandboxKernel:
             return b""
 
     def _interrupted(self) -> bool:
-        """Wait until Ctrl-C has arrived, for otherwise it would reach the next step; False where the kernel has ended."""
+        """Wait until Ctrl-C has arrived, or it would reach the next step; return False if the kernel has ended.
+
+        Raises:
+            SandboxFault: the sandbox does not deliver the interrupt.
+        """
         if self._hears(START, interrupt=True):
             return False
         if not self._execution.said:
@@ -131,7 +138,7 @@ class SandboxKernel:
         return True
 
     def _hears(self, patience: float, *, interrupt: bool = False) -> bool:
-        """Listen until the kernel has ended, or until an interrupt has arrived; return whether it has ended."""
+        """Wait until the kernel has ended, or an interrupt has arrived; return whether it has ended."""
         execution, deadline = self._execution, time.monotonic() + patience
         poll = select.poll()
         poll.register(execution.lifeline, select.POLLIN)
@@ -145,7 +152,11 @@ class SandboxKernel:
         return True
 
     def _end(self, reason: str) -> tuple[str, int]:
-        """End the kernel and return why and with what status it did."""
+        """Kill the kernel and return its reason and status.
+
+        Raises:
+            SandboxFault: the sandbox does not report them.
+        """
         self.alive = False
         try:
             if reason != "exit" or not self._hears(PATIENCE):
@@ -166,14 +177,14 @@ class SandboxKernel:
         return ("killed" if ended in ("exit", "cancelled") else ended), int(told.get("status", -signal.SIGKILL))
 
     def close(self) -> None:
-        """End it."""
+        """Stop the kernel."""
         self.alive = False
         self._control.close()
         self._execution.close()
 
 
 def _status(answer: bytes) -> int:
-    """Return the status in an answer; the program next to the kernel may have written anything."""
+    """Return the status in an answer, which the program may have forged."""
     with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return int(json.loads(answer)["status"]) & 255
     return 1

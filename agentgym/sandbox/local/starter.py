@@ -1,5 +1,4 @@
-"""The one thread that starts every sandbox of this process: the kernel ends a sandbox together with the thread that
-started it."""
+"""The thread that starts every sandbox of this process; the kernel kills a sandbox with the thread that started it."""
 
 import os
 import threading
@@ -15,7 +14,7 @@ _lock = threading.Lock()
 
 
 def start(work: Callable[[], T]) -> T:
-    """Return what `work` returns, called in the thread that lasts."""
+    """Return `work`'s result, called in the permanent thread."""
     global _asked
     with _lock:
         if _asked is None:
@@ -33,11 +32,11 @@ def _serve(asked: "SimpleQueue[tuple[Callable[[], object], Future[object]]]") ->
             done.set_result(work())
         except BaseException as error:
             done.set_exception(error)
-        del work, done  # which hold what was asked for until the next comes
+        del work, done  # they would keep the result alive until the next call
 
 
 def _forget() -> None:
-    """Begin anew in a forked process, where the thread is not."""
+    """Reset a forked process, which does not have the thread."""
     global _asked, _lock
     _asked, _lock = None, threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Reading what a program in a sandbox prints, never more than was agreed."""
+"""Reading a sandboxed program's output, up to a limit."""
 
 import ast
 import contextlib
@@ -15,22 +15,22 @@ from agentgym.sandbox.protocol import SandboxFault
 CHUNK = 1 << 16
 NO_WORD = {"error": "it ended without a word"}
 GRACE = 0.2
-"""Seconds that are waited for the streams' ends once the program is dead: nothing can hold them then."""
+"""Seconds to wait for the streams' ends once the program is dead."""
 
 
 @dataclass
 class Execution:
-    """A program that runs in a sandbox, seen from outside."""
+    """A running program in a sandbox, seen from outside."""
 
     lifeline: socket.socket
-    """Says how the program ended; cutting it ends the program, and `i` interrupts it."""
+    """Reports how the program ended; closing it kills the program, and `i` interrupts it."""
     out: FileIO
     err: FileIO
     said: bytearray = field(default_factory=bytearray)
-    """What came over the lifeline: how the program ended; before that, a blank once an interrupt has arrived."""
+    """Data from the lifeline: how the program ended, preceded by a blank once an interrupt has arrived."""
 
     def hear(self) -> bool:
-        """Take in what the lifeline has to say; return whether the program has ended."""
+        """Read the lifeline; return whether the program has ended."""
         piece = self.lifeline.recv(CHUNK)
         self.said += piece
         return not piece or self.said.endswith(b"\n")
@@ -41,19 +41,19 @@ class Execution:
         return ast.literal_eval(said) if self.said.endswith(b"\n") else NO_WORD
 
     def cut(self) -> None:
-        """End the program."""
+        """Kill the program."""
         self._send(b"x")
 
     def interrupt(self) -> None:
-        """Press Ctrl-C."""
+        """Send Ctrl-C."""
         self._send(b"i")
 
     def _send(self, word: bytes) -> None:
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # already ended
             self.lifeline.sendall(word)
 
     def close(self) -> None:
-        """Let go of the streams; a program that still runs is ended."""
+        """Close the streams; a running program is killed."""
         for file in (self.lifeline, self.out, self.err):
             file.close()
 
@@ -65,7 +65,7 @@ class Execution:
 
 
 class Output:
-    """What both streams of a program held, each up to a cap."""
+    """The content of a program's two streams, each up to a limit."""
 
     def __init__(self, execution: Execution, cap: int) -> None:
         self.files = (execution.out.fileno(), execution.err.fileno())
@@ -87,7 +87,7 @@ class Output:
         return bool(piece)
 
     def drain(self) -> None:
-        """Read what lies in the streams now."""
+        """Read the content available now."""
         for file in self.files:
             before = -1
             while len(self.held[file]) > before and not self.overflow:
@@ -102,10 +102,12 @@ class Output:
 def collect(
     execution: Execution, feed: FileIO, stdin: bytes, cap: int, patience: float
 ) -> tuple[dict[str, object], tuple[bytes, bytes], bool]:
-    """Feed a program and read both streams until its sandbox says how it ended; closes `feed`.
+    """Feed a program and read both streams until its sandbox reports how it ended; closes `feed`.
 
-    Returns what the sandbox said, the streams (each at most `cap` bytes), and whether one held more, which ends the program.
-    SandboxFault where the sandbox says nothing within `patience` seconds.
+    Returns the sandbox's report, the streams (each at most `cap` bytes), and whether one had more, which kills the program.
+
+    Raises:
+        SandboxFault: the sandbox reports nothing within `patience` seconds.
     """
     output, left = Output(execution, cap), memoryview(stdin)
     ended, deadline = False, time.monotonic() + patience
@@ -138,7 +140,7 @@ def collect(
 
 
 def _fed(feed: int, left: memoryview) -> memoryview:
-    """Write as much as the pipe takes and return the rest; a program that reads no more has had enough."""
+    """Write as much as the pipe accepts and return the rest, empty if the program has closed its input."""
     try:
         return left[os.write(feed, left[:CHUNK]) :] if left else left
     except BlockingIOError:

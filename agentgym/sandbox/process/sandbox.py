@@ -1,4 +1,4 @@
-"""No sandbox: a program with resource limits and a folder of its own, that can read all its user can."""
+"""No sandbox: a program with resource limits and its own folder, that can read everything its user can."""
 
 import itertools
 import os
@@ -12,14 +12,14 @@ from agentgym.sandbox.local.fork_server_sandbox import ForkServerSandbox
 from agentgym.sandbox.protocol import Limits
 
 _USERS = itertools.count(200_000 + 1000 * (os.getpid() % 10_000))
-"""Numbers of users that have no account."""
+"""User ids without an account."""
 
 
 class Process(ForkServerSandbox):
-    """Runs programs as this very user, with limits and without isolation: for code one trusts, where there is no sandbox.
+    """Runs programs as the current user, with limits and without isolation: for trusted code without a sandbox.
 
-    BadConfig unless `unsafe=True`. `packages` are loaded from the caller's own path. Root may give programs a `user`: a
-    number, or `own` for one that no other sandbox of this process has; and a `work` folder with a lasting name.
+    Raises BadConfig unless `unsafe=True`. `packages` are loaded from the caller's own path. Root may give programs a
+    `user`: a number, or `own` for one that no other sandbox of this process has; and a `work` folder with a permanent name.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ letter = choice(*string.ascii_lowercase)
 
 
 def some(options: Sequence[T], rng: Rng, count: int) -> list[T]:
-    """Return so many different options."""
+    """Return `count` distinct options."""
     return [options[int(i)] for i in rng.permutation(len(options))[:count]]
 
 
