@@ -1,4 +1,4 @@
-"""One self-contained page that compares two evaluations, or two training runs."""
+"""Self-contained HTML page that compares two evaluations or two training runs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,15 +12,16 @@ from agentgym.report.tokens import decoder
 
 SCRIPTS = ("nodes.js", "charts.js", "curves.js", "tables.js", "group.js", "episode.js", "compare.js")
 MOST = 40
-"""Flipped tasks on a page: as many gained as lost, where there are as many."""
+"""Maximum flipped tasks on a page: as many gained as lost, if there are enough."""
 
 
 def write_comparison(
     comparison: Mapping[str, Any], sides: Sequence[Sequence[Episode]], notes: Sequence[str], path: str | Path
 ) -> Path:
-    """Write the page of a comparison and return where it is.
+    """Write the page of a comparison and return its path.
 
-    `found` is what `compare_folders` returned, `sides` are the episodes it compared, `notes` are sentences for its head.
+    `comparison` is the result of `compare_folders`, `sides` are the episodes it compared, `notes` are sentences for its
+    head.
     """
     runs = {name: open_run(comparison[name]) for name in "ab"}
     flipped = [
@@ -56,7 +57,7 @@ def write_comparison(
 
 
 def _telling(side: Sequence[Episode], task: str, *, solved: bool) -> Episode:
-    """Return the first attempt at a task that ended as most of that side's did."""
+    """Return the first attempt at a task whose outcome is that of the majority on its side."""
     tried = [episode for episode in side if f"{episode.env} {episode.task_id}" == task and not episode.fault]
     return next((episode for episode in tried if bool(episode.success) is solved), tried[0])
 

@@ -1,8 +1,8 @@
-"""One self-contained page for a run: curves, results by task type, episodes turn by turn.
+"""Self-contained HTML page of a run: curves, results by task type, episodes turn by turn.
 
-What environments and models wrote is hostile. It reaches the page only as JSON in a script element that no browser runs,
-with every `<`, `>` and `&` escaped, and the page's own script puts it on the screen by `textContent` alone. A content
-security policy, which names that script by its hash, forbids everything else, the network included.
+Texts of environments and models are untrusted. They reach the page only as JSON in a script element that no browser runs,
+with every `<`, `>` and `&` escaped, and the page's own script displays them by `textContent` only. A content security
+policy, which names that script by its hash, forbids everything else, including the network.
 """
 
 import base64
@@ -29,15 +29,16 @@ from agentgym.report.tokens import Decode, decoder, tokens
 from agentgym.report.updates import idle
 
 SCRIPTS = ("nodes.js", "charts.js", "curves.js", "tables.js", "measures.js", "group.js", "episode.js", "page.js")
-LONGEST = 8_000  # characters of one text; the middle of a longer one is left out
-LARGEST = 20_000_000  # characters of all episodes on one page
+LONGEST = 8_000  # maximum characters of one text; a longer one loses its middle
+LARGEST = 20_000_000  # maximum characters of all episodes on one page
 
 
 def write_report(path: str | Path, *, limit: int = 300) -> Path:
-    """Write the page of a run folder (or a file of episodes) and return where it is.
+    """Write the page of a run folder (or a file of episodes) and return its path.
 
     At most `limit` episodes are embedded, as whole groups, evenly over the run; groups with faults and failures are
-    preferred, and the page says how many of each it shows.
+    preferred,
+    and the page states the number of each.
     """
     run = open_run(path)
     rows = list(run.rows())
@@ -68,9 +69,9 @@ def page(
     scripts: tuple[str, ...] = SCRIPTS,
     served: bool = False,
 ) -> str:
-    """Return a page with its data, style and script inside; `body` is what stands in it before the scripts draw.
+    """Return a page with its data, style and script; `body` is the template that the scripts fill.
 
-    A `served` page may ask the server that it came from, and nobody else.
+    A `served` page may only send requests to its own server.
     """
     folder = files("agentgym.report") / "page"
     style = (folder / "page.css").read_text(encoding="utf-8")
@@ -87,18 +88,18 @@ def page(
         "body": (folder / body).read_text(encoding="utf-8"),
     }
     text = (folder / "page.html").read_text(encoding="utf-8")
-    pieces = text.split("%%")  # names of parts stand at the odd places, so that no part is searched for another
+    pieces = text.split("%%")  # odd entries are names of parts, so inserted parts are never searched
     return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
 
 
 def embed(data: object) -> str:
-    """Return JSON in ASCII that can stand inside a script element: nothing in it can end the element."""
+    """Return ASCII JSON that is safe inside a script element: nothing in it can end the element."""
     text = json.dumps(finite(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _embed(run: RunFolder, rows: list[Row], limit: int) -> tuple[list[Row], list[dict[str, object]]]:
-    """Return the rows that fit on the page and their episodes."""
+    """Return the rows that fit on the page, and their episodes."""
     decode = decoder(run)
     while True:
         shown, size, episodes = display_order(select(rows, limit)), 0, list[dict[str, object]]()
@@ -114,7 +115,7 @@ def _embed(run: RunFolder, rows: list[Row], limit: int) -> tuple[list[Row], list
 
 
 def episode_entry(row: Row, episode: Episode, decode: Decode | None) -> dict[str, object]:
-    """Return an episode as the page's script reads it."""
+    """Return an episode in the format of the page's script."""
     part, step = (row.part, place(episode.group_id)[1]) if row.part else ("", "")
     return {
         "env": episode.env,
@@ -127,7 +128,7 @@ def episode_entry(row: Row, episode: Episode, decode: Decode | None) -> dict[str
         "outcome": row.outcome,
         "reason": episode.reason,
         "split": episode.split,
-        "seed": str(episode.seed),  # JavaScript's numbers would round it
+        "seed": str(episode.seed),  # a JavaScript number would be rounded
         "attempt": episode.attempt,
         "branch": episode.forks[-1][:2] if episode.forks else [],
         "horizon": episode.horizon,
@@ -168,7 +169,7 @@ def _turn(turn: Turn, decode: Decode | None, *, first: bool) -> dict[str, object
 
 
 def _advantage(turn: Turn) -> float | None:
-    """Return the turn's advantage; of an array per token, the mean."""
+    """Return the turn's advantage; the mean of an array per token."""
     stored = turn.extra.get("advantage")
     if stored is None:
         return None
@@ -181,7 +182,7 @@ def _text(content: object) -> str:
 
 
 def cut(text: str) -> str:
-    """Return text of at most `LONGEST` characters, its middle left out where it is longer."""
+    """Return the text, with its middle left out beyond `LONGEST` characters."""
     if len(text) <= LONGEST:
         return text
     half = LONGEST // 2
@@ -189,9 +190,9 @@ def cut(text: str) -> str:
 
 
 def _by_type(rows: list[Row], resamples: int) -> list[dict[str, object]]:
-    """Return success by environment, task type and difficulty for every part, the newest evaluation first, training last.
+    """Return success by environment, task type and difficulty for each part, newest evaluation first, training last.
 
-    `resamples` are those of the intervals; an evaluation has as many as its summary, so that the two say the same.
+    `resamples` applies to the intervals; an evaluation uses that of its summary, so that the two agree.
     """
     parts: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -203,13 +204,13 @@ def _by_type(rows: list[Row], resamples: int) -> list[dict[str, object]]:
         for env in dict.fromkeys(row.env for row in members):
             mine = [row for row in members if row.env == env]
             lines.append({**_line(env if several else "all", mine, resamples), "whole": True})
-            lines += [_line(name, some, resamples) for name, some in _divided(mine)]
+            lines += [_line(name, rows_of_part, resamples) for name, rows_of_part in _divided(mine)]
         tables.append({"part": part, "step": step, "rows": lines})
     return tables
 
 
 def _divided(rows: list[Row]) -> list[tuple[str, list[Row]]]:
-    """Return the rows of an environment by task type, and by difficulty where there are several."""
+    """Return the rows of an environment by task type, and by difficulty if there are several."""
     types = sorted({row.type for row in rows if row.type})
     levels = sorted({row.difficulty for row in rows if row.difficulty}, key=level)
     parts = [(name, [row for row in rows if row.type == name]) for name in types]

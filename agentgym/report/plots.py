@@ -1,4 +1,4 @@
-"""Learning curves as pictures."""
+"""Learning curves as images."""
 
 # matplotlib is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -17,8 +17,12 @@ SMOOTH = 5  # steps in the running mean of the training curve
 def learning_curve(run_dir: str | Path) -> Path:
     """Draw success by step from `metrics.jsonl` and return the path of `learning_curve.png` in the run folder.
 
-    Training success is shown as it was and as a running mean; held-out success as dots; success before and after the
-    SFT warm start, and at the end, as level lines where `summary.json` has them. Raises MissingExtra without matplotlib.
+    Training success is shown raw and as a running mean; held-out success as dots; success before and after the SFT warm
+    start,
+    and at the end, as horizontal lines if `summary.json` has them.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -67,7 +71,7 @@ def _curves(axes: Any, run: RunFolder) -> None:
 def _levels(axes: Any, summary: dict[str, object]) -> None:
     names = {"success_before": "before", "success_sft": "after SFT warm start", "success_after": "after training"}
     levels = [(summary.get(key), name) for key, name in names.items()]
-    free = -1.0  # names of levels close to one another are stacked upwards from here
+    free = -1.0  # labels of close levels are stacked upwards from here
     for value, name in sorted((float(v), n) for v, n in levels if isinstance(v, (int, float)) and v == v):
         axes.axhline(value, color=SOFT, linewidth=1, linestyle=(0, (5, 4)))
         free = max(free, value)
@@ -82,7 +86,7 @@ def _series(run: RunFolder, key: str) -> list[tuple[float, float]]:
 
 
 def running_mean(values: list[float], width: int) -> list[float]:
-    """Return each value's mean with its neighbours, as many on either side as there are, at most `width // 2`."""
+    """Return each value's mean over a symmetric window of at most `width // 2` neighbours on either side."""
     means: list[float] = []
     for i in range(len(values)):
         reach = min(width // 2, i, len(values) - 1 - i)

@@ -1,4 +1,4 @@
-"""Reading what a training run or an evaluation left behind; files may be large, damaged or absent."""
+"""Reader of the files of a training run or an evaluation, which may be large, damaged or missing."""
 
 import json
 import math
@@ -12,16 +12,16 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
 
 TRAINED = ("train", "hinted", "branched")
-"""The parts of a training run that are no evaluations."""
+"""Parts of a training run other than evaluations."""
 LARGEST = 2**1000
-"""A larger whole number fits no float: it cannot be drawn."""
+"""Largest whole number to draw; a larger one does not fit a float."""
 DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
-"""What reading a line that is not what it should be may raise."""
+"""Exceptions that parsing a malformed line may raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Where one episode stands in the file, and what lists and tables need of it."""
+    """Position of an episode in its file, and its fields for lists and tables."""
 
     offset: int
     env: str
@@ -30,18 +30,18 @@ class Row:
     difficulty: str
     part: str
     """`train`, `hinted` (training with a hint), `branched` (training from inside another attempt) or `eval` in a training
-    run, empty elsewhere."""
+    run.  Empty elsewhere."""
     step: str
     outcome: str
     """`succeeded`, `failed` or `fault`."""
     group: str = ""
-    """Attempts that are compared with one another share it."""
+    """Group id, shared by attempts that are compared with one another."""
     attempt: int = 0
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder written by `train` or `eval`, or a single file of episodes."""
+    """Folder written by `train` or `eval`, or a single file of episodes."""
 
     name: str
     episodes: Path | None
@@ -50,12 +50,16 @@ class RunFolder:
     summary: dict[str, Any] | None
     metrics: list[dict[str, Any]]
     page: Path
-    """Where its report belongs."""
+    """Path of its report."""
     folder: Path | None = None
     """None for a file of episodes."""
 
     def rows(self) -> Iterator[Row]:
-        """Yield one row for each whole episode; a line cut off at the end is left out, any other bad line is named."""
+        """Yield one row for each complete episode; a truncated last line is left out.
+
+        Raises:
+            BadData: another line is no episode, or an evaluation has an attempt twice.
+        """
         if self.episodes is None:
             return
         evaluated, attempts = self.manifest is not None and self.config is None, set[tuple[str, str, int]]()
@@ -82,7 +86,7 @@ class RunFolder:
                 offset += len(line)
 
     def read(self, rows: list[Row]) -> Iterator[Episode]:
-        """Yield the episodes of some rows."""
+        """Yield the episodes of the given rows."""
         if self.episodes is None:
             return
         with self.episodes.open("rb") as file:
@@ -92,7 +96,11 @@ class RunFolder:
 
 
 def open_run(path: str | Path) -> RunFolder:
-    """Return the run in a folder, or in one file of episodes; raises BadConfig when there is nothing to show."""
+    """Return the run in a folder, or in one file of episodes.
+
+    Raises:
+        BadConfig: there is nothing to show.
+    """
     path = Path(path)
     if path.is_file():
         return RunFolder(path.stem, path, None, None, None, [], path.with_suffix(".html"))
@@ -115,9 +123,12 @@ def open_run(path: str | Path) -> RunFolder:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a `metrics.jsonl` in order of phase and step; of a step written twice, the last row holds.
+    """Return the rows of a `metrics.jsonl` in order of phase and step; the last row of a repeated step wins.
 
-    Each row gets `x`: reinforcement learning counts from its own first step, the SFT warm start lies left of it.
+    Each row gets `x`: reinforcement learning counts from its own first step, with the SFT warm start to the left of it.
+
+    Raises:
+        BadData: a line other than a truncated last one is invalid.
     """
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
@@ -132,7 +143,11 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def metrics_row(line: str | bytes) -> dict[str, Any]:
-    """Return a line of `metrics.jsonl`; one of several built-in errors where it is none."""
+    """Return a parsed line of `metrics.jsonl`; an invalid one raises any of `DAMAGED`.
+
+    Raises:
+        ValueError: the step is not a finite number.
+    """
     row = cast("dict[str, Any]", json.loads(line))
     if isinstance(row["step"], bool | str) or not math.isfinite(float(row["step"])):
         raise ValueError(f"step is {row['step']!r}")
@@ -140,7 +155,7 @@ def metrics_row(line: str | bytes) -> dict[str, Any]:
 
 
 def in_order(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of metrics as `read_metrics` does."""
+    """Return rows of metrics in the order of `read_metrics`."""
     rows = {(str(row.get("phase", "rl")), float(row["step"])): row for row in lines}
     sft = {step: row for (phase, step), row in rows.items() if phase == "sft"}
     rest = {step: row for (phase, step), row in rows.items() if phase != "sft"}
@@ -150,7 +165,11 @@ def in_order(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def read_object(path: Path) -> dict[str, object] | None:
-    """Return the JSON object in a file; None where there is no file, or something else in it."""
+    """Return the JSON object in a file; None if there is no file or it holds another type.
+
+    Raises:
+        BadData: the file is not JSON.
+    """
     if not path.exists():
         return None
     try:
@@ -161,7 +180,7 @@ def read_object(path: Path) -> dict[str, object] | None:
 
 
 def row_of(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
-    """Return the row of an episode, whose fields are enough without its turns."""
+    """Return the row of an episode from its fields without the turns."""
     reason, success = str(raw["reason"]), raw["success"]
     check_verdict(reason, success)
     outcome = "fault" if reason in FAULTS or success is None else "succeeded" if success else "failed"
@@ -172,12 +191,12 @@ def row_of(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
     level = str(labels.get("difficulty", ""))
     group, attempt = str(raw["group_id"]), int(raw.get("attempt", 0))
     kind = str(labels.get("type", ""))
-    env = str(labels.get("env", raw["env"]))  # of several in one run, as that run calls it
+    env = str(labels.get("env", raw["env"]))  # the name in a run of several environments
     return Row(offset, env, str(raw["task_id"]), kind, level, part, step, outcome, group, attempt)
 
 
 MEASURED = {
-    # first word of the group ids of a training run's test evaluations: how the page calls them
+    # first part of the group ids of a training run's test evaluations: label on the page
     "success_before": "before training",
     "success_sft": "after the SFT warm start",
     "success_after": "after training",
@@ -185,8 +204,10 @@ MEASURED = {
 
 
 def place(group_id: str) -> tuple[str, str]:
-    """Return part and step of a training run's group id: `12/…` is training, `eval/12/…` evaluation at a step,
-    `eval/sft/12/…` at an update of the SFT warm start."""
+    """Return part and step of a training run's group id.
+
+    `12/…` is training, `eval/12/…` is evaluation at a step, and `eval/sft/12/…` at an update of the SFT warm start.
+    """
     first, when, *rest = [*group_id.split("/", 3), "", ""]
     if first == "eval":
         return "eval", f"SFT update {rest[0]}" if when == "sft" else when
@@ -196,7 +217,7 @@ def place(group_id: str) -> tuple[str, str]:
 
 
 def finite(value: object) -> object:
-    """Return a JSON value without infinities and nan, which JSON does not have."""
+    """Return a JSON value with infinities and NaN, which JSON lacks, replaced by None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -1,16 +1,16 @@
-"""Which episodes a page shows: whole groups, spread evenly over the run, in the order they are looked at."""
+"""Selection of the episodes on a page: whole groups, spread evenly over the run, in display order."""
 
 from agentgym.report.run_folder import TRAINED, Row
 
 SHARES = {"fault": 1, "failed": 2, "succeeded": 1}
-"""How much of a page is for groups with a fault, with a failure, and of successes alone."""
+"""Relative shares of a page for groups with a fault, with a failure, and of successes only."""
 
 
 def select(rows: list[Row], limit: int) -> list[Row]:
-    """Return the rows of whole groups, at most `limit` in all, in their order.
+    """Return the rows of whole groups, at most `limit` in total, in their order.
 
-    The credit of an episode is relative to its group, so a group is shown whole or not at all, unless the first one
-    alone is larger than the page. Groups with faults and with failures come first; each kind is thinned evenly.
+    The credit of an episode is relative to its group, so a group is shown whole or not at all, unless the first one alone
+    exceeds the page. Groups with faults and with failures come first; each kind is thinned evenly.
     """
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -34,13 +34,13 @@ def select(rows: list[Row], limit: int) -> list[Row]:
 
 
 def spread(count: int) -> list[int]:
-    """Return 0 to count - 1 so that every beginning of the list lies evenly over the whole: by their reversed bits."""
+    """Return 0 to count - 1 in an order whose every prefix is evenly spread: sorted by reversed bits."""
     width = max(1, (count - 1).bit_length())
     return sorted(range(count), key=lambda i: int(f"{i:0{width}b}"[::-1], 2))
 
 
 def display_order(rows: list[Row]) -> list[Row]:
-    """Return rows as a list shows them: the last evaluation first, training last, groups together."""
+    """Return rows in display order: last evaluation first, training last, groups together."""
     parts = list(dict.fromkeys((row.part, row.step) for row in rows))
     newest = {part: -i for i, part in enumerate(parts)}
     first = {(row.env, row.group): row.offset for row in reversed(rows)}

@@ -1,4 +1,4 @@
-"""The sampled tokens of an episode, one by one: text, log-probability, advantage, and how far engine and trainer differ."""
+"""Sampled tokens of an episode: text, log-probability, advantage, and mismatch between engine and trainer."""
 
 import importlib
 import importlib.util
@@ -15,23 +15,23 @@ from agentgym.report.run_folder import RunFolder
 
 Decode = Callable[[Sequence[int]], list[str]]
 MOST = 2_000
-"""Tokens of one turn; a longer reply is cut here, and the page says so."""
+"""Maximum tokens of one turn; the page says when a longer reply is truncated."""
 
 
 def decoder(run: RunFolder) -> Decode | None:
-    """Return what turns token ids into texts: the tokenizer beside the run's model; None where there is none to read."""
+    """Return a function that decodes token ids with the tokenizer of the run's model; None if there is none."""
     path = next((folder / "tokenizer.json" for folder in _folders(run) if (folder / "tokenizer.json").is_file()), None)
     if path is None or importlib.util.find_spec("tokenizers") is None:
         return None
     try:
         tokenizer = importlib.import_module("tokenizers").Tokenizer.from_file(str(path))
-    except Exception:  # the library raises bare exceptions for a damaged file; a page without tokens is still a page
+    except Exception:  # the library raises bare exceptions for a damaged file; the page then has no tokens
         return None
     return lambda ids: [tokenizer.decode([token], skip_special_tokens=False) for token in ids]
 
 
 def _folders(run: RunFolder) -> list[Path]:
-    """Return where a tokenizer may lie: a training run's newest checkpoint or first model, or an evaluation's model."""
+    """Return possible folders of the tokenizer: a run's newest checkpoint or first model, or an evaluation's model."""
     if run.folder is None:
         return []
     options = (run.manifest or {}).get("options")
@@ -47,7 +47,7 @@ def _folders(run: RunFolder) -> list[Path]:
 
 
 def tokens(turn: Turn, decode: Decode) -> list[list[object]]:
-    """Return `[text, logprob, advantage, mismatch]` for each sampled token; None where a number is not known.
+    """Return `[text, logprob, advantage, mismatch]` for each sampled token; None for an unknown number.
 
     `mismatch` is the trainer's log-probability minus the engine's.
     """
@@ -61,7 +61,7 @@ def tokens(turn: Turn, decode: Decode) -> list[list[object]]:
 
 
 def _column(value: object, length: int) -> list[float | None]:
-    """Return a number per token: an array's own, one number for all; None where there is none, or it does not fit."""
+    """Return a number per token from an array or a single number; None if missing or too short."""
     if value is None:
         return [None] * length
     values = np.asarray(value, dtype=np.float64)

@@ -1,11 +1,11 @@
-"""Steps of training that changed nothing: what to say of one, and what to do after several in a row."""
+"""Training steps without an update: the reason for one, and advice after several in a row."""
 
 import math
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 PATIENCE = 3
-"""Steps in a row without an update after which the run says what to do."""
+"""Number of consecutive steps without an update before advice is given."""
 
 EASIER = (
     "no attempt succeeded: choose easier tasks (--sampler window), a longer SFT warm start (--sft-episodes), more attempts "
@@ -21,10 +21,11 @@ SELECTION = "the selection keeps no group: loosen its options (--select.NAME), o
 
 
 def no_update(row: Mapping[str, object]) -> str:
-    """Return why the step of a row of `metrics.jsonl` changed nothing: `no update: …`; empty where it updated the policy.
+    """Return the reason why a `metrics.jsonl` row's step changed nothing (`no update: …`); empty if it made an update.
 
-    Rows of older runs do not tell: empty. A step whose gradient is zero is one too: the selection `keep` trains on groups
-    of equal returns.
+    Rows of older versions lack the numbers: empty. A step with a zero gradient counts as well: the selection `keep`
+    trains on
+    groups of equal returns.
     """
     total, equal, trained = (_count(row, name) for name in ("groups", "groups_equal", "groups_trained"))
     if total is None or equal is None or trained is None:
@@ -43,14 +44,14 @@ def no_update(row: Mapping[str, object]) -> str:
 
 
 def advice(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return what to do after the last steps, which are three or more in a row without an update; empty otherwise."""
+    """Return advice after `PATIENCE` or more consecutive steps without an update; else empty."""
     last = [row for row in rows if row.get("phase") != "sft"]
     idle = list(takewhile(no_update, reversed(last)))
     return f"{len(idle)} steps in a row without an update; {_remedy(idle)}" if len(idle) >= PATIENCE else ""
 
 
 def idle(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return what a view says of the newest step: its reason where it changed nothing, and advice after several."""
+    """Return the text of a view on the newest step: the reason why it changed nothing, and advice after several."""
     reason = no_update(rows[-1]) if rows else ""
     return f"step {rows[-1]['step']:g}: {'. '.join(filter(None, (reason, advice(rows))))}" if reason else ""
 

@@ -1,1 +1,1 @@
-"""The live view of a run: incremental reading of its files, a web page, and a terminal view."""
+"""Live view of a run: incremental reading of its files, a web page, and a terminal view."""

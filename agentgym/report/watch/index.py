@@ -1,4 +1,4 @@
-"""Where each episode of a growing file stands: groups, outcomes and rewards, and none of the turns."""
+"""Index of the episodes in a growing file: groups, outcomes and rewards, without the turns."""
 
 import json
 import math
@@ -16,12 +16,12 @@ from agentgym.report.run_folder import DAMAGED, TRAINED, Row, row_of
 from agentgym.report.watch.tail import BUDGET, Tail
 
 OUTCOMES = ("", "succeeded", "failed", "fault")
-"""What a line is, by the number that is kept of it; the first is a line that holds no episode."""
-SHORT = 300  # characters of a text in a list
+"""Outcome of a line by its stored number; the first is a line without an episode."""
+SHORT = 300  # maximum characters of a text in a list
 
 
 class Place(NamedTuple):
-    """What the episodes of a group share."""
+    """Fields that the episodes of a group share."""
 
     env: str
     group: str
@@ -31,29 +31,29 @@ class Place(NamedTuple):
 
 
 class EpisodeIndex:
-    """The episodes of a file that grows: a few bytes are kept of each, so that 100,000 of them are no burden."""
+    """Index of the episodes in a growing file; it stores only a few bytes of each, so 100,000 are no problem."""
 
     def __init__(self, path: Path) -> None:
         self.tail = Tail(path)
         self.version = 0
-        """Grows whenever something was read or cut off."""
+        """Counter that grows whenever lines were read or removed."""
         self.damaged: dict[int, str] = {}
-        """What is wrong with lines that hold no episode, by number of the line."""
+        """Errors of lines that hold no episode, by line number."""
         self.places: list[Place] = []
         self.counts: Counter[tuple[str, str, str, str]] = Counter()
-        """Episodes by part, step, environment and outcome."""
+        """Number of episodes by part, step, environment and outcome."""
         self._number: dict[tuple[str, str, str], int] = {}
         self._members: list[array[int]] = []
         self._seen = set[bytes]()
         self._group, self._outcome, self._reward = array("I"), bytearray(), array("d")
 
     def look(self, *, training: bool, budget: int = BUDGET) -> None:
-        """Read on in the file."""
+        """Read the new lines of the file."""
         kept, lines = self.tail.look(budget)
         if kept == len(self._outcome) and not lines:
             return
         self.version += 1
-        if kept < len(self._outcome):  # lines were taken back, and may come again
+        if kept < len(self._outcome):  # lines were removed, and may be written again
             self._seen.clear()
         for number in reversed(range(kept, len(self._outcome))):
             self._forget(number)
@@ -64,13 +64,13 @@ class EpisodeIndex:
         return sum(self.counts.values())
 
     def total(self, outcome: str) -> int:
-        """Return how many episodes ended so."""
+        """Return the number of episodes with an outcome."""
         return sum(count for key, count in self.counts.items() if key[3] == outcome)
 
     def newest(self, most: int) -> list[int]:
-        """Return the groups that were written to last, the newest first: so many of training, and so many of the rest.
+        """Return the most recently written groups, newest first: up to `most` of training, and of the rest.
 
-        Else one evaluation of many tasks would leave no group of training in the list.
+        With a common limit one evaluation of many tasks would push out all groups of training.
         """
         newest: dict[int, None] = {}
         left = {True: most, False: most}
@@ -84,7 +84,7 @@ class EpisodeIndex:
         return list(newest)
 
     def outcomes(self, group: int) -> list[str]:
-        """Return how each attempt of a group ended, in the order of the file."""
+        """Return the outcome of each attempt of a group, in the order of the file."""
         return [OUTCOMES[self._outcome[line]] for line in self._members[group]]
 
     def reward(self, group: int) -> float:
@@ -93,18 +93,22 @@ class EpisodeIndex:
         return sum(rewards) / len(rewards) if rewards else 0.0
 
     def faults(self, most: int) -> Iterator[dict[str, Any]]:
-        """Yield the newest infrastructure errors, the newest first."""
+        """Yield the newest infrastructure errors, newest first."""
         fault = OUTCOMES.index("fault")
         for number in reversed(range(len(self._outcome))):
             if most and self._outcome[number] == fault:
                 most -= 1
                 raw = head(self.tail.line(number))
                 place = self.places[self._group[number]]
-                said = {"reason": str(raw.get("reason", "")), "error": str(raw.get("error") or "")[:SHORT]}
-                yield {"part": place.part, "step": place.step, "env": place.env, "task": place.task, **said}
+                details = {"reason": str(raw.get("reason", "")), "error": str(raw.get("error") or "")[:SHORT]}
+                yield {"part": place.part, "step": place.step, "env": place.env, "task": place.task, **details}
 
     def read(self, group: int, most: int, *, training: bool) -> Iterator[tuple[Row, Episode]]:
-        """Yield the first episodes of a group, by attempt; BadData for one that is damaged or no longer there."""
+        """Yield the first episodes of a group, by attempt.
+
+        Raises:
+            BadData: one is damaged or no longer there.
+        """
         pairs: list[tuple[Row, Episode]] = []
         for number in self._members[group][:most]:
             line = self.tail.line(number)
@@ -134,7 +138,7 @@ class EpisodeIndex:
             self.counts[self._counted(group, kind)] += 1
 
     def _forget(self, number: int) -> None:
-        """Take the last line away: the file was cut off before it."""
+        """Remove the last line, since the file was truncated before it."""
         self.damaged.pop(number, None)
         group, kind = self._group.pop(), self._outcome.pop()
         self._reward.pop()
@@ -146,7 +150,7 @@ class EpisodeIndex:
                 del self.counts[key]
 
     def _group_of(self, row: Row, raw: dict[str, Any]) -> int:
-        key = (row.env, row.group, row.part)  # its attempts with a hint are a group of their own
+        key = (row.env, row.group, row.part)  # attempts with a hint form a separate group
         if key not in self._number:
             self._number[key] = len(self.places)
             task = str(raw.get("instruction") or row.task_id)[:SHORT]
@@ -160,9 +164,9 @@ class EpisodeIndex:
 
 
 def head(line: bytes) -> dict[str, Any]:
-    """Return an episode's fields without its turns, which stand last in a line of ours and are nearly all of it."""
-    at = line.find(b', "turns": [')  # not inside of a text, where the quotation marks would be escaped
-    if at > 0 and line.rstrip().endswith(b"]}"):  # else its end was lost
+    """Return an episode's fields without its turns, which come last in our lines and are most of the data."""
+    at = line.find(b', "turns": [')  # cannot match inside a string, where quotes are escaped
+    if at > 0 and line.rstrip().endswith(b"]}"):  # else it is truncated
         try:
             return _object(json.loads(line[:at] + b"}"))
         except ValueError:

@@ -1,4 +1,4 @@
-"""How long the server of a page waits for its clients, and who gives way where there are too many."""
+"""Timeouts of the page server's connections, and eviction when there are too many."""
 
 import io
 import socket
@@ -8,14 +8,14 @@ from contextlib import suppress
 
 
 class TimedReader(io.RawIOBase):
-    """Reads a socket until a deadline, which moves to `seconds` after the first byte of a request."""
+    """Socket reader with a deadline, which moves to `seconds` after the first byte of a request."""
 
     def __init__(self, connection: socket.socket, seconds: float) -> None:
         self._connection, self._seconds = connection, seconds
         self.expect(seconds)
 
     def expect(self, seconds: float) -> None:
-        """Wait so long for the first byte of the next request."""
+        """Set the time limit for the first byte of the next request."""
         self._deadline, self._begun = time.monotonic() + seconds, False
 
     def readable(self) -> bool:
@@ -23,7 +23,11 @@ class TimedReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Read what there is; TimeoutError after the deadline."""
+        """Read the available bytes into the buffer and return their number.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
         self._connection.settimeout(max(self._deadline - time.monotonic(), 1e-3))
         count = self._connection.recv_into(buffer)
         if not self._begun:
@@ -34,7 +38,7 @@ class TimedReader(io.RawIOBase):
 
 
 class Places:
-    """Places for connections. Where all are taken, the one that has waited longest for a request gives its place up."""
+    """Connection slots; if all are taken, the connection that has been idle for longest is closed."""
 
     def __init__(self, number: int) -> None:
         self._free = threading.BoundedSemaphore(number)
@@ -42,7 +46,7 @@ class Places:
         self._idle: dict[socket.socket, None] = {}
 
     def take(self, seconds: float) -> bool:
-        """Take a place; False where all are busy."""
+        """Acquire a slot; return False if all are busy."""
         if self._free.acquire(blocking=False):
             return True
         with self._lock:
@@ -54,15 +58,15 @@ class Places:
         return longest is not None and self._free.acquire(timeout=seconds)
 
     def give(self) -> None:
-        """Give a place back."""
+        """Release a slot."""
         self._free.release()
 
     def idle(self, connection: socket.socket) -> None:
-        """Note that a connection waits for a request from now on."""
+        """Mark a connection as waiting for a request."""
         with self._lock:
             self._idle[connection] = None
 
     def busy(self, connection: socket.socket) -> None:
-        """Note that a connection waits no more."""
+        """Mark a connection as no longer waiting."""
         with self._lock:
             self._idle.pop(connection, None)

@@ -1,4 +1,4 @@
-"""One run as it goes: what its files say, as JSON for a page and for a terminal."""
+"""State of one followed run: the contents of its files as JSON for the page and the terminal."""
 
 import time
 from contextlib import suppress
@@ -17,7 +17,7 @@ from agentgym.report.watch.index import SHORT, EpisodeIndex, head
 from agentgym.report.watch.tail import Tail
 
 FILES = ("config.toml", "metrics.jsonl", "episodes.jsonl", "manifest.json", ".lock")
-"""What tells the folder of a run from another: at least one of them is there soon after it starts."""
+"""Files that identify a run's folder; at least one of them exists soon after the start."""
 GROUPS, FAULTS, PARTS = 40, 20, 12  # newest groups, infrastructure errors, and parts of the run, in a list
 ATTEMPTS, TOKENS = 64, 200_000  # of one group, and of those the tokens that are sent one by one
 LOCKS = Path("/proc/locks")
@@ -25,7 +25,7 @@ LOCKS = Path("/proc/locks")
 
 @dataclass(frozen=True)
 class Known:
-    """What whoever asks has already: only the rest is sent."""
+    """State that the client already has; only the rest is sent."""
 
     generation: int = -1
     rows: int = 0
@@ -34,18 +34,18 @@ class Known:
 
 
 class Metrics:
-    """The rows of a `metrics.jsonl` that grows."""
+    """Rows of a growing `metrics.jsonl`."""
 
     def __init__(self, path: Path) -> None:
         self.tail = Tail(path)
         self.rows: list[dict[str, Any]] = []
         self.generation = 0
-        """Changes when rows that were there are others now; until then rows are only added."""
+        """Counter that changes when existing rows change; until then rows are only appended."""
         self.damaged = ""
         self._lines: list[dict[str, Any] | None] = []
 
     def look(self) -> None:
-        """Read on in the file."""
+        """Read the new lines of the file."""
         before = len(self._lines)
         kept, lines = self.tail.look()
         if kept == before and not lines:
@@ -64,7 +64,7 @@ class Metrics:
 
 
 class FollowedRun:
-    """A run folder, an evaluation, or a file of episodes; it need not be there yet."""
+    """Followed run folder, evaluation, or file of episodes, which need not exist yet."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -74,14 +74,18 @@ class FollowedRun:
         self.metrics = Metrics(self.path / "metrics.jsonl")
         self.episodes = EpisodeIndex(self.path if self.single else self.path / "episodes.jsonl")
         self.about: dict[str, Any] = {}
-        """What is said once: configuration and summary; `about_version` grows when it changes."""
+        """Rarely changing data: configuration and summary; `about_version` grows when it changes."""
         self.about_version = 0
         self.trouble = ""
         self._about_seen: object = None
         self._decode: Decode | None = None
 
     def check(self) -> None:
-        """Raise BadConfig where something is there already, and it is no run."""
+        """Check that an existing path is a run.
+
+        Raises:
+            BadConfig: it is not.
+        """
         if self.single:
             if not self.path.exists():
                 return
@@ -97,7 +101,7 @@ class FollowedRun:
             raise BadConfig(f"{self.path} is not a run: expected {', '.join(FILES[:3])} in it, or a folder still to be made")
 
     def look(self) -> None:
-        """Read what was written since the last look; what cannot be read is said in `trouble`."""
+        """Read the data written since the last call; `trouble` describes unreadable data."""
         self.trouble = ""
         try:
             self._look_about()
@@ -117,7 +121,7 @@ class FollowedRun:
         return self.episodes.tail.behind or self.metrics.tail.behind
 
     def state(self, known: Known | None = None) -> dict[str, Any]:
-        """Return all that a view shows, less what is known to it."""
+        """Return the state for a view, without the parts in `known`."""
         known = known or Known()
         state, said = self._status()
         tail = self.episodes.tail
@@ -141,7 +145,7 @@ class FollowedRun:
         return answer
 
     def group(self, number: int) -> dict[str, Any]:
-        """Return the episodes of a group, as the page of a run has them; BadData where they cannot be read."""
+        """Return the episodes of a group in the page's format; fail if they cannot be read."""
         decode = self._tokenizer()
         entries: list[dict[str, Any]] = []
         left = TOKENS
@@ -183,7 +187,7 @@ class FollowedRun:
         }
 
     def _look_about(self) -> None:
-        """Read the small files again where one of them has changed."""
+        """Reread the small files if one of them has changed."""
         if self.single:
             return
         seen = [_stamp(self.path / name) for name in ("config.toml", "summary.json", "manifest.json")]
@@ -194,13 +198,13 @@ class FollowedRun:
         if text is not None:
             self.about |= {"config": text, "facts": facts(text)}
         manifest = None
-        with suppress(BadData):  # written while it is read
+        with suppress(BadData):  # it may be incomplete while it is written
             manifest = read_object(self.path / "manifest.json")
         self.about["played_with"] = played_with(text, manifest)
         self.about["summary"] = read_object(self.path / "summary.json")
 
     def _status(self) -> tuple[str, str]:
-        """Return `waiting`, `running`, `finished`, `stopped` or `open`, where nobody can tell, and a sentence on it."""
+        """Return `waiting`, `running`, `finished`, `stopped` or `open` (unknown), and an explanation."""
         written = [stamp[0] / 1e9 for tail in (self.metrics.tail, self.episodes.tail) if (stamp := _stamp(tail.path))]
         if not written or not (self.metrics.tail.size or self.episodes.tail.size):
             there = (
@@ -208,7 +212,7 @@ class FollowedRun:
             )
             return "waiting", there
         ago = f"last written {_ago(time.time() - max(written))}"
-        held = _held([self.episodes.tail.path] if self.single else [self.path / ".lock", self.episodes.tail.path])
+        held = _locked([self.episodes.tail.path] if self.single else [self.path / ".lock", self.episodes.tail.path])
         if held:
             return "running", ago
         summary = None if self.single else _stamp(self.path / "summary.json")
@@ -226,7 +230,7 @@ class FollowedRun:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a row that are numbers or texts: nothing else can be drawn."""
+    """Return the fields of a row that are numbers or texts, since nothing else can be drawn."""
     return {name: value for name, value in row.items() if value is None or isinstance(value, (int, float, str))}
 
 
@@ -238,10 +242,10 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
-def _held(paths: list[Path]) -> bool | None:
-    """Return whether a process holds one of these files; None where the system does not say.
+def _locked(paths: list[Path]) -> bool | None:
+    """Return whether a process has locked one of these files; None if the system does not tell.
 
-    Asked of the system's table: taking the lock to see if it is free could refuse a run that starts just then.
+    It reads the system's table: taking the lock as a test could refuse a run that is just starting.
     """
     nodes: set[str] = set()
     for path in paths:

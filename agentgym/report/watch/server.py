@@ -1,8 +1,9 @@
-"""The page of runs that go on, served to one person: a page that asks every few seconds what is new.
+"""Server of the live page for one person; the page polls for news every few seconds.
 
-Only this machine gets in, or who has the token. Nothing in an address is a path: runs and groups are numbers. A name in
-the Host header that is not this machine's is refused, so that no page of others can reach the server under a name of its
-own (DNS rebinding); what the page shows goes the way of `agentgym.report.html`.
+Only this machine has access, or whoever has the token. Nothing in an address is a path: runs and groups are numbers. A
+Host
+header that does not name this machine is refused, so that no other page can reach the server under its own name (DNS
+rebinding); displayed content is escaped as in `agentgym.report.html`.
 """
 
 import hmac
@@ -27,9 +28,9 @@ from agentgym.serving.server import loopback, named_here
 
 SCRIPTS = ("nodes.js", "charts.js", "curves.js", "tables.js", "group.js", "episode.js", "watch.js")
 PATIENCE = 60.0
-"""Seconds without a request after which a connection is closed; the page asks more often."""
+"""Seconds without a request after which a connection is closed; the page polls more often."""
 REQUEST_SECONDS = 10.0
-"""Seconds within which a request is whole, the first one from the moment of the connection."""
+"""Time limit for a complete request, for the first one from the start of the connection."""
 MOST_CONNECTIONS = 64
 HEADERS = {
     "Cache-Control": "no-store",
@@ -42,7 +43,7 @@ HEADERS = {
 
 
 class Refused(Exception):
-    """An answer other than 200."""
+    """Error of a request, with the response status."""
 
     def __init__(self, status: HTTPStatus, why: str) -> None:
         super().__init__(why)
@@ -50,18 +51,18 @@ class Refused(Exception):
 
 
 class Watch:
-    """The runs of one page. Files are read when someone asks, by one thread at a time: no page, no work."""
+    """Runs of one page; files are only read on request, by one thread at a time."""
 
     def __init__(self, runs: Sequence[FollowedRun]) -> None:
         self.runs = list(runs)
         names = [run.name for run in self.runs]
         for run in self.runs:
-            if names.count(run.name) > 1:  # told apart by their folders
+            if names.count(run.name) > 1:  # full paths are unique
                 run.name = str(run.path)
         self._one = threading.Lock()
 
     def state(self, known: str = "") -> dict[str, Any]:
-        """Return what is new for whoever knows `known`: a word for each run, as the answer before gave them."""
+        """Return the news since `known`: a word for each run, as in the previous response."""
         with self._one:
             words = known.split(",") if known else []
             states: list[dict[str, Any]] = []
@@ -71,11 +72,15 @@ class Watch:
             return {"runs": states, "behind": any(run.behind for run in self.runs)}
 
     def group(self, run: int, group: int) -> dict[str, Any]:
-        """Return the episodes of a group; Refused where there is none, or it was cut off meanwhile."""
+        """Return the episodes of a group.
+
+        Raises:
+            Refused: there is no such group, or it was removed.
+        """
         with self._one:
             if run >= len(self.runs) or group >= len(self.runs[run].episodes.places):
                 raise Refused(HTTPStatus.NOT_FOUND, "there is no such group")
-            self.runs[run].look()  # it may have been cut off just now
+            self.runs[run].look()  # the file may have been truncated just now
             try:
                 return self.runs[run].group(group)
             except BadData as error:
@@ -83,7 +88,7 @@ class Watch:
 
 
 class PageServer(ThreadingHTTPServer):
-    """The server of one page."""
+    """HTTP server of one page."""
 
     daemon_threads = True
     request_queue_size = 32
@@ -105,28 +110,28 @@ class PageServer(ThreadingHTTPServer):
         self.address = f"http://{shown}:{self.port}/" + (f"?token={token}" if token else "")
 
     def server_bind(self) -> None:
-        """Bind without asking the name service for this machine's name, as the library would."""
+        """Bind without the library's reverse lookup of this machine's name."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection a thread, where not all are busy."""
+        """Serve a connection in a thread if a slot is free."""
         if self.places.take(REQUEST_SECONDS):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection to its end."""
+        """Serve a connection until it ends."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self.places.give()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a browser that goes away is no error of ours."""
+        """Ignore errors: a browser may disconnect at any time."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -135,14 +140,14 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = PATIENCE
 
     def setup(self) -> None:
-        """Read requests with a deadline."""
+        """Set up reading of requests with a deadline."""
         super().setup()
         self._reader, self._first = TimedReader(self.connection, REQUEST_SECONDS), True
         self.rfile.close()
         self.rfile = io.BufferedReader(self._reader)
 
     def handle_one_request(self) -> None:
-        """Wait for a request and answer it."""
+        """Wait for a request and respond to it."""
         self._reader.expect(REQUEST_SECONDS if self._first else PATIENCE)
         self._first = False
         self.server.places.idle(self.connection)
@@ -152,9 +157,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.places.busy(self.connection)
 
     def do_GET(self) -> None:
-        """Answer with the page, what is new, or a group."""
+        """Respond with the page, the news, or a group.
+
+        Raises:
+            Refused: the address is unknown.
+        """
         self.server.places.busy(self.connection)
-        self.connection.settimeout(PATIENCE)  # to read the answer
+        self.connection.settimeout(PATIENCE)  # for the client to read the response
         address = urlsplit(self.path)
         try:
             asked = {name: values[-1] for name, values in parse_qs(address.query, max_num_fields=16).items()}
@@ -189,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._compare(given)
 
     def _from_cookie(self) -> str:
-        """Return the token that the browser keeps; others on this host have cookies too, some that Python cannot read."""
+        """Return the token from the browser's cookie; other cookies of this host may be invalid for Python."""
         for part in self.headers.get("Cookie", "").split(";"):
             if part.strip().startswith(f"{self._cookie}="):
                 kept = http.cookies.SimpleCookie(part.strip()).get(self._cookie)
@@ -203,17 +212,19 @@ class _Handler(BaseHTTPRequestHandler):
             )
 
     def _let_in(self, given: str) -> None:
-        """Keep the token as a cookie, so that it does not stay in the address."""
+        """Store the token as a cookie, so that it does not stay in the address."""
         self._compare(given)
         self.send_response(HTTPStatus.SEE_OTHER)
         self.send_header("Location", "/")
-        cookie: http.cookies.SimpleCookie = http.cookies.SimpleCookie({self._cookie: given.strip()})  # quotes what has to be
+        cookie: http.cookies.SimpleCookie = http.cookies.SimpleCookie(
+            {self._cookie: given.strip()}
+        )  # quotes special characters
         self.send_header("Set-Cookie", f"{cookie.output(header='').strip()}; HttpOnly; SameSite=Strict; Path=/")
         self._headers(0)
 
     @property
     def _cookie(self) -> str:
-        return f"agentgym-watch-{self.server.port}"  # cookies are of a host, and there may be several of us on it
+        return f"agentgym-watch-{self.server.port}"  # cookies are shared by all servers on a host
 
     def _json(self, content: dict[str, Any]) -> None:
         text = json.dumps(finite(content), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
@@ -227,26 +238,26 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _headers(self, length: int) -> None:
         self.send_header("Content-Length", str(length))
-        self.send_header("Content-Security-Policy", "frame-ancestors 'none'")  # the page itself says the rest
+        self.send_header("Content-Security-Policy", "frame-ancestors 'none'")  # the page itself sets the rest
         for name, value in HEADERS.items():
             self.send_header(name, value)
         self.end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what is no request of a page, without repeating anything of it."""
+        """Respond to invalid requests without repeating any of their contents."""
         self.close_connection = True
         self._send(HTTPStatus(code), b"only GET is understood here\n", "text/plain; charset=utf-8")
 
     def version_string(self) -> str:
-        """Return no versions: nobody is to know them."""
+        """Return no version, to reveal nothing."""
         return "agentgym"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: what a page asks every two seconds is of no interest, and an address may hold the token."""
+        """Log nothing: polling is uninteresting, and an address may hold the token."""
 
 
 def new_token() -> str:
-    """Return a token that nobody can guess."""
+    """Return a random token."""
     return secrets.token_urlsafe(18)
 
 

@@ -1,4 +1,4 @@
-"""A file that another process appends to, read on from where it was left; what was cut off or written again is noticed."""
+"""Incremental reader of a file that another process appends to; it detects truncated and rewritten lines."""
 
 import os
 import zlib
@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import IO
 
 BUDGET = 16 << 20
-"""Bytes that one look reads at the most, unless a single line is longer."""
+"""Maximum bytes of one read, unless a single line is longer."""
 EDGE = 256
-"""Bytes at either end of a line that tell it from another; episodes differ at the end too, by their seconds."""
+"""Bytes at either end of a line in its checksum; episodes differ at the end too, by their seconds."""
 
 
 class Tail:
-    """The whole lines of a growing file by number; a last line without its end is left for later.
+    """Complete lines of a growing file by number; an incomplete last line is left for later.
 
-    A run that resumes cuts its files back to the last checkpoint and writes on. So of each line the place and a checksum
-    are kept, and before more is read, the last known line is looked up: where it is another one now, the longest
-    beginning that still stands is found by bisection, and everything after it is read again. A line before the last one
-    that someone edits in place goes unnoticed.
+    A resumed run truncates its files to the last checkpoint and continues. So the position and a checksum of each line
+    are
+    stored, and before reading more, the last known line is verified: if it has changed, the longest unchanged prefix is
+    found
+    by bisection, and everything after it is read again. In-place edits of earlier lines are not detected.
     """
 
     def __init__(self, path: Path) -> None:
@@ -26,9 +27,9 @@ class Tail:
         self.end = 0
         """Bytes of the lines known so far."""
         self.size = 0
-        """Bytes of the file at the last look."""
+        """Bytes of the file at the last read."""
         self.behind = False
-        """Whether the last look ended before the file did, so that another one finds more at once."""
+        """Whether the last read ended before the end of the file, so that another one finds more at once."""
         self._starts, self._marks = array("Q"), array("I")
         self._seen: tuple[int, int, int] | None = None
 
@@ -36,7 +37,7 @@ class Tail:
         return len(self._starts)
 
     def look(self, budget: int = BUDGET) -> tuple[int, list[bytes]]:
-        """Return how many of the known lines still stand, and the lines that follow them."""
+        """Return the number of known lines that are unchanged, and the lines that follow them."""
         try:
             with self.path.open("rb") as file:
                 status = os.fstat(file.fileno())
@@ -54,7 +55,7 @@ class Tail:
             return 0, []
 
     def line(self, number: int) -> bytes:
-        """Return a known line, read again from the file; empty where it is no longer there."""
+        """Return a known line from the file; empty if it is gone."""
         try:
             with self.path.open("rb") as file:
                 return self._again(file, number)
@@ -66,7 +67,7 @@ class Tail:
         content = file.read(budget)
         while len(content) >= budget and b"\n" not in content[-budget:] and (more := file.read(budget)):
             content += more
-        lines = content.split(b"\n")[:-1]  # what stands behind the last end of a line is left for later
+        lines = content.split(b"\n")[:-1]  # an incomplete last line is left for later
         at = self.end
         for line in lines:
             self._starts.append(at)
@@ -77,7 +78,7 @@ class Tail:
         return lines
 
     def _standing(self, file: IO[bytes]) -> int:
-        """Return how many known lines are still those of the file: all, or a beginning of them."""
+        """Return the number of known lines, from the first, that are unchanged in the file."""
         low, high = 0, len(self)
         if high == 0 or (self.end <= self.size and self._stands(file, high - 1)):
             return high

@@ -1,4 +1,4 @@
-"""Runs in a terminal: the same as on the page, as far as it fits the screen."""
+"""Terminal view of runs: the page's contents as far as they fit the screen."""
 
 import math
 import time
@@ -27,18 +27,18 @@ MORE = (
 )
 """Name and key of the curves on every screen, and, after the curriculum's, of those that a high one has room for."""
 NAMED = 20
-"""Characters of a curve's name."""
+"""Maximum characters of a curve's name."""
 SMOOTH = 5
 HEIGHT, LISTED, WIDEST = 8, 6, 24  # rows of the chart, groups in the list, characters of an action
 CHANGES = ("state", "generation", "version", "about_version", "problems")
 IDLE = 10.0
-"""Seconds after which a screen is drawn again though nothing has changed but the time since the last line."""
+"""Seconds after which an unchanged screen is redrawn to update the time since the last line."""
 TALL = 28
-"""Rows of a screen from which on the newest group is shown turn by turn."""
+"""Minimum rows of a screen that shows the newest group turn by turn."""
 
 
 def show(runs: Sequence[FollowedRun], console: Console, seconds: float) -> None:
-    """Show the runs until Ctrl-C; where the output is no terminal, once."""
+    """Show the runs until Ctrl-C, or once if the output is not a terminal."""
     states = _states(runs)
     if not console.is_terminal:
         console.print(screen(runs, states, console.width, 60))
@@ -63,7 +63,7 @@ def _states(runs: Sequence[FollowedRun]) -> list[dict[str, Any]]:
 
 
 def screen(runs: Sequence[FollowedRun], states: Sequence[dict[str, Any]], width: int, height: int) -> RenderableType:
-    """Return what stands on a screen of so many columns and rows."""
+    """Return the screen's contents for a size in columns and rows."""
     parts: list[RenderableType] = [_table(states)]
     for state in states:
         name = f"{state['name']}: " if len(states) > 1 else ""
@@ -121,13 +121,13 @@ def _share(state: dict[str, Any]) -> float | None:
 
 
 def _so_far(episodes: dict[str, Any]) -> float | None:
-    """Return the success of an evaluation so far."""
+    """Return the current success rate of an evaluation."""
     succeeded, failed = (sum(part.get(name, 0) for part in episodes["parts"]) for name in ("succeeded", "failed"))
     return succeeded / (succeeded + failed) if succeeded + failed else None
 
 
 def _chart(states: Sequence[dict[str, Any]], width: int) -> Text:
-    """Return the curves of success in dots of an eighth of a character, those of held-out tasks as marks."""
+    """Return the curves of success as dots of an eighth of a character, with marks for held-out tasks."""
     curves = [(_points(state, "success_train"), _points(state, "success_valid")) for state in states]
     places = [x for pair in curves for points in pair for x, _ in points]
     low, high = min(places), max(places)
@@ -167,7 +167,7 @@ def _smooth(points: Sequence[tuple[float, float]]) -> list[float]:
 
 
 def _filled(points: Sequence[tuple[int, float]]) -> Iterable[tuple[int, float]]:
-    """Yield a value for each column from the first point to the last; between points a straight line."""
+    """Yield a value for each column from the first point to the last, linearly interpolated."""
     for (a, low), (b, high) in pairwise(points):
         for x in range(a, b):
             yield x, low + (high - low) * (x - a) / (b - a)
@@ -176,7 +176,7 @@ def _filled(points: Sequence[tuple[int, float]]) -> Iterable[tuple[int, float]]:
 
 
 def _sparks(state: dict[str, Any], width: int, most: int) -> list[RenderableType]:
-    """Return a line for each of the other curves, the curriculum's among them: its course, and its last value."""
+    """Return a line for each of the other curves, including the curriculum's: its sparkline and last value."""
     newest: dict[str, Any] = state["rows"][-1] if state["rows"] else {}
     curriculum = [(name.removeprefix("curriculum/"), name) for name in newest if name.startswith("curriculum/")]
     curves = [(name, values) for name, key in (*CURVES, *curriculum, *MORE) if len(values := _values(state, key)) > 1][:most]
@@ -217,7 +217,7 @@ def _groups(states: Sequence[dict[str, Any]], width: int) -> list[RenderableType
 
 
 def _when(group: dict[str, Any]) -> str:
-    """Return which step of training, or which evaluation, a group is of."""
+    """Return the training step or the evaluation of a group."""
     part = {"train": "step", "hinted": "hint", "branched": "branch", "eval": "eval"}.get(group["part"], "")
     return printable(f"{part} {group['step']:.16}") if part else ""
 
@@ -268,7 +268,7 @@ def _action(turn: dict[str, Any], size: float) -> Text:
 
 
 def _tokens(episodes: Sequence[dict[str, Any]]) -> list[RenderableType]:
-    """Return the tokens of the turn with the largest advantage, each in the colour of its own."""
+    """Return the tokens of the turn with the largest advantage, coloured by their own advantages."""
     turns = [(abs(t["advantage"] or 0.0), e, n) for e in episodes for n, t in enumerate(e["turns"]) if t["pieces"]]
     if not turns:
         return []

@@ -10,7 +10,7 @@ from agentgym.trainers.needs.interface import needs
 
 @needs("fork")
 def fork(groups: Sequence[Group]) -> None:
-    """Number the forks: a turn gets the same number as its siblings, which follow the same turns; nan without siblings.
+    """Store fork numbers: a turn gets the same number as its siblings, which follow the same turns; nan without siblings.
 
     If several episodes share a turn, only the first one gets the number.
     """
