@@ -301,9 +301,9 @@ def _check_who(config: Config) -> None:
         return
     if config.policy not in UNATTENDED:
         raise UnknownName(no_such("policy", config.policy, UNATTENDED))
-    given = [f"--{name.replace('_', '-')}" for name in OF_MODELS if getattr(config, name) is not None]
-    if given or config.engine_options:
-        raise BadConfig(f"{', '.join(given) or '--engine'} has no effect with --policy {config.policy}: it is for models")
+    flags = [f"--{name.replace('_', '-')}" for name in OF_MODELS if getattr(config, name) is not None]
+    if flags or config.engine_options:
+        raise BadConfig(f"{', '.join(flags) or '--engine'} has no effect with --policy {config.policy}: it is for models")
 
 
 def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:

@@ -92,8 +92,8 @@ class Flag:
         """Text and default; an empty default is left out, since the text describes it."""
         if self.default is dataclasses.MISSING:
             return f"{self.text} (required)"
-        shown = " ".join(map(str, self.default)) if self.many and self.default is not None else str(self.default)
-        return self.text if shown in ("", "None", "-inf") else f"{self.text} (default: {shown})"
+        text = " ".join(map(str, self.default)) if self.many and self.default is not None else str(self.default)
+        return self.text if text in ("", "None", "-inf") else f"{self.text} (default: {text})"
 
 
 def read_flags(
@@ -368,11 +368,11 @@ def _help(flags: Sequence[Flag], tables: dict[str, str], command: str, descripti
     positionals = [word if flag in required_flags else f"[{word}]" for flag, word in words.items()]
     required = [f"{flag.word} {flag.metavar}" for flag in required_flags if not flag.positional]
     usage = " ".join([f"agentgym {command}", *positionals, *required, "[OPTIONS]"])
-    shown = parser(flags, positionals=True, prog=f"agentgym {command}", usage=usage)
+    whole = parser(flags, positionals=True, prog=f"agentgym {command}", usage=usage)
     for name, text in tables.items():
-        shown.add_argument(f"--{name}.KEY", metavar="VALUE", help=text.replace("%", "%%"))
+        whole.add_argument(f"--{name}.KEY", metavar="VALUE", help=text.replace("%", "%%"))
     above = f"{folded_text(description, width)}\n\n" if description else ""
-    return above + shown.format_help().rstrip("\n")
+    return above + whole.format_help().rstrip("\n")
 
 
 def _split_off(arguments: Sequence[str], tables: set[str]) -> tuple[list[str], dict[str, dict[str, object]]]:

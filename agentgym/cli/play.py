@@ -148,9 +148,9 @@ def _response(env: TextEnv, observation: str, info: Info) -> Text:
     text = Text(printable(observation))
     if not info["valid"] and info["error"] != observation:
         text.append(f"\n{printable(str(info['error']))}", style="yellow")
-    shown = {**info["rewards"], **{name: value for name, value in info["metrics"].items() if value}}
-    if shown:
-        text.append("\n" + "  ".join(f"{printable(name)} {value:g}" for name, value in shown.items()), style="dim")
+    numbers = {**info["rewards"], **{name: value for name, value in info["metrics"].items() if value}}
+    if numbers:
+        text.append("\n" + "  ".join(f"{printable(name)} {value:g}" for name, value in numbers.items()), style="dim")
     return text
 
 

@@ -68,13 +68,13 @@ def read(arguments: Sequence[str]) -> Config:
         SystemExit: the help was printed.
     """
     words = list(arguments)
-    asked = [word for word in words if word in ("-h", "--help")]
+    help_flags = [word for word in words if word in ("-h", "--help")]
     watched = "--watch" in words
     words = [word for word in words if word != "--watch"]
     if "--list" in words:
         return Config(list=True)
     resume = _pop_flag(words, "--resume", "the folder of a run, for example --resume runs/demo")
-    if resume and not asked:
+    if resume and not help_flags:
         return dataclasses.replace(_resumed(resume, words, tuple(arguments)), watch=watched)
     on = _pop_flag(words, "--on", "the size of a GPU, for example --on 80GB")
     planned, as_json = "--plan" in words, "--json" in words
@@ -85,10 +85,10 @@ def read(arguments: Sequence[str]) -> Config:
         named(on)  # validates it before torch is imported
     if planned and watched:
         raise BadConfig("--plan starts no run, so there is nothing to --watch")
-    words = [word for word in words if word not in ("--plan", "--json", *asked)]
+    words = [word for word in words if word not in ("--plan", "--json", *help_flags)]
     name = words.pop(0) if words and not words[0].startswith("-") else ""
     default = recipe_values(name)
-    if asked:
+    if help_flags:
         from agentgym.cli.train_help import help_text
 
         print(help_text(default))

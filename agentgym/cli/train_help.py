@@ -81,14 +81,14 @@ def _entry(kind: type, name: str, default: Any) -> Iterator[str]:
     text = docs(kind)[name]
     if name.endswith("_options"):
         yield f"  --{name.removesuffix('_options')}.KEY VALUE"
-        shown = " ".join(f"{key}={value}" for key, value in default.items())
+        value = " ".join(f"{key}={value}" for key, value in default.items())
     else:
         flag = f"--{name.replace('_', '-')}"
         yield from _flag(flag, types(TrainConfig)[name])
-        shown = " ".join(map(str, cast("tuple[object, ...]", default))) if isinstance(default, tuple) else str(default)
+        value = " ".join(map(str, cast("tuple[object, ...]", default))) if isinstance(default, tuple) else str(default)
     if name in STAGES:
         text = f"{text} The package's: {', '.join(STAGES[name].names())}."
-    yield from _wrapped(f"{text} (default: {shown})" if shown else text)
+    yield from _wrapped(f"{text} (default: {value})" if value else text)
 
 
 def _flag(flag: str, kind: Any) -> Iterator[str]:

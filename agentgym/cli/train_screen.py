@@ -65,8 +65,8 @@ class Screen:
         size = f"{n['parameters'] / 1e6:.2f} M parameters{trained}" if known else f"learner {self.config.learner}"
         self._print(f"{self.folder}: {size} on {self.config.where}{where}")
         self._print(f"{n['sft_steps']} updates of imitation, then {n['steps']} of {self.config.credit}")
-        if told := [f"{name} {n[name]}" for name in ("precision", "attention") if name in n]:
-            self._print(", ".join(told))
+        if facts := [f"{name} {n[name]}" for name in ("precision", "attention") if name in n]:
+            self._print(", ".join(facts))
         if n["correction"] is not None:
             self._print(
                 f"engine {self.config.engine_kind.name} rounds differently from the trainer: the loss of every token is "
@@ -104,7 +104,7 @@ def step_cells(n: JsonObject, differs: bool) -> list[str]:
     several = [f"{key.partition('/')[2]} {_rate(value)}" for key, value in n.items() if key.startswith("success_train/")]
     others = [f"{name} {_rate(n[f'success_{name}'])}" for name in ("started", "hinted") if f"success_{name}" in n]
     times = "/".join(f"{100 * n[f'share_{part}']:.0f}" for part in ("rollout", "train", "env"))
-    apart = [f"ess {n.get('mismatch_ess', 1):.2f}"] if differs else []
+    mismatch = [f"ess {n.get('mismatch_ess', 1):.2f}"] if differs else []
     kinds = (("reference kl", "reference_kl", ".1e"), ("engine kl", "mismatch_kl", ".1e"), ("entropy", "entropy", ".2f"))
     updated = [f"{name} {n[key]:{form}}" for name, key, form in kinds if key in n]  # a step without an update has none
     errors = f"infrastructure errors {n['fault_share']:.1%}{' (not comparable)' if n['fault_share'] > MOST_FAULTS else ''}"
@@ -122,7 +122,7 @@ def step_cells(n: JsonObject, differs: bool) -> list[str]:
         f"turns {n['turns']:4.1f}",
         f"{n['tokens_per_second']:5.0f} tok/s",
         *updated,
-        *apart,
+        *mismatch,
         *(f"{name.removeprefix('curriculum/')} {value:g}" for name, value in n.items() if name.startswith("curriculum/")),
         f"dropped {n['groups_dropped']:>2} of {n.get('groups', '-')}",
         *([] if n["fault_share"] > MOST_FAULTS else [errors]),

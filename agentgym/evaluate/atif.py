@@ -211,8 +211,8 @@ def _reply(step: Json, text: str) -> str:
 
 def _action(step: Json, text: str) -> str:
     calls = [_mapping(call) for call in cast("list[object]", step.get("tool_calls") or [])]
-    told = [{"name": call.get("function_name"), "arguments": call.get("arguments")} for call in calls]
-    return json.dumps(told[0] if len(told) == 1 else told, ensure_ascii=False) if told else text
+    entries = [{"name": call.get("function_name"), "arguments": call.get("arguments")} for call in calls]
+    return json.dumps(entries[0] if len(entries) == 1 else entries, ensure_ascii=False) if entries else text
 
 
 def _results(step: Json, lost: Counter[str]) -> str:

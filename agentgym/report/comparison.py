@@ -30,11 +30,11 @@ def write_comparison(
     ]
     gained, lost = len(comparison["all"]["gained"]), len(comparison["all"]["lost"])
     first = min(gained, MOST - min(lost, MOST // 2))
-    shown = [*flipped[:first], *flipped[gained : gained + MOST - first]]
+    displayed = [*flipped[:first], *flipped[gained : gained + MOST - first]]
     episodes: list[dict[str, object]] = []
     flips: list[dict[str, object]] = []
     decoders = {name: decoder(run) for name, run in runs.items()}
-    for task, up in shown:
+    for task, up in displayed:
         entry: dict[str, object] = {"task": task, "gained": up}
         for name, side in zip("ab", sides, strict=True):
             entry[name] = len(episodes)

@@ -226,8 +226,8 @@ def _line(name: str, rows: list[Row], resamples: int) -> dict[str, object]:
             values.setdefault(row.task_id, []).append(float(row.outcome == "succeeded"))
     rate: Interval = mean_interval(values, resamples=resamples)
     counted = sum(len(outcomes) for outcomes in values.values())
-    shown = {"mean": rate.mean, "low": rate.low, "high": rate.high, "tasks": rate.units}
-    return {"type": name, **shown, "episodes": counted, "faults": len(rows) - counted}
+    interval = {"mean": rate.mean, "low": rate.low, "high": rate.high, "tasks": rate.units}
+    return {"type": name, **interval, "episodes": counted, "faults": len(rows) - counted}
 
 
 def _count(rows: list[Row], outcome: str) -> int:

@@ -35,8 +35,8 @@ def _folders(run: RunFolder) -> list[Path]:
     if run.folder is None:
         return []
     options = (run.manifest or {}).get("options")
-    asked = cast("dict[str, object]", options).get("model", "") if isinstance(options, dict) else ""
-    kind, _, model = str(asked).partition(":")
+    evaluated = cast("dict[str, object]", options).get("model", "") if isinstance(options, dict) else ""
+    kind, _, model = str(evaluated).partition(":")
     named = [Path(model)] if kind in ENGINES and ENGINES[kind].in_process else []
     try:  # a run in its first steps has no checkpoint yet
         first = tomllib.loads(run.config or "").get("model")

@@ -62,13 +62,13 @@ def _plain(rows: Tensor, draw: Draw) -> Drawn:
 def _built_on(rows: Tensor, draw: Draw, draft: Draft, random: Sequence[float]) -> Drawn:
     """Return the accepted tokens of a draft, with their current log-probabilities, and the token after them."""
     logprobs = _log_softmax(rows, draw)
-    kept = accepted(logprobs, draft, uniforms(derive("draft", draw.sampling.seed), len(draft.ids)))
-    weights = logprobs[kept].double().exp()
-    if kept < len(draft.ids):
-        weights = remainder(weights, draft, kept)
-    ids = [*draft.ids[:kept], *([] if kept == len(random) else [_pick(weights, random[kept])])]
+    accepted_count = accepted(logprobs, draft, uniforms(derive("draft", draw.sampling.seed), len(draft.ids)))
+    weights = logprobs[accepted_count].double().exp()
+    if accepted_count < len(draft.ids):
+        weights = remainder(weights, draft, accepted_count)
+    ids = [*draft.ids[:accepted_count], *([] if accepted_count == len(random) else [_pick(weights, random[accepted_count])])]
     sampled_logprobs = logprobs[torch.arange(len(ids)), torch.tensor(ids, device=rows.device)].tolist()
-    return Drawn(ids, sampled_logprobs, _likeliest(logprobs[: len(ids)], draw.likeliest), len(ids) - kept)
+    return Drawn(ids, sampled_logprobs, _likeliest(logprobs[: len(ids)], draw.likeliest), len(ids) - accepted_count)
 
 
 def accepted(logprobs: Tensor, draft: Draft, random: Sequence[float]) -> int:

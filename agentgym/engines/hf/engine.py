@@ -263,7 +263,7 @@ class HFEngine(AdmissionGate, TokenEngine):
 
     def _take(self, request: _Running, reply: Drawn) -> None:
         """Store the accepted tokens of a draft, if any, and the drawn token."""
-        slot, kept = request.slot, len(reply.ids) - reply.fresh
+        slot, reused = request.slot, len(reply.ids) - reply.fresh
         assert slot is not None
         if request.draft is not None:
             slot.pending = slot.pending[: len(slot.pending) - request.drafted]  # the cache holds its accepted part
@@ -277,8 +277,8 @@ class HFEngine(AdmissionGate, TokenEngine):
             request.ids.append(token)
             request.logprobs.append(logprob)
             request.likeliest += reply.likeliest[place : place + 1]
-            self.reused, self.decoded = self.reused + (place < kept), self.decoded + (place >= kept)
-            request.reused += place < kept
+            self.reused, self.decoded = self.reused + (place < reused), self.decoded + (place >= reused)
+            request.reused += place < reused
             if self._ends(request, token, logprob):
                 self._finish(request, "stop")
                 return
@@ -287,8 +287,8 @@ class HFEngine(AdmissionGate, TokenEngine):
                 return
 
     def _ends(self, request: _Running, token: int, logprob: float) -> bool:
-        told = request.request.watch is not None and not request.future.done() and request.request.watch(token, logprob)
-        return told or token in request.request.sampling.stop_ids
+        watched = request.request.watch is not None and not request.future.done() and request.request.watch(token, logprob)
+        return watched or token in request.request.sampling.stop_ids
 
     def _admit(self) -> None:
         """Give waiting requests their slots: sessions with a cache first, then first come, first served."""

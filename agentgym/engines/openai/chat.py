@@ -122,12 +122,12 @@ class OpenAIChatEngine(ServedEngine):
         self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling
     ) -> dict[str, object]:
         """Return the body of a request."""
-        said = {"temperature": sampling.temperature, "top_p": 1.0, "seed": sampling.seed % 2**31}  # some take 32 bits
+        parameters = {"temperature": sampling.temperature, "top_p": 1.0, "seed": sampling.seed % 2**31}  # some take 32 bits
         sent = [self.echoed(message) for message in messages]
         body: dict[str, object] = {"model": self.model, "messages": sent, self._limit: sampling.max_tokens}
-        said |= {"n": 1, "stream": False}
-        told = {name: value for name, value in said.items() if name not in self._left_out}
-        return {**body, **({"tools": list(tools)} if tools else {}), **told, **self.body}
+        parameters |= {"n": 1, "stream": False}
+        accepted = {name: value for name, value in parameters.items() if name not in self._left_out}
+        return {**body, **({"tools": list(tools)} if tools else {}), **accepted, **self.body}
 
     def echoed(self, message: Mapping[str, object]) -> dict[str, object]:
         """Return a message as it is sent back: without its reasoning if the server does not accept that."""
@@ -165,8 +165,8 @@ class OpenAIChatEngine(ServedEngine):
                 done.seconds = seconds[-1]
                 return done
             except Refused as refusal:
-                if (said := failed_call(refusal)) is not None:
-                    return bounded(Completion([], [], "stop", text=said), most)
+                if (text := failed_call(refusal)) is not None:
+                    return bounded(Completion([], [], "stop", text=text), most)
                 if refused := tools_refused(body, messages, refusal):
                     raise refused from None
                 if adapted < MOST_ADAPTED and self._adapts(refusal, body, first_request(messages)):

@@ -212,13 +212,13 @@ class FollowedRun:
             )
             return "waiting", there
         ago = f"last written {_ago(time.time() - max(written))}"
-        held = _locked([self.episodes.tail.path] if self.single else [self.path / ".lock", self.episodes.tail.path])
-        if held:
+        locked = _locked([self.episodes.tail.path] if self.single else [self.path / ".lock", self.episodes.tail.path])
+        if locked:
             return "running", ago
         summary = None if self.single else _stamp(self.path / "summary.json")
         if summary and summary[0] / 1e9 >= max(written) - 1:
             return "finished", ago
-        return ("open" if held is None or self.single else "stopped"), ago
+        return ("open" if locked is None or self.single else "stopped"), ago
 
     def _tokenizer(self) -> Decode | None:
         if self._decode is None and not self.single:
@@ -257,8 +257,8 @@ def _locked(paths: list[Path]) -> bool | None:
         table = LOCKS.read_text(encoding="ascii").split("\n")
     except OSError:
         return None
-    held = [line.split() for line in table if " FLOCK " in line and "->" not in line]
-    return any(words[5].rpartition(":")[2] in nodes for words in held)
+    locks = [line.split() for line in table if " FLOCK " in line and "->" not in line]
+    return any(words[5].rpartition(":")[2] in nodes for words in locks)
 
 
 def _ago(seconds: float) -> str:

@@ -166,18 +166,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.settimeout(PATIENCE)  # for the client to read the response
         address = urlsplit(self.path)
         try:
-            asked = {name: values[-1] for name, values in parse_qs(address.query, max_num_fields=16).items()}
+            query = {name: values[-1] for name, values in parse_qs(address.query, max_num_fields=16).items()}
             self._check_host()
-            if address.path == "/" and self.server.token and "token" in asked:
-                self._let_in(asked["token"])
+            if address.path == "/" and self.server.token and "token" in query:
+                self._let_in(query["token"])
                 return
             self._check_token()
             if address.path == "/":
                 self._send(HTTPStatus.OK, self.server.page.encode(), "text/html; charset=utf-8")
             elif address.path == "/state":
-                self._json(self.server.watch.state(asked.get("known", "")))
+                self._json(self.server.watch.state(query.get("known", "")))
             elif address.path == "/group":
-                self._json(self.server.watch.group(_number(asked.get("run")), _number(asked.get("group"))))
+                self._json(self.server.watch.group(_number(query.get("run")), _number(query.get("group"))))
             else:
                 raise Refused(HTTPStatus.NOT_FOUND, "there is nothing here: the page is at /")
         except Refused as refused:
@@ -192,17 +192,17 @@ class _Handler(BaseHTTPRequestHandler):
     def _check_token(self) -> None:
         if self.server.token is None:
             return
-        kind, _, given = self.headers.get("Authorization", "").partition(" ")
+        kind, _, token = self.headers.get("Authorization", "").partition(" ")
         if kind.lower() != "bearer":
-            given = self._from_cookie()
-        self._compare(given)
+            token = self._from_cookie()
+        self._compare(token)
 
     def _from_cookie(self) -> str:
         """Return the token from the browser's cookie; other cookies of this host may be invalid for Python."""
         for part in self.headers.get("Cookie", "").split(";"):
             if part.strip().startswith(f"{self._cookie}="):
-                kept = http.cookies.SimpleCookie(part.strip()).get(self._cookie)
-                return kept.value if kept else ""
+                morsel = http.cookies.SimpleCookie(part.strip()).get(self._cookie)
+                return morsel.value if morsel else ""
         return ""
 
     def _compare(self, given: str) -> None:

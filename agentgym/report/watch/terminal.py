@@ -183,10 +183,10 @@ def _sparks(state: dict[str, Any], width: int, most: int) -> list[RenderableType
     widest = min(NAMED, max((len(printable(name)) for name, _ in curves), default=0))
     lines: list[RenderableType] = []
     for name, values in curves:
-        kept = max(10, min(len(values), width - widest - 14))
-        some = [values[i * (len(values) - 1) // (kept - 1)] for i in range(kept)] if len(values) > kept else values
-        low, high = min(some), max(some)
-        bars = "".join("▁▂▃▄▅▆▇█"[round(7 * (value - low) / (high - low or 1))] for value in some)
+        columns = max(10, min(len(values), width - widest - 14))
+        drawn = [values[i * (len(values) - 1) // (columns - 1)] for i in range(columns)] if len(values) > columns else values
+        low, high = min(drawn), max(drawn)
+        bars = "".join("▁▂▃▄▅▆▇█"[round(7 * (value - low) / (high - low or 1))] for value in drawn)
         lines.append(Text.assemble((f"{printable(name)[:widest]:<{widest}} ", "dim"), (bars, "blue"), f" {values[-1]:.4g}"))
     return lines
 
@@ -292,10 +292,10 @@ def _errors(states: Sequence[dict[str, Any]], width: int) -> list[RenderableType
     lines: list[RenderableType] = []
     for state in states:
         for error in state["episodes"]["errors"][:2]:
-            said = (
+            text = (
                 f"{error['reason']}, {error['part']} {error['step']}: {' '.join((error['error'] or error['task']).split())}"
             )
-            line = Text(printable(said), style="yellow", no_wrap=True, overflow="ellipsis")
+            line = Text(printable(text), style="yellow", no_wrap=True, overflow="ellipsis")
             line.truncate(width)
             lines.append(line)
     return [Text("\ninfrastructure errors, the newest", style="dim"), *lines] if lines else []
