@@ -1,6 +1,7 @@
 """What each environment costs at its default settings, and who else has its kind: a table for docs/environments/README.md.
 
     python benchmarks/env_table.py [--seconds 1.0] [--only functions memory]
+    python benchmarks/env_table.py --one rlvr/ALFWorld-v0 --data FOLDER      one environment, as a line of JSON
 
 Each environment is measured in a process of its own: steps of the expert's episodes (resets left out) per second of CPU, the
 growth of that process's memory when the environment is made and played, and the length of an expert's episode, observations
@@ -56,13 +57,14 @@ PEERS = {
 """Who else has an environment of the kind."""
 
 
-def measure(name: str, seconds: float) -> dict[str, float]:
+def measure(name: str, seconds: float, data: str) -> dict[str, float]:
     """Return steps per second of CPU, megabytes, and turns and tokens of an expert's episode."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    env = registry.make(name)
+    options = {"data": data} if data else {}
+    env = registry.make(name, **options)
     texts, turns = list[str](), list[int]()
     used, steps, begun = 0.0, 0, time.process_time()
-    for task in env.tasks(40):
+    for task in env.tasks(min(40, env.task_count() or 40)):
         if turns and (used > seconds or time.process_time() - begun > 5 * seconds):
             break
         text, _ = env.reset(seed=0, options={"task": task})
@@ -79,7 +81,7 @@ def measure(name: str, seconds: float) -> dict[str, float]:
     env.close()
     from agentgym.planner.stand_in import stand_in  # after the memory was read: it brings transformers
 
-    tokenizer = stand_in([(name, {})], 0)
+    tokenizer = stand_in([(name, options)], 0)
     tokens = [len(tokenizer.encode(text)) for text in texts]
     return {"rate": steps / max(used, 1e-9), "memory": (after - before) / 1024, "turns": mean(turns), "tokens": mean(tokens)}
 
@@ -89,10 +91,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=1.0, help="CPU seconds of steps for each environment")
     parser.add_argument("--only", nargs="*", default=[], help="short names")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--one", help="id of the only environment")
+    parser.add_argument("--data", default="", help="its data, with --one")
     given = parser.parse_args()
     if given.one:
-        print(json.dumps(measure(given.one, given.seconds)))
+        print(json.dumps(measure(given.one, given.seconds, given.data)))
         return
     print("| environment | steps per CPU second | MB | expert's turns | tokens of its episode | who else has the kind |")
     print("|---|---|---|---|---|---|")
