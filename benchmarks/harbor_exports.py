@@ -90,11 +90,12 @@ def cache(folder: Path) -> None:
 
 def exported(name: str, number: int, out: Path) -> list[Path]:
     """Write folders of an environment's tasks, or return those of an earlier run."""
-    if not (out / "complete").exists():
+    names = out / "names.json"
+    if not names.exists():
         shutil.rmtree(out, ignore_errors=True)
-        write(Wanted(name, base=BASE), number, out / "tasks")
-        (out / "complete").touch()
-    return sorted((out / "tasks").iterdir(), key=lambda folder: int(folder.name.rpartition("-")[2]))
+        folders = write(Wanted(name, base=BASE), number, out / "tasks")
+        names.write_text(json.dumps([folder.name for folder in folders]))
+    return [out / "tasks" / name for name in json.loads(names.read_text())]
 
 
 def policies(env: Any) -> dict[str, Callable[[list[str]], str | None]]:

@@ -2,7 +2,8 @@
 
 `agentgym.sandbox.sandbox("harbor", provider="docker", image="python:3.12")`, or `backend="harbor"` of an environment that
 runs programs. A local daemon is the one that DOCKER_HOST names. All goes through Harbor's `exec` and `upload_file`, so each
-program costs a call of the provider. What is lost beside the docker backend is in docs/guides/sandbox.md.
+program costs a call of the provider, and a `batch` of several costs one. What is lost beside the docker backend is in
+docs/guides/sandbox.md.
 """
 
 # harbor is typed in part only
@@ -35,38 +36,22 @@ from harbor.models.task.config import EnvironmentConfig, NetworkMode, NetworkPol
 from harbor.models.trial.paths import TrialPaths
 
 from agentgym.errors import BadConfig, UnknownName, no_such
+from agentgym.integrations.harbor_shell import INLINE, LONGEST, PLACE, Job, job, of_python, result, shell
 from agentgym.sandbox import working_folder as inside
 from agentgym.sandbox.base import BaseSandbox
 from agentgym.sandbox.docker import archive
 from agentgym.sandbox.docker.container import NOBODY
 from agentgym.sandbox.local.fork_server_sandbox import ENVIRONMENT
-from agentgym.sandbox.protocol import MEGABYTE, Limits, Result, SandboxFault
+from agentgym.sandbox.protocol import MEGABYTE, Limits, Program, Result, SandboxFault
 
 T = TypeVar("T")
 START = 600.0
 """Seconds that a provider may take to build, start or end an environment."""
 GRACE = 60.0
 """Seconds beyond a time limit, which the container keeps itself, after which it is taken for dead."""
-INLINE = 60_000
-"""Bytes that go in a command line; more is uploaded as a file."""
 LOCAL = ("docker", "podman")
 NOT_BROUGHT = frozenset(("HOSTNAME", "HOME", "PWD", "OLDPWD", "SHLVL", "_", "TERM", "USER", "LOGNAME"))
 """Variables that are of a container or of a login, and not of its image."""
-_PLACE = "/run/agentgym"
-_RUN = r"""exec 2> /dev/null; umask 077; R=@place; mkdir -p $R; rm -f $R/out $R/err $R/late $R/o $R/e; @feed
-cd @work || { echo 'no working folder'; exit; }
-mkfifo $R/o $R/e; head -c @most < $R/o > $R/out & h=$!; head -c @most < $R/e > $R/err & g=$!
-before=" $(cd /proc; echo [0-9]*) $h $g "
-(umask 022; ulimit -c 0; ulimit -n @files; exec setsid @command) < $R/in > $R/o 2> $R/e & p=$!
-(i=0; while [ $i -lt @tenths ] && kill -0 $p; do sleep 0.1; i=$((i + 1)); done
-kill -0 $p && : > $R/late && kill -9 $p) > /dev/null 2>&1 & w=$!
-wait $p 2> /dev/null; s=$?; late=0; [ -e $R/late ] && late=1; kill -9 $w 2> /dev/null
-for i in 1 2 3 4 5 6; do left=; for d in /proc/[0-9]*; do q=${d#/proc/}; case $before in *" $q "*) ;; *)
-[ $q = $$ ] || { kill -9 $q 2> /dev/null && left=1; }; esac; done; [ -n "$left" ] || break; done
-wait $h $g; echo @nonce $s $late; base64 -w 0 $R/out; echo; base64 -w 0 $R/err; echo
-"""
-"""Runs a program from its input to its end, kills whatever it started, and says how it ended; the caller is the container's
-root. What a program prints beyond the cap closes its pipe."""
 
 
 @dataclass(frozen=True)
@@ -167,10 +152,10 @@ class HarborSandbox(BaseSandbox):
             BadConfig: the image lacks a requirement, the user or a package.
         """
         owner = shlex.quote(self.asked.user)
-        prepared = f"mkdir -p {shlex.quote(self.work)} {_PLACE} && chmod 711 {_PLACE}"
+        prepared = f"mkdir -p {shlex.quote(self.work)} {PLACE} && chmod 711 {PLACE}"
         if self.asked.user not in ("root", "0"):
             prepared += f" && chown {owner} {shlex.quote(self.work)}"
-        answer = self._ask(f"{prepared} && : > {_PLACE}/in && command -v setsid base64 head > /dev/null", GRACE)
+        answer = self._ask(f"{prepared} && : > {PLACE}/in && command -v setsid base64 head > /dev/null", GRACE)
         if answer.return_code:
             raise BadConfig(
                 f"the image of the harbor sandbox lacks a requirement (setsid, base64, head) or user {self.asked.user!r}, "
@@ -239,10 +224,6 @@ class HarborSandbox(BaseSandbox):
 
     # Executions
 
-    @property
-    def _most(self) -> int:
-        return 2 * self.limits.disk + 2048 * self.limits.files
-
     def _do(self, script: str, words: Sequence[str], stdin: bytes, cap: int) -> Result:
         return self._run(["/bin/sh", "-c", script, "sh", *words], stdin, max(GRACE, self.limits.timeout), cap)
 
@@ -260,11 +241,36 @@ class HarborSandbox(BaseSandbox):
         """Run code of ours in the container as the program's user, so that no link in the folder leads out."""
         return self._python(code, stdin, max(GRACE, self.limits.timeout), cap, "-I")
 
+    def batch(self, programs: Sequence[Program]) -> list[Result]:
+        """Run programs one after another in one call of the provider, where they fit in a command line.
+
+        The time of the call is that of the first.
+
+        Raises:
+            SandboxFault: the environment does not report every end.
+        """
+        jobs = [self._job_of(program) for program in programs]
+        command = shell(jobs)
+        if len(command) > LONGEST or any(len(job.stdin) > INLINE for job in jobs):
+            return super().batch(programs)
+        started = time.monotonic()
+        answer = self._ask(command, sum(job.seconds for job in jobs) + GRACE)
+        taken = [time.monotonic() - started, *(0.0 for _ in jobs)]
+        return [result(job, answer, seconds) for job, seconds in zip(jobs, taken, strict=False)]
+
+    def _job_of(self, program: Program) -> Job:
+        """Return the job of a program, run as `run`, `python` or `_trusted` run it."""
+        if program.room:
+            seconds = max(GRACE, self.limits.timeout)
+            return self._job(*of_python(program.code, b"", "-I"), seconds, program.room)
+        seconds = self.limits.seconds(program.timeout)
+        if program.code:
+            return self._job(*of_python(program.code, b""), seconds, self.limits.output)
+        words = ["/bin/sh", "-c", program.command] if isinstance(program.command, str) else program.command
+        return self._job(words, b"", seconds, self.limits.output)
+
     def _python(self, code: str, stdin: bytes, seconds: float, cap: int, *flags: str) -> Result:
-        start = "import sys; exec(compile(sys.stdin.buffer.read(int(sys.argv.pop(1))), '<string>', 'exec'))"
-        text = code.encode()
-        command = ["python3", "-u", *flags, "-c", start, str(len(text))]
-        return self._run(command, text + stdin, seconds, cap)
+        return self._run(*of_python(code, stdin, *flags), seconds, cap)
 
     def _run(self, command: Sequence[str], stdin: bytes, seconds: float, cap: int, user: str = "") -> Result:
         """Run a program as the sandbox's user, and return how it ended; nothing that it started outlives it.
@@ -272,41 +278,23 @@ class HarborSandbox(BaseSandbox):
         Raises:
             SandboxFault: the environment does not report the end.
         """
-        nonce, user = secrets.token_hex(8), user or self.asked.user
+        job = self._job(command, stdin, seconds, cap, user)
+        if len(stdin) > INLINE:
+            self._upload(stdin, f"{PLACE}/in")
+        started = time.monotonic()
+        answer = self._ask(shell([job]), seconds + GRACE)
+        return result(job, answer, time.monotonic() - started)
+
+    def _job(self, command: Sequence[str], stdin: bytes, seconds: float, cap: int, user: str = "") -> Job:
+        """Return the job of a program with an input, which is in the command line unless it is too long for one."""
+        user = user or self.asked.user
         words = ["env", "-i", *(f"{name}={value}" for name, value in self._variables.items()), *command]
         run = " ".join(map(shlex.quote, words))
         if user not in ("root", "0"):
             name, _, group = (shlex.quote(part) for part in user.partition(":"))
             group = group if ":" in user else f'"$(id -g {name})"'
             run = f"setpriv --reuid={name} --regid={group} --clear-groups --no-new-privs -- {run}"
-        if len(stdin) > INLINE:
-            self._upload(stdin, f"{_PLACE}/in")
-            feed = ":"
-        else:
-            feed = f"printf %s {base64.b64encode(stdin).decode()} | base64 -d > $R/in" if stdin else ": > $R/in"
-        filled = {
-            "place": _PLACE,
-            "feed": feed,
-            "work": shlex.quote(self.work),
-            "nonce": nonce,
-            "files": str(self.limits.open_files),
-            "most": str(cap + 1),
-            "tenths": str(max(round(10 * seconds), 1)),
-            "command": run,
-        }
-        script = _RUN
-        for name in [*(set(filled) - {"command"}), "command"]:  # last, for its words may spell the others
-            script = script.replace(f"@{name}", filled[name])
-        started = time.monotonic()
-        answer = self._ask(f"bash -c {shlex.quote(script)}", seconds + GRACE)
-        head, _, rest = str(answer.stdout or "").partition(f"{nonce} ")[2].partition("\n")
-        try:
-            status, late = (int(word) for word in head.split())
-            out, err = (base64.b64decode(line) for line in rest.split("\n")[:2])
-        except ValueError:
-            output = str(answer.stdout or answer.stderr)[-300:]
-            raise SandboxFault(f"the environment of Harbor did not say how a program ended ({output!r})") from None
-        return _ended(status, bool(late), out, err, cap, time.monotonic() - started)
+        return job(run, stdin, seconds, cap, self.work, self.limits.open_files)
 
     def _upload(self, content: bytes, path: str) -> None:
         with tempfile.NamedTemporaryFile() as file, _faults():
@@ -319,16 +307,6 @@ class HarborSandbox(BaseSandbox):
             return _wait(
                 self._environment.exec(command, cwd="/", timeout_sec=int(seconds) + 1, user="root"), seconds + GRACE
             )
-
-
-def _ended(status: int, late: bool, out: bytes, err: bytes, cap: int, seconds: float) -> Result:
-    """Return the result of a program that a shell waited for."""
-    over = len(out) > cap or len(err) > cap
-    reason = "output" if over else "timeout" if late else ""
-    if 128 < status <= 192:
-        status = 128 - status
-    status = -9 if reason else status
-    return Result(status, out[:cap], err[:cap], reason or ("killed" if status < 0 else "exit"), seconds)
 
 
 @cache

@@ -4,11 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from agentgym.sandbox.protocol import Result
+from agentgym.sandbox import working_folder
+from agentgym.sandbox.protocol import Limits, Program, Result
 
 
 class BaseSandbox(ABC):
     """Runs programs as the protocol requires; a context manager that closes itself."""
+
+    limits: Limits
 
     def run(
         self,
@@ -27,6 +30,34 @@ class BaseSandbox(ABC):
     def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
         """Run Python code as a separate program, with the sandbox's packages preloaded."""
         return self._execute({"kind": "python", "code": code}, stdin, timeout)
+
+    def batch(self, programs: Sequence[Program]) -> list[Result]:
+        """Run programs one after another; see `Sandbox.batch`."""
+        return [self._one(program) for program in programs]
+
+    def _one(self, program: Program) -> Result:
+        if program.room:
+            return self._trusted(program.code, b"", program.room)
+        if program.code:
+            return self.python(program.code, timeout=program.timeout)
+        return self.run(program.command, timeout=program.timeout)
+
+    def packing(self) -> Program:
+        """Return the program that prints what `snapshot` returns; see `Sandbox.packing`."""
+        return Program(code=working_folder.packing(self._kept), room=self._most)
+
+    @property
+    def _most(self) -> int:
+        """Bytes of an archive of the working folder at most."""
+        return 2 * self.limits.disk + 2048 * self.limits.files
+
+    @property
+    def _kept(self) -> int:
+        """Bytes of the files in it at most."""
+        return self._most
+
+    @abstractmethod
+    def _trusted(self, code: str, stdin: bytes, cap: int) -> Result: ...
 
     @abstractmethod
     def write(self, path: str, content: bytes) -> None:

@@ -11,8 +11,9 @@ from agentgym.core.actions import spell
 from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Info
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, Reason
-from agentgym.sandbox.protocol import NO_KERNEL, ExitReason, Kernel, Limits, Result, Sandbox, SandboxFault, missing
+from agentgym.sandbox.protocol import NO_KERNEL, ExitReason, Kernel, Limits, Program, Result, Sandbox, SandboxFault, missing
 from agentgym.sandbox.warm_pool import take
+from agentgym.sandbox.working_folder import packed
 
 T = TypeVar("T")
 
@@ -93,6 +94,7 @@ class SandboxEnv(TextEnv):
         """Prepare resources shared by all episodes; an override must call this method."""
         self._sandbox: Sandbox | None = None
         self._kernel: Kernel | None = None
+        self._packed: tuple[Result, int] | None = None  # of a call that also packed the folder
 
     # Actions of an environment in the sandbox
 
@@ -158,7 +160,9 @@ class SandboxEnv(TextEnv):
 
         Raises OSError if the folder cannot be packed: too much content, too many or too deep folders.
         """
-        self.folder, self.journal = self._twice(lambda: self.pack_folder(self.sandbox)), ()
+        ready, self._packed = self._packed, None
+        self.folder = self._twice(lambda: self.pack_folder(self.sandbox)) if ready is None else packed(*ready)
+        self.journal = ()
         if self._kernel is not None:
             self._kernel.close()
             self._kernel = None
@@ -197,10 +201,11 @@ class SandboxEnv(TextEnv):
         return result
 
     def _do(self, sandbox: Sandbox, step: Step) -> Result:
+        self._packed = None
         if step.kind == "run":
             return sandbox.run(step.text, stdin=step.content, timeout=step.timeout)
         if step.kind == "compute" and self.backend in NO_KERNEL:
-            return sandbox.python(step.text, timeout=step.timeout)
+            return self._run_and_pack(sandbox, step)
         if step.kind == "compute":
             if self._kernel is None or not self._kernel.alive:
                 self._kernel = sandbox.kernel()
@@ -210,6 +215,14 @@ class SandboxEnv(TextEnv):
         except OSError as error:  # it may have created folders already
             return Result(error.errno or errno.EIO, b"", (error.strerror or str(error)).encode(), "exit", 0.0)
         return Result(0, b"", b"", "exit", 0.0)
+
+    def _run_and_pack(self, sandbox: Sandbox, step: Step) -> Result:
+        """Run code as a program of its own, and pack the folder for `keep_folder` in the same call."""
+        program, packing = Program(code=step.text, timeout=step.timeout), sandbox.packing()
+        plain = type(self).pack_folder is SandboxEnv.pack_folder
+        result, *folder = sandbox.batch([program, packing] if plain else [program])
+        self._packed = (folder[0], packing.room) if folder else None
+        return result
 
     def _keep(self) -> None:
         """Store the folder if that is the whole state, i.e. no Python is running."""

@@ -5,7 +5,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, NamedTuple, Protocol, TypedDict, Unpack
 
 from agentgym.errors import BadConfig, Fault, Reason, UnknownName, how_to_install, no_such
 
@@ -113,6 +113,18 @@ class Result:
         return (self.stdout + self.stderr).decode("utf-8", "backslashreplace")
 
 
+class Program(NamedTuple):
+    """One program of a `batch`: a command, or Python code."""
+
+    command: str | Sequence[str] = ()
+    """As `run` takes it."""
+    code: str = ""
+    """As `python` takes it."""
+    timeout: float | None = None
+    room: int = 0
+    """Bytes that code of ours may print, which has a limit of its own; 0 for a program of others."""
+
+
 class Kernel(Protocol):
     """A Python that keeps its variables from step to step."""
 
@@ -152,6 +164,17 @@ class Sandbox(Protocol):
 
     def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
         """Run Python code as a separate program, with the sandbox's packages preloaded."""
+        ...
+
+    def batch(self, programs: Sequence[Program]) -> list[Result]:
+        """Run programs one after another, in one call of the backend where calls cost (`harbor`).
+
+        What one leaves running is ended before the next one starts, as with `run`.
+        """
+        ...
+
+    def packing(self) -> Program:
+        """Return the program that prints what `snapshot` returns, for a batch; `working_folder.packed` reads its result."""
         ...
 
     def kernel(self) -> Kernel:

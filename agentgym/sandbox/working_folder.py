@@ -31,6 +31,21 @@ def pack(run: Run, cap: int, most: int | None = None) -> bytes:
     return _done(run, "pack", cap if most is None else most, cap=cap)
 
 
+def packing(most: int) -> str:
+    """Return the code that prints the working folder as a tar archive with files of at most `most` bytes in all."""
+    return _program("pack", (most,))
+
+
+def packed(result: Result, cap: int) -> bytes:
+    """Return the archive that `packing` printed.
+
+    Raises:
+        OSError: the folder cannot be packed, or its archive exceeds `cap` bytes.
+        SandboxFault: the sandbox failed.
+    """
+    return _printed(result, "the working folder", cap)
+
+
 def unpack(run: Run, state: bytes) -> None:
     """Replace the working folder's content by an archive of `pack`.
 
@@ -79,16 +94,19 @@ def _program(work: str, given: Sequence[str | int]) -> str:
 
 
 def _done(run: Run, work: str, *about: str | int, given: bytes = b"", cap: int = MESSAGES) -> bytes:
+    name = next((path for path in about if isinstance(path, str)), "the working folder")
+    return _printed(run(_program(work, about), given, cap), name, cap)
+
+
+def _printed(result: Result, name: str, cap: int) -> bytes:
     """Return an operation's output.
 
     Raises:
         OSError: the operation failed, or exceeded a limit.
         SandboxFault: the sandbox failed.
     """
-    result = run(_program(work, about), given, cap)
     if result.ok:
         return result.stdout
-    name = next((path for path in about if isinstance(path, str)), "the working folder")
     said = result.stderr.decode("utf-8", "backslashreplace").strip()
     if result.reason == ExitReason.OUTPUT:
         raise OSError(errno.EFBIG, f"holds more than the {cap} bytes that may be read at once", name)

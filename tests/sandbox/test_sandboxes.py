@@ -16,6 +16,8 @@ from agentgym.errors import BadConfig
 from agentgym.sandbox import Limits, Sandbox, sandbox
 from agentgym.sandbox.bubblewrap.sandbox import missing
 from agentgym.sandbox.local import cgroup
+from agentgym.sandbox.protocol import Program
+from agentgym.sandbox.working_folder import packed
 
 LIMITS = Limits(timeout=4, memory=256 << 20, processes=40, disk=32 << 20, files=4000)
 BACKENDS: dict[str, dict[str, Any]] = {"bubblewrap": {}, "process": {"unsafe": True}}
@@ -128,6 +130,21 @@ def test_snapshot_and_restore(box: Any) -> None:
     with pytest.raises(Exception, match=r"archive|read|header|empty"):
         box.restore(b"no archive")
     assert box.run(listing).stdout == before
+
+
+def test_a_batch_is_one_program_after_another(box: Any) -> None:
+    later = "(setsid sh -c 'sleep 1; echo two > kept' > /dev/null 2>&1 &)"
+    leaves = f"rm -rf ./*; echo one > kept; {later}; echo out; echo err >&2; exit 3"
+    waits = "import time; time.sleep(1.5); print(open('kept').read(), end='')"
+    first, second, late, packing = box.batch(
+        [Program(leaves), Program(code=waits), Program(["sleep", "60"], timeout=0.5), box.packing()]
+    )
+    assert (first.exit_code, first.stdout, first.stderr) == (3, b"out\n", b"err\n")
+    assert second.stdout == b"one\n"  # what the first one left running was ended with it
+    assert late.reason == "timeout"
+    box.run("rm -rf ./*")
+    box.restore(packed(packing, box.packing().room))
+    assert box.run("ls; cat kept").stdout == b"kept\none\n"
 
 
 def test_kernel_keeps_its_variables(box: Any) -> None:

@@ -16,6 +16,7 @@ from nasty import PROGRAMS, Nasty
 from test_sandboxes import (
     LIMITS,
     facts,
+    test_a_batch_is_one_program_after_another,
     test_files,
     test_nothing_of_the_caller_and_the_same_every_time,
     test_snapshot_and_restore,
@@ -26,6 +27,7 @@ import agentgym
 from agentgym.envs.swe.grading import grading
 from agentgym.errors import BadConfig
 from agentgym.sandbox import sandbox
+from agentgym.sandbox.protocol import Program
 
 test_sandboxes.BACKENDS["harbor"] = IMAGE
 DAEMON = {"daemon": f"unix://{FOLDER}/daemon.sock"}
@@ -118,6 +120,34 @@ def test_a_run_of_code_is_a_program_of_its_own_there(tools: dict[str, Any]) -> N
     env.close()
     with pytest.raises(BadConfig, match="no Python that keeps its variables"):
         agentgym.make("math", backend="harbor", backend_options=tools)
+
+
+def test_a_turn_is_one_call(tools: dict[str, Any]) -> None:
+    """Of Terminal: the command, the look through the folder and its packing. Of Code: the program and the packing."""
+    turns = {
+        "terminal": ["bash[ls]", "bash[echo 1 > new; mkdir a]", "bash[cat new; cd a]", "bash[pwd]"],
+        "code": ["run[open('kept', 'w').write('7')]", "run[print(open('kept').read())]"],
+    }
+    for name, actions in turns.items():
+        env: Any = agentgym.make(name, backend="harbor", backend_options=tools)
+        env.reset(seed=0, options={"task": 0})
+        env.step(actions[0])  # for which the container is made
+        calls, ask = list[str](), env.sandbox._ask
+        env.sandbox._ask = lambda command, seconds, calls=calls, ask=ask: (calls.append(command), ask(command, seconds))[1]
+        seen = [env.step(action)[0] for action in actions]
+        assert len(calls) == len(actions), name
+        assert seen[-1].endswith("/a" if name == "terminal" else "7")
+        if name == "terminal":
+            from agentgym.envs.terminal.tree import unpack
+
+            assert any(path.endswith("/new") for path in unpack(env.folder))
+        env.close()
+
+
+def test_programs_too_long_for_one_call_are_called_one_by_one(box: Any) -> None:
+    words = "x" * 60_000
+    results = box.batch([Program(f"echo {words}"), Program(code=f"print('{words}')")])
+    assert [result.stdout.decode().strip() for result in results] == [words, words]
 
 
 def unrepaired(env: Any) -> list[str]:

@@ -18,12 +18,12 @@ from agentgym.core.env import Outcome, Task
 from agentgym.envs.terminal import families as families  # fills FAMILIES
 from agentgym.envs.terminal import shortcuts
 from agentgym.envs.terminal.scenario import FAMILIES, FOLDER, Final, Run, Scenario, grade, scenario
-from agentgym.envs.terminal.settle import settle
+from agentgym.envs.terminal.settle import looked, looking, settled, settling
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
 from agentgym.envs.terminal.tree import below, digest, pack, unpack
 from agentgym.errors import BadConfig, MissingExtra, UnknownName, no_such
 from agentgym.sandbox.env import Lent, SandboxEnv
-from agentgym.sandbox.protocol import CONTAINERS, MEGABYTE, SAME, ExitReason, Limits, Result, Sandbox
+from agentgym.sandbox.protocol import CONTAINERS, MEGABYTE, SAME, ExitReason, Limits, Program, Result, Sandbox
 from agentgym.tasks.attacks import Attacked, obey, order
 
 EMAIL = "agent@localhost"
@@ -146,7 +146,7 @@ class Terminal(Attacked, SandboxEnv):
         clock = CLOCK + 60 * self.turn
         extra = {"EMAIL": EMAIL} | {f"GIT_{who}_DATE": f"{clock} +0000" for who in ("AUTHOR", "COMMITTER")}
         words = self.shell.command(command, extra)
-        result = self._twice(lambda: self._played(lambda sandbox: sandbox.run(words, timeout=self.seconds), clock))
+        result = self._twice(lambda: self._played(clock, Program(words, timeout=self.seconds)))
         self.shell = self.shell.after(result, extra)
         if self.key == self.start and self.shell == self._new_shell():
             self.untouched = len(self.commands)
@@ -164,31 +164,38 @@ class Terminal(Attacked, SandboxEnv):
     def lend(self, work: Callable[[Lent], None]) -> None:
         folder = self._new_shell().folder
 
-        def worked(sandbox: Sandbox) -> Result:
+        def worked(sandbox: Sandbox) -> None:
             work(Lent(sandbox, SAME, folder, {"EMAIL": EMAIL}))
-            return Result(0, b"", b"", ExitReason.EXIT, 0.0)
 
-        self._played(worked, CLOCK)
+        self._played(CLOCK, work=worked)
 
-    def _played(self, run: Callable[[Sandbox], Result], clock: int) -> Result:
-        """Run a callable on the sandbox, and record its changes."""
+    def _played(self, clock: int, *programs: Program, work: Callable[[Sandbox], None] | None = None) -> Result:
+        """Run a program, or something on the sandbox, and record its changes: a program in one call of the sandbox."""
         began, unused = time.time() - 1, self._sandbox is None
         sandbox = self.sandbox  # an unused one holds `self.folder` already
-        if not self._fits:
-            if not unused:
-                sandbox = self._refilled(sandbox)
-            self._seen, self._fits = settle(sandbox, began, CLOCK), True
-        result = run(sandbox)
-        seen = settle(sandbox, began, clock)
+        if not self._fits and not unused:
+            sandbox = self._refilled(sandbox)
+        first = [] if self._fits else [settling(began, CLOCK)]
+        packing = sandbox.packing()
+        last = looking(began, clock, self._seen if self._fits else "", packing)
+        if work is None:
+            results = sandbox.batch([*first, *programs, last])
+        else:
+            results = [*sandbox.batch(first), Result(0, b"", b"", ExitReason.EXIT, 0.0)]
+            work(sandbox)
+            results += sandbox.batch([last])
+        if first:
+            self._seen, self._fits = settled(results[0]), True
+        try:
+            seen, folder = looked(results[-1], packing)
+        except OSError as error:  # exceeds the size limit: the agent's fault, like a full disk
+            self._fits = False
+            note = f"\n[the folder is as it was before this command, for it could not be kept: {error}]"
+            return replace(results[-2], stdout=results[-2].stdout + note.encode())
         if seen != self._seen:
-            try:
-                self._seen, self.folder = seen, sandbox.snapshot()
-            except OSError as error:  # exceeds the size limit: the agent's fault, like a full disk
-                self._fits = False
-                note = f"\n[the folder is as it was before this command, for it could not be kept: {error}]"
-                return replace(result, stdout=result.stdout + note.encode())
-            self.key = digest(unpack(self.folder))
-        return result
+            self._seen, self.folder = seen, folder
+            self.key = digest(unpack(folder))
+        return results[-2]
 
     def _refilled(self, sandbox: Sandbox) -> Sandbox:
         """Return a sandbox with this episode's folder: the current one, or another if its folder cannot be emptied."""

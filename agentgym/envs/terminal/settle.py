@@ -1,8 +1,13 @@
 """After a command: detect changes to the folder, and set modification times independent of the machine's clock."""
 
 import json
+from dataclasses import replace
 
-from agentgym.sandbox.protocol import Sandbox, SandboxFault
+from agentgym.sandbox.protocol import Program, Result, SandboxFault
+from agentgym.sandbox.working_folder import packed
+
+_LINE = 65_536
+"""Bytes for a fingerprint, and for what is wrong."""
 
 _SETTLE = """
 import sys
@@ -36,16 +41,44 @@ print(seen.hexdigest())
 """
 
 
-def settle(sandbox: Sandbox, since: float, clock: int) -> str:
-    """Set the time of everything changed since `since` to `clock`, and return a fingerprint of the folder's state.
+def settling(since: float, clock: int) -> Program:
+    """Return the program that sets the time of everything changed since `since` to `clock` and prints a fingerprint of the
+    folder's state.
 
     So `ls -l` prints the same whenever an episode is played. A program cannot reset the time of a change of names or modes,
-    so the returned text differs whenever the folder was touched.
+    so the fingerprint differs whenever the folder was touched.
+    """
+    return Program(code=_SETTLE.format(since=json.dumps(since), clock=clock), room=_LINE)
+
+
+def settled(result: Result) -> str:
+    """Return the fingerprint that `settling` printed.
 
     Raises:
         SandboxFault: the folder could not be scanned.
     """
-    result = sandbox.python(_SETTLE.format(since=json.dumps(since), clock=clock))
     if not result.ok:
         raise SandboxFault(f"the folder could not be looked through ({result.reason}): {result.text[-300:]}")
-    return result.stdout.decode()
+    return result.stdout.decode().strip()
+
+
+def looking(since: float, clock: int, seen: str, packing: Program) -> Program:
+    """Return the program that does what `settling` does and then, where the fingerprint is another than `seen`, packs."""
+    code = settling(since, clock).code
+    return Program(
+        code=f"{code}sys.stdout.flush()\nif seen.hexdigest() != {seen!r}:\n    exec({packing.code!r})\n",
+        room=packing.room + _LINE,
+    )
+
+
+def looked(result: Result, packing: Program) -> tuple[str, bytes]:
+    """Return the fingerprint that `looking` printed, and the packed folder; empty where nothing has changed.
+
+    Raises:
+        OSError: the folder could not be packed.
+        SandboxFault: it could not be scanned.
+    """
+    line, _, archive = result.stdout.partition(b"\n")
+    if not line and not result.ok:
+        settled(result)
+    return line.decode(), packed(replace(result, stdout=archive), packing.room)

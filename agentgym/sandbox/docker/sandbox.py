@@ -325,10 +325,6 @@ class Docker(BaseSandbox):
         assert self._channel is not None
         return self._channel
 
-    @property
-    def _most(self) -> int:
-        return 2 * self.limits.disk + 2048 * self.limits.files
-
     def _need_python(self) -> None:
         if self._shell is not None:
             raise BadConfig(

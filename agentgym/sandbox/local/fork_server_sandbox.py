@@ -152,8 +152,7 @@ class ForkServerSandbox(BaseSandbox):
 
     def snapshot(self) -> bytes:
         """Return the working folder as a tar archive."""
-        limits = self.limits
-        return inside.pack(self._trusted, 2 * limits.disk + 2048 * limits.files, limits.disk)
+        return inside.pack(self._trusted, self._most, self._kept)
 
     def restore(self, state: bytes) -> None:
         """Restore the working folder."""
@@ -164,6 +163,10 @@ class ForkServerSandbox(BaseSandbox):
         self._let_go()
 
     # Executions
+
+    @property
+    def _kept(self) -> int:
+        return self.limits.disk
 
     def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
         """Run trusted code in the sandbox as the program's user, so that no link in the folder leads out."""

@@ -1,0 +1,96 @@
+"""Programs as a shell of a container runs them: from their input to their end, with a report of it on standard output."""
+
+import base64
+import secrets
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym.sandbox.protocol import Result, SandboxFault
+
+INLINE = 60_000
+"""Bytes that go in a command line; more is uploaded as a file."""
+LONGEST = 100_000
+"""Characters of a command line of several programs; the kernel takes no longer word than 128 KiB."""
+PLACE = "/run/agentgym"
+_RUN = r"""exec 2> /dev/null; umask 077; R=@place; mkdir -p $R; rm -f $R/out $R/err $R/late $R/o $R/e; @feed
+cd @work || { echo 'no working folder'; exit; }
+mkfifo $R/o $R/e; head -c @most < $R/o > $R/out & h=$!; head -c @most < $R/e > $R/err & g=$!
+before=" $(cd /proc; echo [0-9]*) $h $g "
+(umask 022; ulimit -c 0; ulimit -n @files; exec setsid @command) < $R/in > $R/o 2> $R/e & p=$!
+(i=0; while [ $i -lt @tenths ] && kill -0 $p; do sleep 0.1; i=$((i + 1)); done
+kill -0 $p && : > $R/late && kill -9 $p) > /dev/null 2>&1 & w=$!
+wait $p 2> /dev/null; s=$?; late=0; [ -e $R/late ] && late=1; kill -9 $w 2> /dev/null
+for i in 1 2 3 4 5 6; do left=; for d in /proc/[0-9]*; do q=${d#/proc/}; case $before in *" $q "*) ;; *)
+[ $q = $$ ] || { kill -9 $q 2> /dev/null && left=1; }; esac; done; [ -n "$left" ] || break; done
+wait $h $g; echo @nonce $s $late; base64 -w 0 $R/out; echo; base64 -w 0 $R/err; echo
+"""
+"""Runs a program from its input to its end, kills whatever it started, and says how it ended; the caller is the container's
+root. What a program prints beyond the cap closes its pipe."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program of ours or of others as the shell of the container runs it."""
+
+    nonce: str
+    """What the report of its end begins with."""
+    script: str
+    stdin: bytes
+    seconds: float
+    cap: int
+
+
+def job(run: str, stdin: bytes, seconds: float, cap: int, work: str, files: int) -> Job:
+    """Return the job of a command line with an input, which is in the script unless it is too long for one."""
+    nonce = secrets.token_hex(8)
+    feed = f"printf %s {base64.b64encode(stdin).decode()} | base64 -d > $R/in" if stdin else ": > $R/in"
+    filled = {
+        "place": PLACE,
+        "feed": ":" if len(stdin) > INLINE else feed,
+        "work": shlex.quote(work),
+        "nonce": nonce,
+        "files": str(files),
+        "most": str(cap + 1),
+        "tenths": str(max(round(10 * seconds), 1)),
+        "command": run,
+    }
+    script = _RUN
+    for name in [*(set(filled) - {"command"}), "command"]:  # last, for its words may spell the others
+        script = script.replace(f"@{name}", filled[name])
+    return Job(nonce, script, stdin, seconds, cap)
+
+
+def of_python(code: str, stdin: bytes, *flags: str) -> tuple[list[str], bytes]:
+    """Return the words and the input of a Python program."""
+    start = "import sys; exec(compile(sys.stdin.buffer.read(int(sys.argv.pop(1))), '<string>', 'exec'))"
+    text = code.encode()
+    return ["python3", "-u", *flags, "-c", start, str(len(text))], text + stdin
+
+
+def shell(jobs: Sequence[Job]) -> str:
+    """Return the command that does jobs one after another, each in a shell of its own."""
+    return "; ".join(f"bash -c {shlex.quote(job.script)}" for job in jobs)
+
+
+def result(job: Job, answer: Any, seconds: float) -> Result:
+    """Return how a job ended, by what the shells printed; SandboxFault where they did not come to it."""
+    head, _, rest = str(answer.stdout or "").partition(f"{job.nonce} ")[2].partition("\n")
+    try:
+        status, late = (int(word) for word in head.split())
+        out, err = (base64.b64decode(line) for line in rest.split("\n")[:2])
+    except ValueError:
+        said = str(answer.stdout or answer.stderr)[-300:]
+        raise SandboxFault(f"the environment of Harbor did not say how a program ended ({said!r})") from None
+    return _ended(status, bool(late), out, err, job.cap, seconds)
+
+
+def _ended(status: int, late: bool, out: bytes, err: bytes, cap: int, seconds: float) -> Result:
+    """Return the result of a program that a shell waited for."""
+    over = len(out) > cap or len(err) > cap
+    reason = "output" if over else "timeout" if late else ""
+    if 128 < status <= 192:
+        status = 128 - status
+    status = -9 if reason else status
+    return Result(status, out[:cap], err[:cap], reason or ("killed" if status < 0 else "exit"), seconds)
