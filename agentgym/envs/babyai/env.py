@@ -91,7 +91,7 @@ class BabyAI(TextEnv):
             f"Mission: {task.data['mission']}.\n"
             f"Reply with {', '.join(COMMANDS[:-1])}, or done, which does nothing. Toggle opens and closes the door in front "
             "of you (to unlock a door, carry a key of the same color) and opens a box, which then disappears.\n"
-            f"On the map you are ^, facing up: {view.LEGEND}.\n\n{view.told(self.game)}"
+            f"On the map you are ^, facing up: {view.LEGEND}.\n\n{view.described(self.game)}"
         )
 
     def act(self, action: str) -> str | Outcome:
@@ -100,7 +100,7 @@ class BabyAI(TextEnv):
             return self.invalid(f"{command[:40]!r} is not a command. Reply with {', '.join(COMMANDS[:-1])} or done.")
         hindrance = rules.hindrance(self.game, command)
         if hindrance:
-            return self.invalid(f"{hindrance}\n\n{view.told(self.game)}")
+            return self.invalid(f"{hindrance}\n\n{view.described(self.game)}")
         return self._moved(COMMANDS.index(command))
 
     def _moved(self, action: int) -> str | Outcome:
@@ -110,7 +110,7 @@ class BabyAI(TextEnv):
         self.log.append(action)
         if box is not None and box.type == "box":
             game.update_objs_poss()
-        text = view.told(game)
+        text = view.described(game)
         if over:
             return self.win(f"Done.\n\n{text}") if reward > 0 else self.lose(f"That was the wrong thing.\n\n{text}")
         if box is not None and box.type == "box" and not rules.possible(game):

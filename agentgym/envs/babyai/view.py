@@ -18,7 +18,7 @@ def _door(cell: Cell) -> str:
     return "open" if cell.is_open else "locked" if cell.is_locked else "closed"
 
 
-def told(level: Level) -> str:
+def described(level: Level) -> str:
     """Return the observation: visible things with their positions, the carried object, and the 7 by 7 view."""
     cells, seen = in_view(level)
     last, middle = len(cells) - 1, len(cells) // 2

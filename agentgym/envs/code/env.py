@@ -17,7 +17,7 @@ from agentgym.envs.code.fields import top_names
 from agentgym.envs.code.files import load, verify, whole
 from agentgym.envs.code.grading.checks import Checks, run_checks
 from agentgym.envs.code.grading.tests import CodeTests, Tried, run_tests
-from agentgym.envs.code.text import LONGEST_VALUE, call, cut, defines, example, expected, syntax_error, told
+from agentgym.envs.code.text import LONGEST_VALUE, call, cut, defines, example, expected, run_text, syntax_error
 from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.sandbox.env import Lent, SandboxEnv
 from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, SAME, Limits, Result
@@ -212,7 +212,7 @@ class Code(SandboxEnv):
         self.cells = (*self.cells, code)
         if self.task.data["kind"] == "program" or defines(code, self.task.data["entry"]):
             self.candidate = code
-        return told(self._computed(code), self.limits.timeout) or "(no output)"
+        return run_text(self._computed(code), self.limits.timeout) or "(no output)"
 
     def _computed(self, code: str) -> Result:
         """Run code after defining the names that the file's harness puts before every solution."""

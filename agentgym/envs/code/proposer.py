@@ -15,7 +15,7 @@ from agentgym.core.env import Outcome, Task
 from agentgym.core.tasks import Data
 from agentgym.envs.code.puzzles import Puzzles, call_of, literals, puzzle, results
 from agentgym.registry import register
-from agentgym.rewards.programs.values import shown
+from agentgym.rewards.programs.values import as_source
 
 LONGEST, CALLS, LONGEST_RESULT = 2000, 8, 300
 """Characters of a proposal, calls in it, and characters of a result."""
@@ -117,7 +117,7 @@ class Proposer(Puzzles):
                 raise ValueError("it repeats an example")
             body, inputs = _parts(code, kind)
             outputs = self._results(body, inputs)
-            if kind == "induction" and len({shown(value) for value in outputs}) < 2:
+            if kind == "induction" and len({as_source(value) for value in outputs}) < 2:
                 raise ValueError("all calls return the same")
         except ValueError as error:
             return self.lose(f"The proposal is not valid: {error}.")
@@ -136,7 +136,7 @@ class Proposer(Puzzles):
         if first != second:
             raise ValueError("it does not give the same results every time")
         values = [value for value, _ in first]
-        if any(len(shown(value)) > LONGEST_RESULT for value in values):
+        if any(len(as_source(value)) > LONGEST_RESULT for value in values):
             raise ValueError(f"a result has more than {LONGEST_RESULT} characters")
         return values
 

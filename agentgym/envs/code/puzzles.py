@@ -22,7 +22,7 @@ from agentgym.envs.code.text import defines, syntax_error
 from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.registry import register
 from agentgym.rewards.programs.program import program
-from agentgym.rewards.programs.values import pack, shown
+from agentgym.rewards.programs.values import as_source, pack
 from agentgym.sandbox.protocol import Sandbox
 
 TYPES = ("deduction", "abduction", "induction")
@@ -92,13 +92,13 @@ class Puzzles(Code):
         if data["type"] == "deduction":
             return f"What does {calls[0]} return?\n{code}\nReply with answer and the value as a Python literal."
         if data["type"] == "abduction":
-            result = shown(data["outputs"][0])
+            result = as_source(data["outputs"][0])
             return (
                 f"Find arguments with which {data['entry']} returns {result}.\n{code}\n"
                 "Reply with answer and the arguments as Python literals, separated by commas."
             )
         half = range(max(1, len(calls) // 2))
-        examples = "\n".join(f"{calls[place]} returns {shown(data['outputs'][place])}" for place in half)
+        examples = "\n".join(f"{calls[place]} returns {as_source(data['outputs'][place])}" for place in half)
         return (
             f"Write a Python function {data['entry']} that does this:\n{examples}\n"
             "Reply with answer and the code. Other calls decide whether it is correct."
@@ -146,7 +146,7 @@ class Puzzles(Code):
         if data["type"] == "induction":
             yield spell("answer", data["program"])
         values = data["outputs"][:1] if data["type"] == "deduction" else data["inputs"][0]
-        yield spell("answer", ", ".join(map(shown, values)))
+        yield spell("answer", ", ".join(map(as_source, values)))
 
     def expert(self) -> Iterator[str]:
         """Run the function if its result is asked for."""
@@ -156,7 +156,7 @@ class Puzzles(Code):
         returned = self.elsewhere(
             lambda sandbox: results(sandbox, data["program"], data["entry"], data["inputs"][:1], self.seconds)
         )
-        yield spell("answer", shown(cast("list[list[object]]", returned)[0][0]))
+        yield spell("answer", as_source(cast("list[list[object]]", returned)[0][0]))
 
     def shortcuts(self) -> dict[str, Callable[[list[str]], str]]:
         return {}
@@ -173,7 +173,7 @@ def puzzle(kind: str, code: str, entry: str, inputs: Sequence[object], outputs: 
 
 def call_of(data: Data, arguments: Sequence[object]) -> str:
     """Return a call as Python source."""
-    return f"{data['entry']}({', '.join(map(shown, arguments))})"
+    return f"{data['entry']}({', '.join(map(as_source, arguments))})"
 
 
 def literals(text: str) -> list[object]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentgym.rewards.programs.syntax import parse
-from agentgym.rewards.programs.values import shown
+from agentgym.rewards.programs.values import as_source
 from agentgym.sandbox.protocol import Result
 
 LONGEST = 4000
@@ -21,7 +21,7 @@ def expected(data: Mapping[str, Any], number: int) -> str:
     test = data["public"][number]
     if data["kind"] == "checks":
         return cut(test[0], LONGEST_VALUE) + (f"\n  expected: {cut(test[1], LONGEST_VALUE)}" if len(test) > 1 else "")
-    result = test[1] if data["kind"] == "program" else shown(test[1])
+    result = test[1] if data["kind"] == "program" else as_source(test[1])
     return f"{cut(call(data, test[0]), LONGEST_VALUE)}\n  expected: {cut(result, LONGEST_VALUE)}"
 
 
@@ -37,7 +37,7 @@ def call(data: Mapping[str, object], arguments: Any) -> str:
 
 
 def _arguments(packed: list[object]) -> str:
-    return ", ".join(shown(argument) for argument in packed)
+    return ", ".join(as_source(argument) for argument in packed)
 
 
 def example(data: Mapping[str, object], test: list[Any]) -> str:
@@ -45,7 +45,7 @@ def example(data: Mapping[str, object], test: list[Any]) -> str:
     arguments, expected = test
     if data["kind"] == "program":
         return f"input:\n{cut(arguments, LONGEST_VALUE)}\noutput:\n{cut(expected, LONGEST_VALUE)}"
-    return f"{cut(call(data, arguments), 2 * LONGEST_VALUE)}  # gives {cut(shown(expected), LONGEST_VALUE)}"
+    return f"{cut(call(data, arguments), 2 * LONGEST_VALUE)}  # gives {cut(as_source(expected), LONGEST_VALUE)}"
 
 
 def syntax_error(code: str) -> str:
@@ -81,7 +81,7 @@ def _parsed(code: str) -> ast.Module:
         return parse(code, "<cell>")
 
 
-def told(result: Result, seconds: float) -> str:
+def run_text(result: Result, seconds: float) -> str:
     """Return a run's output and how it ended, if not normally; `seconds` is its time limit."""
     text = cut(result.text.rstrip("\n"), LONGEST)
     ends = {

@@ -74,13 +74,13 @@ def shortcut(way: Way) -> Callable[[list[str]], str]:
     """Return the policy that answers in a given way, from all observations so far."""
 
     def policy(seen: list[str]) -> str:
-        sessions = shown(seen)
+        sessions = sessions_in(seen)
         return spell("answer", way(sessions, len(sessions) - 1)) if sessions[-1]["question"] else spell("next")
 
     return policy
 
 
-def shown(seen: Sequence[str]) -> list[Session]:
+def sessions_in(seen: Sequence[str]) -> list[Session]:
     """Return the sessions in a list of observations."""
     sessions: list[Session] = []
     for text in seen:

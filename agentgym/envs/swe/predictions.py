@@ -13,7 +13,7 @@ LONGEST = 60_000
 """Maximum characters of a patch in an episode's last observation."""
 
 
-def told(summary: str, patch: str | None) -> str:
+def last_observation(summary: str, patch: str | None) -> str:
     """Return an episode's last observation: the verdict, and the judged patch."""
     if patch is None:
         return f"{summary}\n{OPEN}left out: more than {LONGEST} characters\n{CLOSE}"

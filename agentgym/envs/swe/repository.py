@@ -14,7 +14,7 @@ from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.swe import shown
 from agentgym.envs.swe.library import Item, Library
-from agentgym.envs.swe.predictions import told
+from agentgym.envs.swe.predictions import last_observation
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
 from agentgym.sandbox.env import Lent, SandboxEnv
@@ -225,7 +225,7 @@ class RepositoryEnv(SandboxEnv):
     def submit(self) -> Outcome:
         """Finish: hidden tests decide whether the issue is resolved."""
         self.verdict = self.judge()
-        text = told(self.verdict.said, self.patch())
+        text = last_observation(self.verdict.said, self.patch())
         return self.win(text) if self.verdict.resolved else self.lose(text)
 
     def measures(self) -> dict[str, float]:

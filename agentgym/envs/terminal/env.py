@@ -19,7 +19,7 @@ from agentgym.envs.terminal import families as families  # fills FAMILIES
 from agentgym.envs.terminal import shortcuts
 from agentgym.envs.terminal.scenario import FAMILIES, FOLDER, Final, Run, Scenario, grade, scenario
 from agentgym.envs.terminal.settle import looked, looking, settled, settling
-from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
+from agentgym.envs.terminal.shell import ShellState, command_text, started, unfit
 from agentgym.envs.terminal.tree import below, digest, pack, unpack
 from agentgym.errors import BadConfig, MissingExtra, UnknownName, no_such
 from agentgym.sandbox.env import Lent, SandboxEnv
@@ -150,7 +150,7 @@ class Terminal(Attacked, SandboxEnv):
         self.shell = self.shell.after(result, extra)
         if self.key == self.start and self.shell == self._new_shell():
             self.untouched = len(self.commands)
-        return self.with_order(shown(result, int(self.shown), self.seconds))
+        return self.with_order(command_text(result, int(self.shown), self.seconds))
 
     @tool
     def submit(self) -> Outcome:

@@ -81,7 +81,7 @@ def unfit(command: str) -> str:
     return ""
 
 
-def shown(result: Result, limit: int, seconds: float) -> str:
+def command_text(result: Result, limit: int, seconds: float) -> str:
     """Return a command's observation: its output with the middle cut, and how it ended unless successful."""
     text = _cut(result.stdout.decode("utf-8", "backslashreplace").rstrip("\n"), limit)
     notes = {

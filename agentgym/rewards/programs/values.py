@@ -153,20 +153,20 @@ def _spread(keys: list[object]) -> None:
         raise NotData(f"more than {MOST_ALIKE} keys with the same hash")
 
 
-def shown(packed: Any) -> str:
+def as_source(packed: Any) -> str:
     """Return a packed value as Python source."""
     if isinstance(packed, list):
-        return "[" + ", ".join(shown(item) for item in cast("list[object]", packed)) + "]"
+        return "[" + ", ".join(as_source(item) for item in cast("list[object]", packed)) + "]"
     if not isinstance(packed, dict):
         return repr(packed)
     ((tag, content),) = cast("dict[str, Any]", packed).items()
     if tag == "d":
-        return "{" + ", ".join(f"{shown(key)}: {shown(item)}" for key, item in content) + "}"
+        return "{" + ", ".join(f"{as_source(key)}: {as_source(item)}" for key, item in content) + "}"
     if tag in ("y", "h"):
         return content if tag == "y" else "an object"
     if tag not in _CONTAINERS:
         return repr(unpack(cast("dict[str, object]", packed)))
-    inner = ", ".join(shown(item) for item in content)
+    inner = ", ".join(as_source(item) for item in content)
     if tag == "t":
         return f"({inner},)" if len(content) == 1 else f"({inner})"
     whole = f"{{{inner}}}" if content else "set()"

@@ -26,7 +26,7 @@ def test_the_view_is_told_as_it_is():
     level.agent_pos, level.agent_dir = (2, 3), 3  # looking up
     level.grid.set(1, 2, core.Key("blue"))
     level.grid.set(2, 1, core.Ball("red"))
-    text = view.told(level)
+    text = view.described(level)
     assert text.startswith(
         "You see a closed red door 2 to the right; a blue key 1 ahead and 1 to the left; a red ball 2 ahead."
     )

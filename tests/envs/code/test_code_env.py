@@ -7,7 +7,7 @@ import pytest
 import agentgym
 from agentgym.core.tasks import Task
 from agentgym.envs.code import Code
-from agentgym.envs.code.text import cut, defines, syntax_error, told
+from agentgym.envs.code.text import cut, defines, run_text, syntax_error
 from agentgym.sandbox.protocol import Result
 
 
@@ -170,4 +170,4 @@ def test_families_can_be_chosen():
 
 @pytest.mark.parametrize("took", [2.0, 2.51, 14.9])
 def test_a_run_that_is_stopped_says_the_limit_and_not_how_long_this_machine_took(took):
-    assert told(Result(-2, b"1\n", b"", "timeout", took), 2.5) == "1\n(stopped: still running after 2.5 s)"
+    assert run_text(Result(-2, b"1\n", b"", "timeout", took), 2.5) == "1\n(stopped: still running after 2.5 s)"

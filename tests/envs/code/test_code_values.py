@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentgym.envs.code.grading.compare import equal, same, same_lines, same_words
 from agentgym.envs.code.grading.tests import read_answers
-from agentgym.rewards.programs.values import NotData, pack, shown, sorted_through, unpack
+from agentgym.rewards.programs.values import NotData, as_source, pack, sorted_through, unpack
 
 plain = (
     st.none()
@@ -150,7 +150,7 @@ def test_values_are_shown_as_python_writes_them():
         1 + 2j,
         {},
     ):
-        assert shown(pack(value)) == repr(value)
+        assert as_source(pack(value)) == repr(value)
 
 
 def test_lines_and_words():

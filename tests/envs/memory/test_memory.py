@@ -142,7 +142,7 @@ def test_no_task_rewards_a_shortcut_and_the_ways_see_what_was_shown():
         env = agentgym.make(ID, difficulty=difficulty)
         for task in env.tasks(30):
             assert not any(generate._passes(task.data, way) for way in ways.values())
-            shown = expert.shown(played(env, task))
+            shown = expert.sessions_in(played(env, task))
             assert [s["lines"] for s in shown] == [s["lines"] for s in task.data["sessions"]]
 
 

@@ -13,7 +13,7 @@ from swe_forgeries import ALWAYS_PASSED, BY_ITS_LOOK, EQUALS_ALL, PATCHED_CALL, 
 from agentgym.envs.swe.bench.env import SWEBench, changed_lines
 from agentgym.envs.swe.bench.evaluation import report_of, swebench
 from agentgym.envs.swe.bench.rows import HOURS, is_bench, read_rows
-from agentgym.envs.swe.predictions import LONGEST, patch_of, predictions, read_predictions, told
+from agentgym.envs.swe.predictions import LONGEST, last_observation, patch_of, predictions, read_predictions
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
 from agentgym.tasks.reading import Reading
@@ -227,7 +227,7 @@ def test_grading_may_take_as_long_as_its_tests(tmp_path):
 
 
 def episode(patch, **more):
-    said = {"success": True, "reason": "success", "final_observation": told("3 of 3 tests pass.", patch)}
+    said = {"success": True, "reason": "success", "final_observation": last_observation("3 of 3 tests pass.", patch)}
     return Episode(**{"env": "rlvr/SWE-v0", "task_id": "a", "group_id": "a", "seed": 0, **said, **more})
 
 

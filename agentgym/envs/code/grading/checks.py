@@ -13,7 +13,7 @@ from agentgym.envs.code.grading.tests import PATIENCE, START, Tried, budget, end
 from agentgym.rewards.programs import inside as code_inside
 from agentgym.rewards.programs import values
 from agentgym.rewards.programs.program import program
-from agentgym.rewards.programs.values import NotData, pack, shown, unpack
+from agentgym.rewards.programs.values import NotData, as_source, pack, unpack
 from agentgym.sandbox.protocol import Kernel, Sandbox
 
 MOST_CALLS = 20_000
@@ -87,10 +87,10 @@ class _Conversation:
         name, positional, named = request
         answer = self._theirs(_step(f"call({json.dumps(request)!r})"), self.checks.seconds)
         self.slow += answer[1] is not None and answer[1].startswith("Slow")
-        arguments = [shown(argument) for argument in positional] + [
-            f"{key}={shown(argument)}" for key, argument in named["d"]
+        arguments = [as_source(argument) for argument in positional] + [
+            f"{key}={as_source(argument)}" for key, argument in named["d"]
         ]
-        self.last = f"{name}({', '.join(arguments)}) {'gave ' + shown(answer[0]) if answer[1] is None else 'failed'}"
+        self.last = f"{name}({', '.join(arguments)}) {'gave ' + as_source(answer[0]) if answer[1] is None else 'failed'}"
         return answer
 
     def _described_error(self, error: str | None) -> str:

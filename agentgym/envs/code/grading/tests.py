@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from agentgym.envs.code.grading.compare import COMPARISONS
 from agentgym.rewards.programs import inside as code_inside
 from agentgym.rewards.programs.program import program
-from agentgym.rewards.programs.values import NotData, pack, shown, unpack
+from agentgym.rewards.programs.values import NotData, as_source, pack, unpack
 from agentgym.sandbox.protocol import ExitReason, Result, Sandbox
 
 PATIENCE = 3
@@ -78,7 +78,7 @@ def _judged(answer: list[object], expected: object, tests: CodeTests) -> Tried:
     if error is not None:
         return Tried(False, str(error))
     try:
-        return Tried(COMPARISONS[tests.compare](expected, value, tests.tolerance), shown(value))
+        return Tried(COMPARISONS[tests.compare](expected, value, tests.tolerance), as_source(value))
     except (NotData, TypeError, ValueError, RecursionError, OverflowError) as wrong:
         return Tried(False, f"no value that can be compared ({wrong})")
 

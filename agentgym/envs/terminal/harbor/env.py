@@ -22,7 +22,7 @@ from agentgym.envs.terminal.harbor.rewards import NoVerdict, check_rule, combine
 from agentgym.envs.terminal.harbor.server_tools import USED_UP, ServerCall, ServerTools
 from agentgym.envs.terminal.harbor.steps import Step
 from agentgym.envs.terminal.harbor.verifying import NEW_LOGS, verified
-from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
+from agentgym.envs.terminal.shell import ShellState, command_text, started, unfit
 from agentgym.errors import RULED_OUT, BadConfig, Fault, Reason, UnknownName, no_such
 from agentgym.registry import register_foreign
 from agentgym.sandbox.docker.images import check as check_images
@@ -276,7 +276,7 @@ class Harbor(Lending, ServerTools):
         self._shell = self._shell.after(result, {})
         if self._present.place.storage_mb and getattr(self.sandbox, "overfull", False):
             return self.lose(f"The container holds more than the {self._present.place.storage_mb:g} MB of its task.")
-        return shown(result, int(self.shown), seconds)
+        return command_text(result, int(self.shown), seconds)
 
     def seconds_left(self) -> float:
         most = least(self._step.seconds, self.max_agent_seconds)
