@@ -113,3 +113,16 @@ def remove_parts(folder: Path) -> None:
     """Remove what an interrupted `write_whole` left in a folder."""
     for part in folder.glob("*.part"):
         part.unlink(missing_ok=True)
+
+
+def end_of_lines(file: IO[bytes]) -> int:
+    """Return how many bytes of a file are whole lines."""
+    end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        begin = max(0, end - 65536)
+        file.seek(begin)
+        newline = file.read(end - begin).rfind(b"\n")
+        if newline >= 0:
+            return begin + newline + 1
+        end = begin
+    return 0

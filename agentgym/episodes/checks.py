@@ -2,23 +2,52 @@
 
 import hashlib
 import math
+from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, cast
 
-from agentgym.errors import Reason
+from agentgym.errors import BadData, Reason
 
 FAULTS = (Reason.TIMEOUT, Reason.CRASH, Reason.ENGINE)
 JUDGED = (Reason.SUCCESS, Reason.FAILURE, Reason.HORIZON, Reason.CONTEXT)
 """Reasons of episodes with a verdict."""
 
 
-def repeated(line: bytes, seen: set[bytes]) -> bool:
-    """Return True if a line is in `seen`; otherwise add it."""
-    digest = hashlib.blake2b(line.strip(), digest_size=16).digest()
-    if digest in seen:
-        return True
-    seen.add(digest)
-    return False
+def attempt_of(raw: Mapping[str, Any], *, evaluation: bool) -> tuple[object, ...]:
+    """Return the fields that name an attempt: in an evaluation, which has one seed, the task and the number; elsewhere also
+    the group, the seed and the session of a gateway."""
+    named = (raw["env"], raw["task_id"], raw.get("attempt", 0))
+    labels = cast("dict[str, object]", raw.get("labels") or {})
+    return named if evaluation else (*named, raw["group_id"], raw["seed"], labels.get("session"))
+
+
+def repeated(raw: Mapping[str, Any], line: bytes, seen: dict[tuple[object, ...], bytes], *, evaluation: bool) -> bool:
+    """Return True if the same line of an attempt, or its digest, is in `seen`; otherwise add it.
+
+    Raises:
+        BadData: another line of the attempt is in `seen`; it would count twice.
+    """
+    first = seen.setdefault(attempt_of(raw, evaluation=evaluation), line)
+    if first is line:
+        return False
+    if first.strip() != line.strip():
+        raise BadData(
+            f"attempt {raw.get('attempt', 0)} at {raw['env']} {str(raw['task_id'])[:80]!r} is there twice, in lines which "
+            "differ; an attempt counts once: remove all but one, or keep each collection in a file of its own"
+        )
+    return True
+
+
+def of_evaluation(path: Path) -> bool:
+    """Return whether a file of episodes is an evaluation's: its folder has a manifest and no training configuration."""
+    folder = path.parent
+    return path.name == "episodes.jsonl" and (folder / "manifest.json").exists() and not (folder / "config.toml").exists()
+
+
+def digest(line: bytes) -> bytes:
+    """Return a hash of a line."""
+    return hashlib.blake2b(line.strip(), digest_size=16).digest()
 
 
 def check_verdict(reason: object, success: object) -> None:
@@ -35,23 +64,28 @@ def check_verdict(reason: object, success: object) -> None:
         raise TypeError(f"reason is {reason!r}, and success null; expected true or false")
 
 
-def check_fields(raw: dict[str, Any]) -> None:
-    """Check the types of an episode's fields, since files may come from strangers.
+_TEXTS = ("env", "task_id", "group_id", "instruction", "split", "reason", "final_observation")
+
+
+def check_fields(raw: dict[str, Any], form: int) -> None:
+    """Check the format and the types of an episode's fields, since files may come from strangers.
 
     Raises:
         TypeError: one is wrong.
     """
-    texts: list[object] = [raw.get(name, "") for name in ("env", "task_id", "group_id", "instruction", "split", "reason")]
-    labels = raw.get("labels", {})
-    if not all(isinstance(text, str) for text in [*texts, *labels.values(), raw.get("final_observation", "")]):
+    if raw.get("format") != form:
+        raise TypeError(f"format is {raw.get('format')!r}; this version reads {form}")
+    labels = cast("dict[str, object]", raw.get("labels", {}))
+    texts = [raw.get(name, "") for name in _TEXTS]
+    if not {*map(type, texts), *map(type, labels.values())} <= {str}:
         raise TypeError("env, task_id, group_id, instruction, split, reason, final_observation and labels must be texts")
     check_verdict(raw.get("reason"), raw.get("success"))
-    if not all(type(raw.get(name, 0)) is int for name in ("attempt", "seed", "horizon")):
+    if {type(raw.get("attempt", 0)), type(raw.get("seed", 0)), type(raw.get("horizon", 0))} != {int}:
         raise TypeError("attempt, seed and horizon must be integers")
     if not all(isinstance(value, bool) for value in raw.get("role_success", {}).values()):
         raise TypeError("role_success must have true or false for each role")
     for name in ("final_rewards", "role_outcomes", "metrics"):
-        if not all(_is_number(value) for value in raw.get(name, {}).values()):
+        if not all(map(_is_number, raw.get(name, {}).values())):
             raise TypeError(f"{name} must be numbers")
     if not _is_number(reward := raw.get("reward", 0.0)) or not math.isfinite(reward):
         raise TypeError(f"reward is {str(reward)[:40]!r}; expected a finite number")
@@ -93,7 +127,8 @@ def check_turn(raw: dict[str, Any]) -> None:
         raise TypeError(
             f"reward of a turn is {raw.get('reward')!r}, rewards {str(raw.get('rewards'))[:40]}; expected finite numbers"
         )
-    if messages := cast("list[object]", raw.get("messages")):
+    messages: list[object] | None = raw.get("messages")
+    if messages:
         _check_messages(messages)
     ids, logprobs = raw.get("output_ids"), raw.get("logprobs")
     try:  # sums check every number without a Python loop; bool counts as an integer

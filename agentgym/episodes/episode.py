@@ -1,21 +1,21 @@
 """Results of rollouts: turns, episodes, groups, and their JSON lines."""
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
-from agentgym.core.folders import hold
+from agentgym.core.folders import end_of_lines, hold
 from agentgym.core.hints import Hint
 from agentgym.core.outcome import Finish, Info, RoleReward
-from agentgym.episodes.checks import FAULTS, check_fields, check_turn, repeated
-from agentgym.episodes.prompt_ids import shared
+from agentgym.episodes.checks import FAULTS, check_fields, check_turn, of_evaluation, repeated
+from agentgym.episodes.prompt_ids import Prompt, shared
 from agentgym.errors import BadData, Reason
 
 FORMAT = 1
-_PROMPTS = ("prompt_ids", "plain_ids")
+_ALWAYS = ("prompt_ids",)
+_PROMPTS = (*_ALWAYS, "plain_ids")
 _SOMETIMES = ("turns", "hint", "forks", "role_outcomes")  # stored in another form, or only if not empty
 DECIDED = (Reason.SUCCESS, Reason.FAILURE)
 """Reasons of an episode that its task decided: for a role that succeeded, and for one that did not."""
@@ -216,7 +216,7 @@ class Episode:
         for turn in self.turns:
             *notes, entry = (_shallow(call) for call in turn.calls)
             for written in (*notes, entry):
-                for name in _PROMPTS if "plain_ids" in written else _PROMPTS[:1]:
+                for name in _PROMPTS if "plain_ids" in written else _ALWAYS:
                     prompt = list(written[name])
                     common = _common_prefix(previous[name], prompt)
                     written[name] = [common, prompt[common:]]
@@ -237,36 +237,10 @@ class Episode:
             BadData: it is not an episode of this format.
         """
         try:
-            raw = cast("dict[str, Any]", json.loads(line))
-            if raw.get("format") != FORMAT:
-                raise BadData(f"episode format {raw.get('format')!r}; this version reads {FORMAT}")
-            check_fields(raw)
-            previous: dict[str, tuple[list[int], list[int]]] = {name: ([], []) for name in _PROMPTS}
-            turns = raw.pop("turns")
-            hint = raw.pop("hint", None)
-            episode = Episode(**raw, hint=None if hint is None else Hint(**hint))
-            for entry in turns:
-                calls: list[Turn] = []
-                for written in (*entry.pop("notes", ()), entry):
-                    check_turn(written)
-                    for name in _PROMPTS if "plain_ids" in written else _PROMPTS[:1]:
-                        common, added = written[name]
-                        if type(added) is not list:
-                            raise BadData(f"not an episode: {name} ends with {str(added)[:40]!r}; expected a list of ids")
-                        if common:
-                            prompt, output = previous[name]
-                            added = prompt[:common] + output[: max(common - len(prompt), 0)] + added
-                        written[name] = added
-                        previous[name] = added, written.get("output_ids", [])
-                    calls.append(Turn(**written))
-                turn = calls.pop()
-                turn.notes = calls
-                episode.add(turn)
-            return episode
-        except BadData:
-            raise
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
+            raw: object = json.loads(line)
+        except (ValueError, RecursionError) as error:
             raise BadData(f"not an episode: {error}") from error
+        return _episode(raw)
 
 
 @dataclass(slots=True)
@@ -330,21 +304,27 @@ def read_episodes(path: str | Path) -> list[Episode]:
     """Read a file of JSON lines; a last line cut off by a crash and repeated lines are left out: an attempt counts once.
 
     Raises:
-        BadData: any other line is not an episode.
+        BadData: another line is not an episode, or differs from a line before it of the same attempt.
     """
-    lines = Path(path).read_bytes().split(b"\n")  # a crash may have cut off half a character
+    path = Path(path)
+    evaluation = of_evaluation(path)
+    lines = path.read_bytes().split(b"\n")  # a crash may have cut off half a character
     episodes: list[Episode] = []
-    seen = set[bytes]()
+    seen: dict[tuple[object, ...], bytes] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            if repeated(line, seen):
-                continue
-            episodes.append(Episode.from_json(line.decode("utf-8")))
-        except (BadData, UnicodeDecodeError) as error:
+            raw: Any = json.loads(line.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
             if number == len(lines):  # no newline at the end: the write was interrupted
                 break
+            raise BadData(f"{path}, line {number}: not an episode: {error}") from error
+        try:
+            episode = _episode(raw)
+            if not repeated(raw, line, seen, evaluation=evaluation):
+                episodes.append(episode)
+        except BadData as error:
             raise BadData(f"{path}, line {number}: {error}") from error
     return episodes
 
@@ -361,30 +341,48 @@ def append_episodes(path: str | Path) -> IO[str]:
     try:
         hold(file, f"{path} is being written to by another run: wait for its end, or choose another file")
         with path.open("rb+") as whole:
-            whole.truncate(_end_of_lines(whole))
+            whole.truncate(end_of_lines(whole))
     except BaseException:
         file.close()
         raise
     return file
 
 
-def _end_of_lines(file: IO[bytes]) -> int:
-    """Return the number of bytes in complete lines of a file."""
-    end = file.seek(0, os.SEEK_END)
-    while end > 0:
-        begin = max(0, end - 65536)
-        file.seek(begin)
-        newline = file.read(end - begin).rfind(b"\n")
-        if newline >= 0:
-            return begin + newline + 1
-        end = begin
-    return 0
-
-
 def _shallow(call: Turn) -> dict[str, Any]:
     """Return the fields of a call, not copied, without notes and without an empty plain prompt and reasoning."""
     left_out = ("notes", *(name for name in ("plain_ids", "reasoning") if not getattr(call, name)))
     return {f.name: getattr(call, f.name) for f in fields(call) if f.name not in left_out}
+
+
+def _episode(raw: Any) -> Episode:
+    """Return the episode of a line's JSON object, whose turns it takes; raises BadData as `from_json` does."""
+    try:
+        check_fields(raw, FORMAT)
+        previous: dict[str, tuple[Prompt, list[int]]] = {name: (Prompt([], 0), []) for name in _PROMPTS}
+        entries = raw.pop("turns")
+        hint = raw.pop("hint", None)
+        episode = Episode(**raw, hint=None if hint is None else Hint(**hint))
+        for entry in entries:
+            notes = entry.pop("notes", ())
+            written = [] if notes == () else [_call(note, previous, []) for note in notes]
+            episode.turns.append(_call(entry, previous, written))
+        return episode
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
+        raise BadData(f"not an episode: {error}") from error
+
+
+def _call(raw: dict[str, Any], previous: dict[str, tuple[Prompt, list[int]]], notes: list[Turn]) -> Turn:
+    """Return a stored call; `previous` has each kind of prompt before it, with the reply to it."""
+    check_turn(raw)
+    if raw.get("notes"):
+        raise TypeError("a note has notes of its own; expected them in turns alone")
+    for name in _PROMPTS if "plain_ids" in raw else _ALWAYS:
+        prompt, reply = previous[name]
+        raw[name] = prompt = prompt.continued(raw[name], reply)
+        previous[name] = prompt, raw.get("output_ids", [])
+    raw["notes"] = notes
+    raw.setdefault("plain_ids", [])  # as its default, whose type takes time to call
+    return Turn(**raw)
 
 
 def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:

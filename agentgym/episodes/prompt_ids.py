@@ -1,7 +1,7 @@
 """Prompt tokens, stored as the beginning of a list that the prompts of one episode share."""
 
 from collections.abc import Iterator, Sequence
-from typing import overload
+from typing import Any, cast, overload
 
 
 class Prompt(Sequence[int]):
@@ -22,6 +22,27 @@ class Prompt(Sequence[int]):
             tokens.extend(ids[length:])
             return Prompt(tokens, len(ids))
         return Prompt(ids, len(ids))
+
+    def continued(self, stored: Any, reply: list[int]) -> "Prompt":
+        """Return the prompt that is stored as a number of tokens of this one and the reply to it, and the tokens after them.
+
+        It shares this one's list where it goes on from it. Raises ValueError for tokens that are not there, TypeError for
+        what is no list of ids.
+        """
+        common, added = stored
+        if type(added) is not list or (added and type(sum(cast("list[int]", added))) is not int):  # sums look at each
+            raise TypeError(f"a prompt ends with {str(cast('object', added))[:40]!r}; expected a list of ids")
+        tokens, length = self._tokens, self._length
+        if common == length == 0 and not added:  # of an agent without tokens
+            return self
+        if type(common) is not int or not 0 <= common <= length + len(reply):
+            raise ValueError(f"a prompt begins with {common!r} tokens of the {length + len(reply)} before it")
+        if len(tokens) == length <= common:
+            tokens += reply[: common - length]
+            tokens += added
+            return Prompt(tokens, len(tokens))
+        own = [*tokens[: min(common, length)], *reply[: max(common - length, 0)], *cast("list[int]", added)]
+        return Prompt(own, len(own))
 
     def __len__(self) -> int:
         return self._length

@@ -3,7 +3,6 @@
 import contextlib
 import math
 import tomllib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -173,7 +172,7 @@ def read_evaluation(place: Path) -> tuple[dict[str, object], list[Episode]]:
         return _read_training(place)
     present = [name for name in ("manifest.json", "episodes.jsonl") if (place / name).exists()]
     if len(present) == 2:
-        return manifest.read(place / "manifest.json")["options"], once_each(place / "episodes.jsonl")
+        return manifest.read(place / "manifest.json")["options"], read_episodes(place / "episodes.jsonl")
     absent = "no episodes.jsonl" if present == ["manifest.json"] else "no manifest.json"
     if not present and place.exists():
         logs = Logs()
@@ -184,24 +183,6 @@ def read_evaluation(place: Path) -> tuple[dict[str, object], list[Episode]]:
         f"{place} holds no evaluation ({absent}) and no log of Harbor, inspect_ai or ATIF: expected a folder that "
         "`agentgym eval` wrote, or such a log"
     )
-
-
-def once_each(path: Path) -> list[Episode]:
-    """Return the episodes of an evaluation's file.
-
-    Raises:
-        BadData: two episodes are the same attempt at a task.
-    """
-    episodes = read_episodes(path)
-    attempts = Counter((episode.env, episode.task_id, episode.attempt) for episode in episodes)
-    repeated = next((key for key, count in attempts.items() if count > 1), None)
-    if repeated:
-        env, task, attempt = repeated
-        raise BadData(
-            f"{path} has {attempts[repeated]} episodes of attempt {attempt} at {env} {task[:80]!r}, which differ; an "
-            "attempt counts once: remove all but one"
-        )
-    return episodes
 
 
 def _read_training(folder: Path) -> tuple[dict[str, object], list[Episode]]:

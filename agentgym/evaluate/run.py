@@ -11,11 +11,10 @@ from agentgym.core.folders import alone, remove_parts, write_whole
 from agentgym.core.pool import fingerprint
 from agentgym.core.provenance import write_json
 from agentgym.core.tasks import Task
-from agentgym.episodes.episode import Episode, append_episodes
+from agentgym.episodes.episode import Episode, append_episodes, read_episodes
 from agentgym.errors import BadConfig, MissingExtra, no_such
 from agentgym.evaluate import choosing, manifest
 from agentgym.evaluate.choice import CannotPlay, EvaluationPlan, choose, parts
-from agentgym.evaluate.compare import once_each
 from agentgym.evaluate.contamination import contamination
 from agentgym.evaluate.markdown import as_markdown
 from agentgym.evaluate.protocol import NOT_COMPARABLE, comparability
@@ -85,7 +84,7 @@ def evaluate(
             for env, tasks in tasks_by_env.items():
                 done = {(e.task_id, e.attempt) for e in earlier if e.env == ids[env]}
                 _play(agent, env, plans[env], tasks, path, rollout or RolloutConfig(64), done, notes.add)
-        episodes = once_each(path) if path.exists() else []
+        episodes = read_episodes(path) if path.exists() else []
         about: dict[str, object] = {
             "contamination": checked,
             "comparable": comparability(described, episodes),
@@ -317,7 +316,7 @@ def _stored(path: Path, *, drop_faults: bool) -> list[Episode]:
     if not path.exists():
         return []
     append_episodes(path).close()
-    episodes = once_each(path)
+    episodes = read_episodes(path)
     if drop_faults and any(episode.fault for episode in episodes):
         episodes = [episode for episode in episodes if not episode.fault]
         write_whole(path, "".join(episode.to_json() + "\n" for episode in episodes))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from agentgym.episodes.checks import FAULTS, check_verdict, repeated
+from agentgym.episodes.checks import FAULTS, check_verdict, digest, of_evaluation, repeated
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
 
@@ -62,26 +62,24 @@ class RunFolder:
         """
         if self.episodes is None:
             return
-        evaluated, attempts = self.manifest is not None and self.config is None, set[tuple[str, str, int]]()
+        evaluation = of_evaluation(self.episodes)
+        seen: dict[tuple[object, ...], bytes] = {}
         with self.episodes.open("rb") as file:
-            offset, seen = 0, set[bytes]()
+            offset = 0
             for number, line in enumerate(file, 1):
                 if line.strip():
                     try:
-                        row = row_of(offset, json.loads(line), training=self.config is not None)
-                        again = repeated(line, seen)
+                        raw = json.loads(line)
                     except DAMAGED as error:
                         if line.endswith(b"\n"):
                             raise BadData(f"{self.episodes}, line {number}: not an episode ({error})") from error
                         return
-                    attempt = (row.env, row.task_id, row.attempt)
+                    try:
+                        row = row_of(offset, raw, training=self.config is not None)
+                        again = repeated(raw, digest(line), seen, evaluation=evaluation)
+                    except DAMAGED as error:
+                        raise BadData(f"{self.episodes}, line {number}: not an episode ({error})") from error
                     if not again:
-                        if evaluated and attempt in attempts:
-                            raise BadData(
-                                f"{self.episodes}, line {number}: attempt {row.attempt} at {row.task_id[:80]!r} twice, "
-                                "which differ; an attempt counts once: remove all but one"
-                            )
-                        attempts.add(attempt)
                         yield row
                 offset += len(line)
 

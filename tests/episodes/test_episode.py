@@ -198,8 +198,10 @@ def line(**changes):
         *({"turn": {name: value}} for name, value in (("messages", [3]), ("messages", [{}]), ("logprobs", ["x"]))),
         *(
             {"turn": {name: value}}
-            for name, value in (("prompt_ids", []), ("notes", [3]), ("admissible", "9"), ("error", 1))
+            for name, value in (("prompt_ids", []), ("notes", [3]), ("admissible", "9"), ("error", 1), ("notes", None))
         ),
+        *({"turn": {"prompt_ids": value}} for value in ([-1, []], [1, [2]], [True, [2]], [0, ["a"]], [0, [[]]], [0, [1.5]])),
+        {"turn": {"notes": [{"observation": "", "prompt_ids": [0, []], "notes": [{"observation": 3}]}]}},
     ],
 )
 def test_what_a_stored_episode_cannot_say_is_refused_with_its_line(changes, tmp_path):

@@ -118,7 +118,7 @@ def test_a_strangers_document_becomes_an_episode():
         ({"steps": []}, "no steps"),
         ({"steps": [3]}, "step 1 is 3"),
         ({"extra": {"agentgym": {"env": 3, "task_id": "", "group_id": "", "seed": 0, "format": 1}}}, "must be texts"),
-        ({"extra": {"agentgym": {"env": "x"}}}, "episode format None"),
+        ({"extra": {"agentgym": {"env": "x"}}}, "format is None"),
         ({"steps": [{"source": "agent", "message": "x", "metrics": {"completion_token_ids": "12"}}]}, "output_ids"),
         ({"steps": [{"source": "agent", "message": 3}]}, "a message is 3"),
     ],

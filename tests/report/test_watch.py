@@ -200,6 +200,23 @@ def test_a_run_that_resumes_from_an_earlier_checkpoint(tmp_path: Path):
     assert counted(run.episodes)["succeeded"] == counted(fresh.episodes)["succeeded"]
 
 
+def test_an_attempt_counts_once_while_its_file_grows_and_again_after_it_was_cut_off(tmp_path: Path):
+    path = tmp_path / "some.jsonl"
+    lines = [episode(0, f"g{n}", n % 2 == 0, np.random.default_rng(n)).to_json() for n in range(3)]
+    other = lines[0].replace('"success": true, "reason": "success"', '"success": false, "reason": "failure"')
+    assert other != lines[0]
+    path.write_text("\n".join([*lines, lines[0], other, other, ""]))
+    run = FollowedRun(path)
+    run.look()
+    assert len(run.episodes) == 3 and len(run.episodes.damaged) == 3
+    path.write_text("\n".join([*lines[:2], ""]))
+    run.look()
+    assert len(run.episodes) == 2
+    path.write_text("\n".join([*lines[:2], lines[2], other, ""]))  # of the lines that stand none counts twice
+    run.look()
+    assert len(run.episodes) == 3 and list(run.episodes.damaged) == [3]
+
+
 def test_only_new_rows_are_sent_until_the_warm_start_moves(tmp_path: Path):
     run, path = FollowedRun(tmp_path), tmp_path / "metrics.jsonl"
     lines = [json.dumps(row) + "\n" for row in metrics(5)]

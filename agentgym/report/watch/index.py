@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from agentgym.episodes.checks import repeated
+from agentgym.episodes.checks import attempt_of, digest, of_evaluation
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadData
 from agentgym.report.html import cut
@@ -44,7 +44,7 @@ class EpisodeIndex:
         """Number of episodes by part, step, environment and outcome."""
         self._number: dict[tuple[str, str, str], int] = {}
         self._members: list[array[int]] = []
-        self._seen = set[bytes]()
+        self._seen: dict[bytes, None] = {}  # a digest for each attempt that counts, in the order of the file
         self._group, self._outcome, self._reward = array("I"), bytearray(), array("d")
 
     def look(self, *, training: bool, budget: int = BUDGET) -> None:
@@ -53,12 +53,11 @@ class EpisodeIndex:
         if kept == len(self._outcome) and not lines:
             return
         self.version += 1
-        if kept < len(self._outcome):  # lines were removed, and may be written again
-            self._seen.clear()
         for number in reversed(range(kept, len(self._outcome))):
             self._forget(number)
+        evaluation = of_evaluation(self.tail.path)
         for number, line in enumerate(lines, kept):
-            self._add(number, line, training)
+            self._add(number, line, training, evaluation)
 
     def __len__(self) -> int:
         return sum(self.counts.values())
@@ -118,16 +117,18 @@ class EpisodeIndex:
                 raise BadData(f"{self.tail.path}, line {number + 1}: not an episode ({cut(str(error))[:SHORT]})") from error
         yield from sorted(pairs, key=lambda pair: pair[0].attempt)
 
-    def _add(self, number: int, line: bytes, training: bool) -> None:
+    def _add(self, number: int, line: bytes, training: bool, evaluation: bool) -> None:
         kind, group, reward = 0, 0, 0.0
         if line.strip():
             try:
                 raw = head(line)
                 row = row_of(0, raw, training=training)
-                if repeated(line, self._seen):
-                    raise ValueError("a line before it is the same")
+                attempt = digest(repr(attempt_of(raw, evaluation=evaluation)).encode("utf-8", "surrogatepass"))
+                if attempt in self._seen:
+                    raise ValueError(f"attempt {row.attempt} is there before, and counts once")
                 reward = float(raw.get("reward") or 0.0)
                 group, kind = self._group_of(row, raw), OUTCOMES.index(row.outcome)
+                self._seen[attempt] = None
             except DAMAGED as error:
                 self.damaged[number] = f"{self.tail.path.name}, line {number + 1}: not an episode ({str(error)[:SHORT]})"
         self._group.append(group)
@@ -143,6 +144,7 @@ class EpisodeIndex:
         group, kind = self._group.pop(), self._outcome.pop()
         self._reward.pop()
         if kind:
+            self._seen.popitem()
             self._members[group].pop()
             key = self._counted(group, kind)
             self.counts[key] -= 1
