@@ -169,6 +169,37 @@ def test_who_changes_tests_is_not_paid(image, name, restore):
     assert verdict.resolved is (resolved or left), report
 
 
+PRINTS_MARKS = """
+import os
+for file in (1, *range(3, 32)):  # one of these is the output that pytest has put aside
+    try:
+        os.write(file, {lines!r}.encode())
+    except OSError:
+        pass
+"""
+RESULTS = "".join(f"PASSED {test}\n" for test in swe_files.ALL)
+START, END, CODE = ">>>>> Start Test Output", ">>>>> End Test Output", ">>>>> Test Exit Code: 0"
+PRINTED = {
+    "results and an end": f"\n{RESULTS}{END}\n",
+    "as the script is traced": f"\n{RESULTS}+ : '{END}'\n+ echo '{CODE}'\n{CODE}\n",
+    "another start": f"\n{START}\n{RESULTS}",
+    "an exit status": f"\n{CODE}\n",
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_marks_of_a_log_are_the_scripts_own(image, name):
+    """swebench 5.0.2 reads between the first marks; `agentgym swe score`, which is to agree with it, does too."""
+    pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
+    fresh, row = image
+    code = swe_files.CODE.replace(RIGHT, WRONG) + PRINTS_MARKS.replace("{lines!r}", repr(PRINTED[name]))
+    patch = submitted(fresh, row, lambda folder: (folder / "purse.py").write_text(code))
+    verdict, _ = evaluate(row, patch, fresh("grading"), restore=True)
+    assert not verdict.resolved and "marks of the script" in verdict.said
+    verdict, report = evaluate(row, patch, fresh("score"), restore=False)
+    assert verdict.resolved is (name == "as the script is traced"), report  # else the exit status gives it away
+
+
 def added(path, text, mode="100644"):
     body = "".join(f"+{line}\n" for line in text.splitlines())
     name = path if path.startswith('"') else f"b/{path}"

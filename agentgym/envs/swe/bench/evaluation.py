@@ -36,8 +36,9 @@ def evaluate(
 ) -> tuple[Verdict, dict[str, object]]:
     """Return the verdict on a patch and swebench's report, by its own steps in a fresh sandbox of the instance's image.
 
-    `restore` resets tests and configuration changed by the patch, which swebench itself does not do. The tests removed from
-    a SWE-smith row are restored in any case, as in its own evaluation.
+    `restore` resets tests and configuration changed by the patch, and rejects a log in which the tests printed the script's
+    own marks; swebench itself does neither. The tests removed from a SWE-smith row are restored in any case, as in its own
+    evaluation.
     """
     break_(sandbox, row)
     before = _untracked(sandbox)
@@ -51,8 +52,22 @@ def evaluate(
     result = sandbox.run("/bin/bash /tmp/eval.sh 2>&1", timeout=timeout)
     if result.reason != ExitReason.EXIT:
         return Verdict(False, 0.0, 0.0, f"The tests were ended: {result.reason}."), {}
-    report = report_of(row, patch, result.stdout.decode("utf-8", "replace"))
+    log = result.stdout.decode("utf-8", "replace")
+    if restore and _marked_by_others(log):
+        return Verdict(False, 0.0, 0.0, "The tests printed marks of the script that runs them."), {}
+    report = report_of(row, patch, log)
     return _verdict(report), report
+
+
+def _marked_by_others(log: str) -> bool:
+    """Whether a log has more marks than the script writes: swebench looks between the first two, whoever wrote them.
+
+    The script is traced (`set -x`), so its marks stand in commands, and the exit status a second time, as it is printed.
+    """
+    constants = swebench("harness.constants")
+    traced = log.partition(constants.START_TEST_OUTPUT)[0].rpartition("\n")[2].startswith("+")
+    most = {constants.START_TEST_OUTPUT: 1, constants.END_TEST_OUTPUT: 1, constants.TEST_EXIT_CODE: 2 if traced else 1}
+    return any(log.count(mark) > number for mark, number in most.items())
 
 
 def report_of(row: Row, patch: str, log: str) -> dict[str, object]:
