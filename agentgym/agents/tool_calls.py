@@ -151,7 +151,7 @@ class _Bare:
             return None
         if text.find(self._opening, place, first) < 0:  # no call in the value before its first closing tag
             mark = self._marks.match(text, first - (first > place and text[first - 1] == "\n"))
-            if mark and self._ends(mark):
+            if mark and (mark.lastgroup is None or self._ends(mark)):
                 return mark
         if self._nested:
             depth = 0
@@ -202,7 +202,8 @@ def _read_glm_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]
     name = _CALL_NAME.match(text, place)
     if name is None:
         return None, place
-    place, pairs = name.end(), list[tuple[str, str]]()
+    pairs: list[tuple[str, str]] = []
+    place = name.end()
     while key := _PAIR.match(text, place):
         close = bare.end(key.end())
         if close is None:
@@ -216,8 +217,9 @@ def _read_glm_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]
 def _typed(name: str, pairs: Sequence[tuple[str, str]], tools: Mapping[str, Tool]) -> Attempt:
     """Return a call whose arguments were written as bare text: what the tool's schema calls no string is read as JSON."""
     arguments: dict[str, object] = {}
+    tool = tools.get(name)
     for key, text in pairs:
-        kind = tools[name].kind(key) if name in tools else "string"
+        kind = tool.kind(key) if tool else "string"
         if kind == "string":
             arguments[key] = text
             continue
@@ -252,7 +254,8 @@ def _read_xml_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]
     name = _NAME.match(text, place)
     if name is None:
         return None, place
-    place, pairs = name.end(), list[tuple[str, str]]()
+    pairs: list[tuple[str, str]] = []
+    place = name.end()
     while key := _KEY.match(text, place):
         close = bare.end(key.end())
         if close is None:

@@ -25,6 +25,7 @@ _SAMPLES: dict[str, object] = {
     "object": {"…": "…"},
     "any": "…",
 }
+_NOTHING: Mapping[str, object] = {}
 _SEVERAL = {"anyOf", "oneOf", "allOf", "$ref"}
 
 
@@ -48,7 +49,7 @@ class Tool:
 
     def kind(self, parameter: str) -> str:
         """Return the JSON type of a parameter: `any` if its schema allows several, `string` if it gives none."""
-        schema = self.properties.get(parameter, {})
+        schema = self.properties.get(parameter, _NOTHING)
         stated = schema["type"] if "type" in schema else "string" if _SEVERAL.isdisjoint(schema) else "any"
         return stated if isinstance(stated, str) and stated in _PYTHON_TYPES else "any"
 
@@ -210,8 +211,9 @@ def _checked(tool: Tool, arguments: dict[str, object], example: Callable[[Tool],
     missing = [name for name in tool.required if name not in arguments]
     if missing:
         return f"{tool.name} needs the argument {missing[0]!r}. Write {example(tool)}."
+    properties = tool.properties
     for name, value in arguments.items():
-        if name not in tool.properties:
+        if name not in properties:
             return f"{tool.name} has no argument {name!r}. Write {example(tool)}."
         kind = tool.kind(name)
         if kind == "any":  # whoever offers it checks it

@@ -5,6 +5,7 @@ however small they are themselves, such as `1/21!` and `1/20!`.
 """
 
 import importlib
+from functools import lru_cache
 from typing import Any
 
 DIGITS = 15
@@ -15,9 +16,15 @@ TOLERANCE = 1e-6
 """Relative tolerance if one number is written as a decimal."""
 
 
+@lru_cache(maxsize=1)
+def modules() -> tuple[Any, Any]:
+    """Return sympy and the grader of math-verify; importing a module again takes microseconds each time."""
+    return importlib.import_module("sympy"), importlib.import_module("math_verify.grader")
+
+
 def same_value(a: Any, b: Any, float_rounding: int, numeric_precision: int) -> bool:
     """Return whether two expressions or matrices have the same value; the signature is math-verify's."""
-    sympy, grader = importlib.import_module("sympy"), importlib.import_module("math_verify.grader")
+    sympy, grader = modules()
     if isinstance(a, sympy.MatrixBase | sympy.MatrixExpr) and isinstance(b, sympy.MatrixBase | sympy.MatrixExpr):
         a, b = grader.safe_sympy_doit(a), grader.safe_sympy_doit(b)
         if not (isinstance(a, sympy.MatrixBase) and isinstance(b, sympy.MatrixBase) and a.shape == b.shape):
@@ -27,10 +34,10 @@ def same_value(a: Any, b: Any, float_rounding: int, numeric_precision: int) -> b
     if all(grader.is_atomic_or_pct_atomic(side, sympy.Integer) for side in (a, b)):
         return bool(grader.get_pct_val(a, a) == grader.get_pct_val(b, b))  # 9% and 9
     try:
-        rounded = bool(a.atoms(sympy.Float) or b.atoms(sympy.Float))
-        x, y = _evaluated(a), _evaluated(b)
-        if x == y:
+        x, y = grader.safe_sympy_doit(a), grader.safe_sympy_doit(b)
+        if x == y or (x := _exact(x)) == (y := _exact(y)):
             return True
+        rounded = bool(a.atoms(sympy.Float) or b.atoms(sympy.Float))
         if x.is_Rational and y.is_Rational and not rounded:
             return False
         if x.free_symbols or y.free_symbols:  # handle only rounded decimals here; simplify does the rest
@@ -42,13 +49,14 @@ def same_value(a: Any, b: Any, float_rounding: int, numeric_precision: int) -> b
         return False
 
 
-def _evaluated(value: Any) -> Any:
-    """Return a value with its sums, powers and decimals evaluated exactly."""
-    sympy, grader = importlib.import_module("sympy"), importlib.import_module("math_verify.grader")
-    value = grader.safe_sympy_doit(value)
-    exact = {decimal: sympy.Rational(str(decimal)) for decimal in value.atoms(sympy.Float)}
-    if [symbol.name for symbol in value.free_symbols] == ["i"]:  # math-verify parses the imaginary unit as a variable
-        exact |= {symbol: sympy.I for symbol in value.free_symbols}
+def _exact(value: Any) -> Any:
+    """Return a value, whose sums and powers are evaluated, with its decimals as fractions."""
+    sympy, _ = modules()
+    leaves = value.atoms(sympy.Float, sympy.Symbol)
+    exact = {leaf: sympy.Rational(str(leaf)) for leaf in leaves if leaf.is_Float}
+    unit = [leaf for leaf in leaves if leaf.is_Symbol and leaf.name == "i"]
+    if unit and value.free_symbols == {*unit}:  # math-verify parses the imaginary unit as a variable
+        exact |= dict.fromkeys(unit, sympy.I)
     return value.xreplace(exact).doit() if exact else value
 
 
@@ -57,7 +65,9 @@ def numbers(*values: Any) -> bool:
     try:
         if any(symbol.name != "i" for value in values for symbol in value.free_symbols):
             return False
-        return all(value.is_number and value.is_finite and not value.free_symbols for value in map(_evaluated, values))
+        doit = modules()[1].safe_sympy_doit
+        worked_out = [_exact(doit(value)) for value in values]
+        return all(value.is_number and value.is_finite and not value.free_symbols for value in worked_out)
     except (TypeError, ValueError, AttributeError, NotImplementedError, ArithmeticError):
         return False
 
@@ -68,7 +78,7 @@ def _size(value: Any) -> Any:
     Raises:
         TypeError: the value is not a number.
     """
-    sympy = importlib.import_module("sympy")
+    sympy, _ = modules()
     parts = sympy.N(value, DIGITS, maxn=MOST_DIGITS).as_real_imag()
     squares = [part**2 for part in parts if part.is_Rational or (part.is_Float and part._prec > 1)]
     if not all(part.is_Rational or part.is_Float for part in parts):

@@ -13,11 +13,15 @@ from agentgym.core.scripts import ordinary_width, pieces, spaceless, without_pun
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
+_ARTICLE_WORDS = frozenset(("a", "an", "the"))
 
 
 def normalise(text: str) -> str:
     """Return the text in lower case, without ASCII punctuation and articles, with single spaces (SQuAD 1.1)."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+    bare = text.lower().translate(_PUNCTUATION)
+    if bare.isascii() and bare.isprintable():  # words end at spaces alone
+        return " ".join([word for word in bare.split() if word not in _ARTICLE_WORDS])
+    return " ".join(_ARTICLES.sub(" ", bare).split())
 
 
 def normalise_scripts(text: str) -> str:

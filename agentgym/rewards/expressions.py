@@ -14,7 +14,7 @@ from typing import Any
 from agentgym.errors import MissingExtra, how_to_install
 from agentgym.rewards import answer_text
 from agentgym.rewards.bounded import call
-from agentgym.rewards.closeness import numbers, same_value
+from agentgym.rewards.closeness import modules, numbers, same_value
 from agentgym.rewards.numeric import read_number, same_number, unwrapped
 
 LONGEST = 2000  # characters of an answer, or four times as many as the right one has
@@ -129,17 +129,17 @@ def warm() -> None:
 
 def compare(latex: str, gold: str) -> bool | None:
     """Compare two answers by math-verify in a process made by `bounded`; None if it cannot parse the answer."""
-    math_verify = importlib.import_module("math_verify")
-    grader: Any = importlib.import_module("math_verify.grader")
+    math_verify, (_, grader) = importlib.import_module("math_verify"), modules()
+    kinds = [math_verify.LatexExtractionConfig()]  # the default would also evaluate text that looks like a number
 
     def read(text: str) -> list[object]:
-        kinds = [math_verify.LatexExtractionConfig()]  # the default would also evaluate text that looks like a number
         expressions = math_verify.parse(
             f"${text}$", kinds, "no_fallback", "first_match", parsing_timeout=None
         )  # `bounded` has a timeout
         return expressions[:1]
 
-    logging.disable(logging.CRITICAL)
+    if logging.root.manager.disable < logging.CRITICAL:  # each change clears the cache of every logger
+        logging.disable(logging.CRITICAL)
     answer = read(latex)
     if not answer:
         return None

@@ -57,11 +57,11 @@ def read_number(text: str) -> Number | None:
     body = _DEGREES.sub("", body)
     percent = body.endswith("%")
     body = body.rstrip("%").removesuffix("\\").strip() if percent else body
-    sign = -1 if body[:1] == "-" else 1
+    negative = body[:1] == "-"
     body = body[1:].strip() if body[:1] in ("-", "+") else body
     body = body.removeprefix("\\$").removeprefix("$").strip()
     read = _fraction(body)
-    return None if read is None else Number(sign * read[0], read[1], percent)
+    return None if read is None else Number(-read[0] if negative else read[0], read[1], percent)
 
 
 def unwrapped(text: str, *, variable: bool = False) -> str:
@@ -75,12 +75,13 @@ def unwrapped(text: str, *, variable: bool = False) -> str:
         changed = False
         body = body.strip().removesuffix(".")
         for opener, closer in _WRAPPED:
+            if not (body.startswith(opener) and body.endswith(closer) and len(body) > len(opener) + len(closer)):
+                continue
             inner = body[len(opener) : len(body) - len(closer)]
-            fits = len(body) > len(opener) + len(closer) and body.startswith(opener) and body.endswith(closer)
-            if fits and (_balanced(inner) if closer == "}" else opener not in inner):
+            if _balanced(inner) if closer == "}" else opener not in inner:
                 body, changed = inner, True
                 break
-    return body if variable else re.sub(r"^[A-Za-z]\s*=\s*", "", body)
+    return body if variable or "=" not in body else re.sub(r"^[A-Za-z]\s*=\s*", "", body)
 
 
 def same_number(answer: Number, gold: Number) -> bool:
@@ -108,11 +109,11 @@ def _fraction(body: str) -> tuple[Fraction, bool] | None:
         if match["power"] is not None:
             value *= Fraction(10) ** int(match["power"])
         return value, "." in match["decimal"] or match["power"] is not None
-    if match := _REPEATING.fullmatch(body):
+    if "." in body and (match := _REPEATING.fullmatch(body)):
         start, cycle = match["start"], match["braced"] or match["one"] or match["round"]
         whole = (match["whole"] or "0").replace(",", "")
         return (int(whole + start) + Fraction(int(cycle), 10 ** len(cycle) - 1)) / 10 ** len(start), False
-    if match := _TEN.fullmatch(body):
+    if body.startswith("10") and (match := _TEN.fullmatch(body)):
         return Fraction(10) ** int(match["braced"] or match["round"] or match["bare"]), False
     match = _RATIO.fullmatch(body) or _LATEX.fullmatch(body)
     if match is None:
@@ -121,7 +122,8 @@ def _fraction(body: str) -> tuple[Fraction, bool] | None:
     top, bottom = (int((names[a] or names.get(b) or "0").replace(",", "")) for a, b in (("top", "t"), ("bottom", "b")))
     if bottom == 0:
         return None
-    return int(match["whole"] or 0) + Fraction(top, bottom), False
+    value = Fraction(top, bottom)
+    return value if match["whole"] is None else int(match["whole"]) + value, False
 
 
 def _balanced(text: str) -> bool:

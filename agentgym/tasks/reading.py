@@ -60,9 +60,10 @@ def playable(
     for record in records:
         try:
             item = read(*record)
-            if item.id in items:
-                raise BadData(f"{record[0]}: the id {item.id!r} was given before; expected one {noun} per id")
-            items[item.id] = item
+            id = item.id
+            if id in items:
+                raise BadData(f"{record[0]}: the id {id!r} was given before; expected one {noun} per id")
+            items[id] = item
         except BadData as error:
             rows.skip(error)
     rows.close(len(items))

@@ -19,6 +19,7 @@ ANSWERS = (
 """Answer columns: the first non-empty one counts, `solution` last."""
 SOLUTIONS = ("solution", "answer", "rationale", "explanation")
 """Columns of a worked solution for hints: the first non-empty one counts."""
+_ANSWERS = frozenset(ANSWERS)
 _READ = frozenset((*QUESTIONS, *ANSWERS))
 _FREE = ("answer", "answers", "correct_answer", "final_answer", "final_decision", "target", "gold")
 _BRACE = re.compile(r"(?<!\\)[{}]")
@@ -33,7 +34,7 @@ def task(where: str, id: str, split: str | None, raw: dict[str, object], reading
     """
     row = lowered(raw)
     key = next((name for name in QUESTIONS if row.get(name) is not None), None)
-    if key is None or not any(name in row for name in ANSWERS):
+    if key is None or _ANSWERS.isdisjoint(row):
         raise BadData(f"{where}: the keys are {sorted(raw)[:12]}; expected for example {EXAMPLE}")
     if row.get("answerable") is False or row.get("is_impossible") is True:
         raise BadData(f"{where}: the question has no answer (answerable, is_impossible); expected one that has")
@@ -71,7 +72,7 @@ def _solution(row: Row) -> str:
         value = row.get(name)
         if isinstance(value, str) and (name != "answer" or "####" in value):
             worked = value.rpartition("####")[0] if "####" in value else value
-            if len(worked.split()) > 3:  # more than just the answer
+            if len(worked.split(None, 3)) > 3:  # more than just the answer
                 return worked.strip()
     return ""
 
@@ -88,7 +89,7 @@ def _label(value: object) -> bool:
 
 
 def _answer(row: Row, where: str) -> str:
-    value = next((row[name] for name in _FREE if row.get(name) is not None), None)
+    value = next((row[name] for name in _FREE if name in row and row[name] is not None), None)
     if isinstance(value, list):
         values = list(dict.fromkeys(str(one) for one in cast("list[object]", value)))
         if len(values) != 1:

@@ -10,10 +10,11 @@ from typing import Any, cast
 from agentgym.envs.swe.library import Library, library
 from agentgym.errors import BadData
 from agentgym.tasks.columns import Refused, whole_question
-from agentgym.tasks.lines import objects
+from agentgym.tasks.lines import decoded, objects
 from agentgym.tasks.reading import PLAIN, Reading, playable
 
 COLUMNS = ("instance_id", "repo", "base_commit", "problem_statement", "patch", "FAIL_TO_PASS", "PASS_TO_PASS")
+_COLUMNS = frozenset(COLUMNS)
 OF_5 = ("image", "eval_script", "log_parser", "eval_type")
 """Columns of a dataset in swebench 5's form, which needs no table of repositories."""
 _FURTHER = (
@@ -107,15 +108,17 @@ def _row(where: str, raw: Mapping[str, object], ignore: tuple[str, ...]) -> Row:
     except (ValueError, TypeError) as error:
         raise (Refused if isinstance(error, _OtherLanguage) else BadData)(f"{where}: {error}") from None
     known = KNOWN if "install_config" in raw or "environment" in raw else _WITHOUT_PIP
-    issue = whole_question(raw, row.issue, known, ignore, where, ("requirements", "interface"))
-    return row if issue is row.issue else replace(row, row={**row.row, "problem_statement": issue})
+    stated = row.issue
+    issue = whole_question(raw, stated, known, ignore, where, ("requirements", "interface"))
+    return row if issue is stated else replace(row, row={**row.row, "problem_statement": issue})
 
 
 def _instance(row: Mapping[str, object]) -> Row:
     smith = "image_name" in row and "eval_script" not in row and "test_patch" not in row
-    missing = [name for name in COLUMNS if name not in row and not (smith and name == "base_commit")]
-    if missing:
-        raise ValueError(f"no column {missing[0]!r}; expected {', '.join(COLUMNS)}")
+    if not row.keys() >= _COLUMNS:
+        missing = [name for name in COLUMNS if name not in row and not (smith and name == "base_commit")]
+        if missing:
+            raise ValueError(f"no column {missing[0]!r}; expected {', '.join(COLUMNS)}")
     if not _listed(row["FAIL_TO_PASS"]):
         raise ValueError(f"instance {row['instance_id']!r} has no test in FAIL_TO_PASS")
     if smith:
@@ -166,7 +169,7 @@ def _listed(value: object) -> list[str]:
     Raises:
         TypeError: the column is neither.
     """
-    parsed = json.loads(value) if isinstance(value, str) else value
+    parsed = decoded(value) if isinstance(value, str) else value
     if not isinstance(parsed, list):
         raise TypeError(f"FAIL_TO_PASS or PASS_TO_PASS is {value!r:.80}; expected a list of tests")
     return [str(item) for item in cast("list[object]", parsed)]
