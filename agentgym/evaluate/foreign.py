@@ -10,7 +10,7 @@ import math
 import struct
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -42,6 +42,8 @@ class Logs:
     episodes: list[Episode] = field(default_factory=list[Episode])
     lost: Counter[str] = field(default_factory=Counter[str])
     kinds: Counter[str] = field(default_factory=Counter[str])
+    seen: set[Path] = field(default_factory=set[Path])
+    """Logs that were read: one that is named again, or is in a folder named before, counts once."""
 
     def read(self, path: Path) -> None:
         """Add the episodes of a file or a folder.
@@ -52,6 +54,8 @@ class Logs:
         """
         if path.is_dir():
             found = self._folder(path)
+        elif path.suffix in (".eval", ".json") and not self._new([path]):
+            return
         elif path.suffix == ".eval":
             found = [*self._inspect(path)]
         elif path.suffix == ".json":
@@ -61,16 +65,24 @@ class Logs:
         self.episodes += found
         self._number_attempts()
 
+    def _new(self, paths: Iterable[Path]) -> list[Path]:
+        """Return the logs that were not read before."""
+        new = [path for path in paths if path.resolve() not in self.seen]
+        self.seen |= {path.resolve() for path in new}
+        return new
+
     def _folder(self, folder: Path) -> list[Episode]:
         trials = [path.parent for path in sorted(folder.rglob("result.json")) if "trial_name" in _json(path)]
         if trials:
+            trials = self._new(trials)
             self.kinds["Harbor trials"] += len(trials)
             return [self._trial(trial) for trial in trials]
         if samples := sorted(folder.glob("*.eval")):
-            return [episode for path in samples for episode in self._inspect(path)]
+            return [episode for path in self._new(samples) for episode in self._inspect(path)]
         documents = [path for path in sorted(folder.glob("*.json")) if "schema_version" in _json(path)]
         if not documents:
             raise NoLog(f"{folder} holds no log; expected a Harbor job, .eval files of inspect_ai, or ATIF documents")
+        documents = self._new(documents)
         self.kinds["ATIF documents"] += len(documents)
         return [from_atif(_json(path), path.name, self.lost) for path in documents]
 

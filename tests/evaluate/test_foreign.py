@@ -227,3 +227,17 @@ def test_what_is_neither_evaluation_nor_log_is_refused(tmp_path):
     (tmp_path / "x.eval").write_bytes(b"no archive")
     with pytest.raises(BadData, match=r"expected an .eval file of inspect_ai"):
         read_evaluation(tmp_path / "x.eval")
+
+
+def test_a_log_that_is_named_again_counts_once(tmp_path):
+    folder = job(tmp_path / "job")
+    trials = sorted(path.parent for path in folder.rglob("result.json") if "trial_name" in path.read_text())
+    logs = Logs()
+    for path in (folder, folder, trials[0], tmp_path / "job" / ".." / "job"):
+        logs.read(path)
+    assert len(logs.episodes) == logs.kinds["Harbor trials"] == len(trials)
+    file, again = log(tmp_path / "a.eval", [sample(1, "C")]), tmp_path / "again.eval"
+    again.symlink_to(file)
+    for path in (file, again, file):
+        logs.read(path)
+    assert len(logs.episodes) == len(trials) + 1

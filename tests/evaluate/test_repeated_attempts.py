@@ -103,3 +103,11 @@ def test_the_folder_of_an_evaluation_has_one_seed_and_one_group_for_each_attempt
         assert main(["export", str(folders["a"]), "--as", "turns", "--out", str(path.with_suffix(".parquet"))]) == 2
     (folders["a"] / "config.toml").write_text("")  # a training run: its groups are of steps
     assert len(read_episodes(path)) == 3
+
+
+@pytest.mark.parametrize("form", ["sft", "episodes", "atif"])
+def test_a_file_that_is_named_twice_is_refused(form: str, folders: dict[str, Path], tmp_path: Path, capsys) -> None:
+    """Its groups would be two: the folder and its file are one, too."""
+    files = [str(folders["a"]), str(folders["a"] / "episodes.jsonl")]
+    assert main(["export", *files, "--as", form, "--out", str(tmp_path / "o.parquet")]) == 2
+    assert "is named twice" in capsys.readouterr().err

@@ -1,5 +1,8 @@
 """SQuAD's numbers, worked out by hand."""
 
+import re
+import string
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,3 +111,14 @@ def test_ascii_is_normalised_as_by_squad(text: str) -> None:
 def test_normal_form_is_its_own_normal_form_but_for_case(text: str) -> None:
     normal = normalise_scripts(text)
     assert exact_match(normal, [normal]) == 1.0
+
+
+def official(text: str) -> str:
+    """Return what `normalize_answer` of SQuAD 1.1's evaluate-v1.1.py returns."""
+    bare = "".join(character for character in text.lower() if character not in set(string.punctuation))
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", bare).split())
+
+
+@given(st.lists(st.sampled_from([*"aAnN .,_-\t\n\0\x1c\x1f1é’。", "an", "the", "The", "theatre", "a\x00b"])).map("".join))
+def test_normalisation_is_the_official_one(text: str) -> None:
+    assert normalise(text) == official(text)

@@ -1,13 +1,14 @@
 """Files that people have: tables, and texts with a byte order mark."""
 
 import gzip
+import json
 
 import pytest
 
 from agentgym.envs.math.files import load as load_math
 from agentgym.envs.search.files import load_lines
 from agentgym.errors import BadData
-from agentgym.tasks.lines import objects
+from agentgym.tasks.lines import decoded, objects
 
 BOM = "\ufeff"
 CORPUS = '{"id": "1", "title": "Emma", "text": "A novel by Jane Austen."}\n'
@@ -68,3 +69,20 @@ def test_an_error_shows_what_a_question_looks_like(tmp_path):
 def test_problems_of_math(name, text, tmp_path):
     task = load_math(written(tmp_path / name, text)).tasks[0]
     assert (task.data["problem"], task.data["answer"], task.data["form"]) == ("2+3?", "5", "number")
+
+
+VALUES = ['{"a": 1}', '{"a": NaN}', "[1]", "3", '"x"', "{", "", "{}}", '{"a": 1} {"b": 2}', '{"a": "\\ud800"}', "\ufeff{}"]
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("around", ["{}", " {}", "{}\n", "{}\r\n", "{} \t\n", "{}\x0b\n", "\n{}"])
+def test_a_line_is_read_as_the_standard_library_reads_it(value, around):
+    line = around.format(value) if "{}" not in value else around.replace("{}", value)
+    try:
+        expected = repr(json.loads(line))
+    except ValueError as error:
+        with pytest.raises(json.JSONDecodeError) as raised:
+            decoded(line)
+        assert str(raised.value) == str(error)
+    else:
+        assert repr(decoded(line)) == expected

@@ -55,10 +55,13 @@ def read_files(files: Sequence[str], which: Filter) -> list[list[Episode]]:
     """Return the episodes in each file (or in `episodes.jsonl` of a folder) that pass a filter.
 
     Raises:
-        BadConfig: a file does not exist, or none of its episodes passes.
+        BadConfig: a file does not exist, is named twice, or none of its episodes passes.
     """
     files_read: list[list[Episode]] = []
-    for path in map(episode_file, files):
+    paths = [episode_file(name) for name in files]
+    for number, path in enumerate(paths):
+        if path.resolve() in (other.resolve() for other in paths[:number]):
+            raise BadConfig(f"{path} is named twice, and its episodes would count twice; expected each file once")
         episodes = read_episodes(path)
         selected = [episode for episode in episodes if which.takes(episode)]
         if not selected:
