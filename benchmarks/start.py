@@ -4,10 +4,12 @@
 
 `OTHER` is the folder of another checkout. Cells: `import agentgym`; `agentgym envs`; `train household --steps 0` until its
 first line; `train household` until its first update (the evaluation of the untrained policy included). CPU seconds decide;
-wall seconds depend on what else runs, so the load is printed too.
+wall seconds depend on what else runs, so the load is printed too. Both checkouts are compiled first: where Python
+may not write bytecode (PYTHONDONTWRITEBYTECODE), a start would otherwise be the compilation of its modules.
 """
 
 import argparse
+import compileall
 import os
 import statistics
 import subprocess
@@ -65,6 +67,8 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--cells", nargs="+", default=["import", "envs", "line", "update"])
     arguments = parser.parse_args()
+    for checkout in (arguments.other, ROOT):
+        compileall.compile_dir(checkout / "agentgym", quiet=1)
     for cell in arguments.cells:
         pairs = [(cpu(arguments.other.resolve(), cell), cpu(ROOT, cell)) for _ in range(arguments.pairs)]
         ratios = [ours[0] / theirs[0] for theirs, ours in pairs]
