@@ -3,6 +3,7 @@
 import hashlib
 import json
 from array import array
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -276,6 +277,7 @@ class Sessions:
         self.gave_way: dict[str, None] = {}
         """Names of the last `limit` sessions that were closed to make room."""
         self._limit, self._most = limit, tokens
+        self._written = Counter[str]()
         self._tokens = 0
         self._file = None if out is None else append_episodes(out)
 
@@ -335,6 +337,8 @@ class Sessions:
         self._tokens -= session.tokens
         episode = session.episode(reward, success, task, group, why)
         if episode.turns and self._file is not None:
+            episode.attempt = self._written[name]  # clients use a name again
+            self._written[name] += 1
             self._file.write(episode.to_json() + "\n")
             self._file.flush()
         self.finished += 1
