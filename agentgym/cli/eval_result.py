@@ -26,12 +26,12 @@ class Shown(Protocol):
 
     @property
     def json(self) -> bool:
-        """Whether to print only the summary, as JSON."""
+        """Print only the summary, as JSON."""
         ...
 
     @property
     def quiet(self) -> bool:
-        """Whether to print only the results."""
+        """Print only the results."""
         ...
 
 

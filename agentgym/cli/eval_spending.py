@@ -41,7 +41,7 @@ class Spending(Protocol):
 
     @property
     def retry_faults(self) -> bool:
-        """Whether to replay infrastructure errors."""
+        """True if infrastructure errors are to be replayed."""
         ...
 
 

@@ -30,9 +30,9 @@ class Flag:
     kind: Any
     """Type without marks and None; for a tuple, the type of one value."""
     many: bool
-    """Whether it takes any number of values."""
+    """True if it takes any number of values."""
     nullable: bool
-    """Whether the word None stands for None."""
+    """True if the word None stands for None."""
     marks: tuple[object, ...]
     default: Any
     """Value if absent; `dataclasses.MISSING` if required."""
@@ -44,7 +44,7 @@ class Flag:
 
     @property
     def positional(self) -> bool:
-        """Whether it is a positional argument."""
+        """True if it is a positional argument."""
         return Mark.POSITIONAL in self.marks
 
     @property

@@ -35,7 +35,7 @@ def awaited(value: object, seconds: float, what: str) -> object:
         if future.done():  # raised by the function itself
             raise
         _give_up(loop)  # it blocks the loop: whoever comes next has another
-        raise _late(what, seconds) from None
+        raise Fault(_late(what, seconds), reason=Reason.TIMEOUT) from None
     except BaseException:
         future.cancel()  # Ctrl-C: the function ends too
         raise
@@ -48,12 +48,12 @@ async def _within(value: Awaitable[object], seconds: float, what: str) -> object
             return await value
     except TimeoutError:
         if limit.expired():
-            raise _late(what, seconds) from None
+            raise Fault(_late(what, seconds), reason=Reason.TIMEOUT) from None
         raise
 
 
-def _late(what: str, seconds: float) -> Fault:
-    return Fault(f"{what} did not end within {seconds:g} s (tool_seconds)", reason=Reason.TIMEOUT)
+def _late(what: str, seconds: float) -> str:
+    return f"{what} did not end within {seconds:g} s (tool_seconds)"
 
 
 def _loop() -> asyncio.AbstractEventLoop:

@@ -355,7 +355,7 @@ def _shallow(call: Turn) -> dict[str, Any]:
 
 
 def _episode(raw: Any) -> Episode:
-    """Return the episode of a line's JSON object, whose turns it takes; raises BadData as `from_json` does."""
+    # Consumes `raw`. Like `from_json` it refuses what is no episode.
     try:
         check_fields(raw, FORMAT)
         previous: dict[str, tuple[Prompt, list[int]]] = {name: (Prompt([], 0), []) for name in _PROMPTS}
@@ -372,7 +372,7 @@ def _episode(raw: Any) -> Episode:
 
 
 def _call(raw: dict[str, Any], previous: dict[str, tuple[Prompt, list[int]]], notes: list[Turn]) -> Turn:
-    """Return a stored call; `previous` has each kind of prompt before it, with the reply to it."""
+    # `previous` has each kind of prompt before the call, with the reply to it.
     check_turn(raw)
     if raw.get("notes"):
         raise TypeError("a note has notes of its own; expected them in turns alone")

@@ -24,10 +24,13 @@ class Prompt(Sequence[int]):
         return Prompt(ids, len(ids))
 
     def continued(self, stored: Any, reply: list[int]) -> "Prompt":
-        """Return the prompt that is stored as a number of tokens of this one and the reply to it, and the tokens after them.
+        """Return a stored prompt: a number of tokens of this one and the reply to it, plus the tokens after them.
 
-        It shares this one's list where it goes on from it. Raises ValueError for tokens that are not there, TypeError for
-        what is no list of ids.
+        It shares this prompt's list if it continues it.
+
+        Raises:
+            ValueError: the number exceeds the tokens before it.
+            TypeError: the tokens after them are not a list of ids.
         """
         common, added = stored
         if type(added) is not list or (added and type(sum(cast("list[int]", added))) is not int):  # sums look at each

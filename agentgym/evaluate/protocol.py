@@ -23,7 +23,7 @@ class Protocol:
     prompt_hash: str
     """`text_hash` of the prompt file."""
     admissible: bool
-    """Whether the prompt lists the admissible commands."""
+    """True if the prompt lists the admissible commands."""
     history: str
     """History that the agent keeps: `all`, or `last 2` turns."""
     reward: str

@@ -77,7 +77,7 @@ def is_harness(agent: str) -> bool:
 
 
 def plays_itself(agent: object) -> "TypeIs[HarnessAgent]":
-    """Whether an agent is a harness's; for callers that would import the gateway and containers for the class alone."""
+    """Return whether an agent is a harness's, without importing the gateway and containers."""
     return hasattr(agent, "play_into")
 
 

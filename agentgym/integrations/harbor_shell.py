@@ -75,7 +75,11 @@ def shell(jobs: Sequence[Job]) -> str:
 
 
 def result(job: Job, answer: Any, seconds: float) -> Result:
-    """Return how a job ended, by what the shells printed; SandboxFault where they did not come to it."""
+    """Return the result of a job, parsed from the shells' output.
+
+    Raises:
+        SandboxFault: the output does not report the end.
+    """
     head, _, rest = str(answer.stdout or "").partition(f"{job.nonce} ")[2].partition("\n")
     try:
         status, late = (int(word) for word in head.split())

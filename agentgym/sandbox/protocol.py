@@ -134,7 +134,7 @@ class Kernel(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether its state still exists."""
+        """True if its state still exists."""
         ...
 
     def close(self) -> None:

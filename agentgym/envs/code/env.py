@@ -171,7 +171,7 @@ class Code(SandboxEnv):
         """The last executed code that defines the solution; `test` runs it."""
         self.passed = self.public = 0.0
         self.prepared = False
-        """Whether the interpreter already has the names defined by the task's harness."""
+        """True if the interpreter already has the names defined by the task's harness."""
         lines = [task.data["statement"]]
         examples = [example(task.data, test) for test in task.data["public"][:EXAMPLES] if task.data["kind"] != "checks"]
         lines += ["Examples:", *examples] if examples else []

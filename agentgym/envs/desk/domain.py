@@ -57,7 +57,7 @@ class Intent:
     """The customer's first words, unique to the intent within the domain."""
     topics: Mapping[str, Topic] = field(default_factory=dict[str, Topic])
     charged: bool = False
-    """Whether the stated amount is one the customer pays and may reject as too high."""
+    """True if the stated amount is one the customer pays and may reject as too high."""
 
 
 class Domain:

@@ -51,7 +51,7 @@ class Notes:
         self.marks: dict[str, set[str]] = {}
         """Treatments things have had: `fried`, `sliced`, …"""
         self.shut: dict[tuple[str, str], bool] = {}
-        """Whether a door or container in a room is closed."""
+        """True if a door or container in a room is closed."""
         self.locked: set[tuple[str, str]] = set()
         self.unlocked: set[tuple[str, str]] = set()
         self.refused: set[tuple[str, str]] = set()

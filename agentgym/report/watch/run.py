@@ -112,12 +112,12 @@ class FollowedRun:
 
     @property
     def training(self) -> bool:
-        """Whether it is a training run, whose group ids name part and step."""
+        """True if it is a training run, whose group ids name part and step."""
         return "config" in self.about
 
     @property
     def behind(self) -> bool:
-        """Whether there is more to read at once."""
+        """True if there is more to read at once."""
         return self.episodes.tail.behind or self.metrics.tail.behind
 
     def state(self, known: Known | None = None) -> dict[str, Any]:

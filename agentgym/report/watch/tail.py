@@ -29,7 +29,7 @@ class Tail:
         self.size = 0
         """Bytes of the file at the last read."""
         self.behind = False
-        """Whether the last read ended before the end of the file, so that another one finds more at once."""
+        """True if the last read ended before the end of the file, so that another one finds more at once."""
         self._starts, self._marks = array("Q"), array("I")
         self._seen: tuple[int, int, int] | None = None
 

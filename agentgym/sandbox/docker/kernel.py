@@ -32,7 +32,7 @@ class DockerKernel:
         self._sandbox = sandbox  # keeps the sandbox alive
         self._channel, self._number, self.limits = sandbox.channel, number, sandbox.limits
         self.alive = True
-        """Whether its variables still exist."""
+        """True if its variables still exist."""
         self._channel.open(number, 2 * self.limits.output + MESSAGES)
         self._channel.send(number, frames.START, json.dumps(request).encode(), time.monotonic() + START)
         started = self.run("", START)

@@ -47,7 +47,7 @@ class SandboxKernel:
             given = null.fileno() if stdin is None else stdin
             self._execution = sandbox.launch({"kind": "kernel", "timeout": None}, given, theirs.fileno())
         self.alive = True
-        """Whether its variables still exist."""
+        """True if its variables still exist."""
         started = self.run("", START)
         if not self.alive:
             raise SandboxFault(f"the sandbox could not start a kernel ({started.reason}): {started.text}")

@@ -60,7 +60,7 @@ def evaluate(
 
 
 def _marked_by_others(log: str) -> bool:
-    """Whether a log has more marks than the script writes: swebench looks between the first two, whoever wrote them.
+    """Return whether a log has more marks than the script writes: swebench looks between the first two, whoever wrote them.
 
     The script is traced (`set -x`), so its marks stand in commands, and the exit status a second time, as it is printed.
     """

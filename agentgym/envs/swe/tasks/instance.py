@@ -53,7 +53,7 @@ class Repository:
     tests: tuple[str, ...]
     """Ids of the tests that pass every time."""
     conftest: bool = False
-    """Whether its `conftest.py` is needed."""
+    """True if its `conftest.py` is needed."""
 
     def tree(self) -> dict[str, bytes]:
         """Return its files.

@@ -59,7 +59,7 @@ class HarborTask:
 
     @property
     def solved(self) -> bool:
-        """Whether every step has a solution."""
+        """True if every step has a solution."""
         return all(step.solution for step in self.steps)
 
     @property

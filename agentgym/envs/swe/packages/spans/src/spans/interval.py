@@ -21,24 +21,24 @@ class Interval:
 
     @property
     def empty(self):
-        """Whether it holds no number."""
+        """True if it holds no number."""
         return self.start == self.end
 
     def __contains__(self, number):
         return self.start <= number < self.end
 
     def overlaps(self, other):
-        """Whether some number lies in both."""
+        """Return whether some number lies in both."""
         return max(self.start, other.start) < min(self.end, other.end)
 
     def touches(self, other):
-        """Whether one ends where the other begins, or they overlap."""
+        """Return whether one ends where the other begins, or they overlap."""
         if self.empty or other.empty:
             return False
         return self.start <= other.end and other.start <= self.end
 
     def covers(self, other):
-        """Whether every number of the other lies in this one; the empty interval is covered by all."""
+        """Return whether every number of the other lies in this one; the empty interval is covered by all."""
         if other.empty:
             return True
         return self.start <= other.start and other.end <= self.end
