@@ -288,9 +288,9 @@ _ADDRESS = re.compile(rb"0x[0-9a-f]{6,16}")
 
 def _digest(result: Result) -> str:
     """Return a hash of a result: its output without addresses, unless the time limit ended it."""
-    told = f"{result.exit_code} {result.reason}\n".encode()
+    content = f"{result.exit_code} {result.reason}\n".encode()
     if result.reason == ExitReason.EXIT:
-        told += _ADDRESS.sub(b"0x", result.stdout + b"\0" + result.stderr)
+        content += _ADDRESS.sub(b"0x", result.stdout + b"\0" + result.stderr)
     elif result.reason == ExitReason.TIMEOUT:
-        told = b"timeout"
-    return hashlib.blake2b(told, digest_size=8).hexdigest()
+        content = b"timeout"
+    return hashlib.blake2b(content, digest_size=8).hexdigest()

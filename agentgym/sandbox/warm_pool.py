@@ -40,14 +40,14 @@ def take(
     machine lacks a requirement of the backend, SandboxFault if the sandbox does not start.
     """
     global _makers
-    asked: dict[str, Any] = {"limits": limits, "packages": tuple(packages), **(options or {})}
-    kind = repr((backend, asked))
+    options_used: dict[str, Any] = {"limits": limits, "packages": tuple(packages), **(options or {})}
+    kind = repr((backend, options_used))
     with _lock:
         _makers = _makers or ThreadPoolExecutor(AT_ONCE, "making-sandboxes")
         line = _waiting[kind] = _waiting.pop(kind, None) or deque()
         _times[hash(kind)] = times = _times.get(hash(kind), 0) + 1
         while len(line) < 1 + (AHEAD if not rare or times > OFTEN else 0):
-            line.append(_makers.submit(sandbox, backend, **asked))
+            line.append(_makers.submit(sandbox, backend, **options_used))
         first = line.popleft()
         oldest = [_waiting.pop(name) for name in list(_waiting)[:-KINDS]]
     for future in (future for waiting in oldest for future in waiting):

@@ -78,7 +78,7 @@ def _checked(path: str) -> str:
     return path
 
 
-def _program(work: str, given: Sequence[str | int]) -> str:
+def _program(work: str, arguments: Sequence[str | int]) -> str:
     """Return self-contained code for an operation of `files.py` or `archive.py`."""
     return "\n".join(
         (
@@ -88,7 +88,7 @@ def _program(work: str, given: Sequence[str | int]) -> str:
             "files = types.ModuleType('files')",
             f"exec({_source('files')!r}, files.__dict__)",
             "" if work.startswith("files.") else _source("archive"),
-            f"files.main({', '.join([work, *map(repr, given)])})",
+            f"files.main({', '.join([work, *map(repr, arguments)])})",
         )
     )
 
@@ -107,12 +107,12 @@ def _printed(result: Result, name: str, cap: int) -> bytes:
     """
     if result.ok:
         return result.stdout
-    said = result.stderr.decode("utf-8", "backslashreplace").strip()
+    message = result.stderr.decode("utf-8", "backslashreplace").strip()
     if result.reason == ExitReason.OUTPUT:
         raise OSError(errno.EFBIG, f"holds more than the {cap} bytes that may be read at once", name)
     if result.reason in ("memory", "killed"):  # caused by other programs in the sandbox
         raise OSError(errno.ENOMEM, "could not be reached: the programs in the sandbox take all memory or processes", name)
-    number, _, words = said.rpartition("\n")[2].partition(" ")
+    number, _, words = message.rpartition("\n")[2].partition(" ")
     if result.reason == ExitReason.EXIT and result.exit_code == 3 and number.isdigit():
         raise OSError(int(number), words, name)
-    raise SandboxFault(f"{name} could not be reached in the sandbox ({result.reason}, {result.exit_code}): {said[-500:]}")
+    raise SandboxFault(f"{name} could not be reached in the sandbox ({result.reason}, {result.exit_code}): {message[-500:]}")

@@ -78,8 +78,10 @@ def missing() -> str:
         return f"the bubblewrap sandbox needs {absent[0]}: apt install {absent[0]} (or the like on other systems)"
     if importlib.util.find_spec("pyseccomp") is None:
         return f"the bubblewrap sandbox needs pyseccomp: {how_to_install('sandbox')}"
-    if said := _refusal():
-        return f"bubblewrap cannot create a sandbox here, which is common in containers ({said}): see docs/guides/sandbox.md"
+    if refusal := _refusal():
+        return (
+            f"bubblewrap cannot create a sandbox here, which is common in containers ({refusal}): see docs/guides/sandbox.md"
+        )
     return ""
 
 
@@ -108,12 +110,12 @@ def _program(name: str) -> str:
 
 def _copied(stage: Path) -> dict[str, Path]:
     """Copy this package's sandbox files to where an unprivileged user can read them; return them by path inside."""
-    shown: dict[str, Path] = {}
+    mounts: dict[str, Path] = {}
     for inner, content in _inside().items():
-        shown[inner] = stage / Path(inner).name
-        shown[inner].write_bytes(content)
-        shown[inner].chmod(0o644)
-    return shown
+        mounts[inner] = stage / Path(inner).name
+        mounts[inner].write_bytes(content)
+        mounts[inner].chmod(0o644)
+    return mounts
 
 
 @cache

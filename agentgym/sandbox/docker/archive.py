@@ -60,18 +60,18 @@ def put(daemon: Daemon, container: str, archive: bytes, path: str) -> None:
     moved = io.BytesIO()
     folder = PurePosixPath(_absolute(path).lstrip("/"))
     with (
-        tarfile.open(fileobj=io.BytesIO(archive)) as given,
+        tarfile.open(fileobj=io.BytesIO(archive)) as source,
         tarfile.open(fileobj=moved, mode="w", format=tarfile.PAX_FORMAT) as packed,
     ):
         for parent in [*reversed(folder.parents), folder][1:]:
             entry = tarfile.TarInfo(str(parent))
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
             packed.addfile(entry)
-        for member in given:
+        for member in source:
             member.name = str(folder / member.name.lstrip("/"))
             if member.islnk():
                 member.linkname = str(folder / member.linkname.lstrip("/"))
-            packed.addfile(member, given.extractfile(member) if member.isreg() else None)
+            packed.addfile(member, source.extractfile(member) if member.isreg() else None)
     with faults():
         if not daemon.client.api.put_archive(container, "/", moved.getvalue()):
             raise SandboxFault(f"the container daemon could not unpack an archive in {path}")
@@ -87,14 +87,14 @@ def get(daemon: Daemon, container: str, path: str, cap: int) -> bytes:
     try:
         with faults():
             pieces: Iterable[bytes] = daemon.client.api.get_archive(container, _absolute(path))[0]
-            held = bytearray()
+            content = bytearray()
             for piece in pieces:
-                held += piece
-                if len(held) > cap:
+                content += piece
+                if len(content) > cap:
                     raise OSError(f"{path} holds more than may be read at once")
     except docker().errors.NotFound as error:
         raise FileNotFoundError(f"no {path} in the container") from error
-    return bytes(held)
+    return bytes(content)
 
 
 def _whole(archive: bytes) -> bytes:
@@ -121,9 +121,9 @@ def _checked(result: Result, path: str) -> Result:
     if result.reason == ExitReason.OUTPUT:
         raise OSError(f"{path} holds more than may be read at once")
     kinds: dict[int, type[OSError]] = {ABSENT: FileNotFoundError, FOLDER: IsADirectoryError, SPECIAL: OSError}
-    said = result.stderr.decode("utf-8", "backslashreplace").strip().rpartition("\n")[2]
+    message = result.stderr.decode("utf-8", "backslashreplace").strip().rpartition("\n")[2]
     if result.reason == ExitReason.EXIT and result.exit_code in kinds:
-        raise kinds[result.exit_code](f"{path}: {said or 'no plain file there'}")
+        raise kinds[result.exit_code](f"{path}: {message or 'no plain file there'}")
     if result.reason == ExitReason.EXIT:
-        raise OSError(f"{path}: {said or f'exit code {result.exit_code}'}")
-    raise SandboxFault(f"{path} could not be reached in the container ({result.reason}, {result.exit_code}): {said}")
+        raise OSError(f"{path}: {message or f'exit code {result.exit_code}'}")
+    raise SandboxFault(f"{path} could not be reached in the container ({result.reason}, {result.exit_code}): {message}")

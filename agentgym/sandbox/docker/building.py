@@ -34,21 +34,21 @@ class Wanted(Protocol):
         ...
 
 
-def installed(daemon: Daemon, image: str, facts: dict[str, Any], wanted: Wanted) -> tuple[str, dict[str, Any]]:
+def installed(daemon: Daemon, image: str, facts: dict[str, Any], install: Wanted) -> tuple[str, dict[str, Any]]:
     """Return an image with a script's installation on top of another, and the daemon's facts about it.
 
     `facts` are those of the other image, whose user stays.
     """
-    digest = hashlib.blake2b(json.dumps([facts["Id"], wanted.install]).encode(), digest_size=8).hexdigest()
+    digest = hashlib.blake2b(json.dumps([facts["Id"], install.install]).encode(), digest_size=8).hexdigest()
     name, user = f"agentgym-installed:{digest}", facts["Config"].get("User") or ""
     with _one:
         if not images.has(daemon, name):
             lines = [f"FROM {image}", "USER root", f"COPY install.sh {SCRIPT}", f'RUN ["/bin/sh", "-eu", "{SCRIPT}"]']
             lines += [f"USER {user}"] if user else []
-            context = _packed({"Dockerfile": "\n".join(lines), "install.sh": wanted.install})
-            network = {"network_mode": wanted.install_network} if wanted.install_network else {}
+            context = _packed({"Dockerfile": "\n".join(lines), "install.sh": install.install})
+            network = {"network_mode": install.install_network} if install.install_network else {}
             what = f"the layer on {image}"
-            images.build(daemon, name, what, wanted.build_seconds, fileobj=context, custom_context=True, **network)
+            images.build(daemon, name, what, install.build_seconds, fileobj=context, custom_context=True, **network)
     with faults():
         return name, daemon.client.api.inspect_image(name)
 

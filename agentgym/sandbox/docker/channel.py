@@ -129,8 +129,8 @@ class Channel:
             self._break(f"the container is gone: {error}")
             return
         if not piece:
-            said = self.said.decode("utf-8", "backslashreplace").strip()
-            self._break(f"the container ended: {said[-500:] or 'it printed nothing'}")
+            message = self.said.decode("utf-8", "backslashreplace").strip()
+            self._break(f"the container ended: {message[-500:] or 'it printed nothing'}")
             return
         self._raw += piece
         self._unwrap()
@@ -194,9 +194,9 @@ def told_in(body: bytes) -> dict[str, Any]:
         SandboxFault: it is malformed.
     """
     try:
-        told = json.loads(body)
+        report = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise SandboxFault(f"the container reports {body[:100]!r}") from error
-    if not isinstance(told, dict):
+    if not isinstance(report, dict):
         raise SandboxFault(f"the container reports {body[:100]!r}")
-    return dict[str, object](told)  # pyright: ignore[reportUnknownArgumentType]  checked above
+    return dict[str, object](report)  # pyright: ignore[reportUnknownArgumentType]  checked above

@@ -150,15 +150,15 @@ def with_room(limits: Limits, room: Mapping[str, int]) -> Limits:
     return dataclasses.replace(limits, **{name: getattr(limits, name) + more for name, more in room.items()})
 
 
-def image_of(daemon: Daemon, asked: ContainerSpec) -> Image:
+def image_of(daemon: Daemon, spec: ContainerSpec) -> Image:
     """Return an image, built or pulled on request; raise BadConfig if the daemon does not have it."""
-    if asked.build:
-        facts = images.built(daemon, Path(asked.build), asked.image, asked.build_seconds, asked.images_gb)
+    if spec.build:
+        facts = images.built(daemon, Path(spec.build), spec.image, spec.build_seconds, spec.images_gb)
     else:
-        facts = images.have(daemon, asked.image, asked.pull, asked.images_gb)
-    name = asked.image or next(tag for tag in facts["RepoTags"] if images.BUILT in tag)
-    if asked.install:
-        name, facts = installed(daemon, name, facts, asked)
+        facts = images.have(daemon, spec.image, spec.pull, spec.images_gb)
+    name = spec.image or next(tag for tag in facts["RepoTags"] if images.BUILT in tag)
+    if spec.install:
+        name, facts = installed(daemon, name, facts, spec)
     config: dict[str, Any] = facts["Config"]
     listed: list[str] = config.get("Env") or []
     variables = {variable: value for variable, _, value in (pair.partition("=") for pair in listed)}
@@ -166,7 +166,7 @@ def image_of(daemon: Daemon, asked: ContainerSpec) -> Image:
 
 
 def create(
-    daemon: Daemon, image: str, asked: ContainerSpec, limits: Limits, network: str, services: Services | None = None
+    daemon: Daemon, image: str, spec: ContainerSpec, limits: Limits, network: str, services: Services | None = None
 ) -> tuple[str, list[str]]:
     """Create a container; return its id and the limits its daemon does not enforce.
 
@@ -183,32 +183,32 @@ def create(
         network_mode=network,
         binds=services.binds if services else None,
         extra_hosts=services.main_hosts if services else None,
-        dns=None if asked.allowed_hosts is None else [NOWHERE],
-        read_only=not asked.writable,
-        tmpfs=_in_memory(daemon, asked, limits),
+        dns=None if spec.allowed_hosts is None else [NOWHERE],
+        read_only=not spec.writable,
+        tmpfs=_in_memory(daemon, spec, limits),
         shm_size=limits.disk,
         mem_limit=memory,
         memswap_limit=memory,
         pids_limit=limits.processes + 8,  # includes process 1
-        nano_cpus=None if asked.cpus is None else int(asked.cpus * 1e9),
+        nano_cpus=None if spec.cpus is None else int(spec.cpus * 1e9),
         cap_drop=["ALL"],
-        cap_add=list(asked.capabilities) or None,
+        cap_add=list(spec.capabilities) or None,
         security_opt=_security(daemon),
         ulimits=[
             docker().types.Ulimit(name=name, soft=most, hard=most) for name, most in _resources(daemon, limits).items()
         ],
-        storage_opt=None if asked.storage_mb is None else {"size": f"{asked.storage_mb:.0f}m"},
+        storage_opt=None if spec.storage_mb is None else {"size": f"{spec.storage_mb:.0f}m"},
         log_config={"type": "none", "config": {}},  # otherwise the daemon logs the whole stream to disk
         auto_remove=True,
     )
     bounded = True
     try:
-        container = _created(daemon, image, asked, host, joined.get(network))
+        container = _created(daemon, image, spec, host, joined.get(network))
     except SandboxFault as fault:
-        if asked.storage_mb is None or "storage" not in str(fault):
+        if spec.storage_mb is None or "storage" not in str(fault):
             raise
         bounded = False  # few storage drivers have quotas
-        container = _created(daemon, image, asked, {**host, "StorageOpt": None}, joined.get(network))
+        container = _created(daemon, image, spec, {**host, "StorageOpt": None}, joined.get(network))
     with faults():
         facts = api.inspect_container(container)["HostConfig"]
     loose = [] if facts.get("Memory") == memory else ["memory"]
@@ -218,7 +218,7 @@ def create(
     return container, loose
 
 
-def _created(daemon: Daemon, image: str, asked: ContainerSpec, host: dict[str, Any], names: Sequence[str] | None) -> str:
+def _created(daemon: Daemon, image: str, spec: ContainerSpec, host: dict[str, Any], names: Sequence[str] | None) -> str:
     api = daemon.client.api
     endpoint = None if names is None else api.create_endpoint_config(aliases=list(names))
     networking = None if names is None else api.create_networking_config({host["NetworkMode"]: endpoint})
@@ -226,8 +226,8 @@ def _created(daemon: Daemon, image: str, asked: ContainerSpec, host: dict[str, A
         return api.create_container(
             image,
             entrypoint=["/bin/sh", "-c", START, BOOT],
-            user=asked.user,
-            environment=dict(asked.environment),
+            user=spec.user,
+            environment=dict(spec.environment),
             working_dir="/",
             hostname="sandbox",
             stop_signal="SIGKILL",  # process 1 ignores all others
@@ -256,27 +256,27 @@ def _resources(daemon: Daemon, limits: Limits) -> dict[str, int]:
     return limits_set
 
 
-def _in_memory(daemon: Daemon, asked: ContainerSpec, limits: Limits) -> dict[str, str]:
+def _in_memory(daemon: Daemon, spec: ContainerSpec, limits: Limits) -> dict[str, str]:
     """Return the in-memory folders, with their limits."""
     common = f"rw,nosuid,nodev,exec,size={limits.disk}"
     if not daemon.podman:
         common += f",nr_inodes={limits.files}"  # Podman has no such option: process 1 checks instead
     mounts = {"/dev/shm": f"{common},mode=1777"}
-    if asked.writable:
+    if spec.writable:
         return mounts
-    user, _, group = asked.user.replace("root", "0").partition(":")
+    user, _, group = spec.user.replace("root", "0").partition(":")
     owned = f"uid={user},gid={group or user},mode=755" if user.isdigit() else "mode=1777"
     if daemon.podman:
         owned = "U,notmpcopyup,mode=755"
     more = ("/var/tmp", "/run") if daemon.podman else ()  # Podman would mount these without limits
-    return {**mounts, **dict.fromkeys(("/tmp", *more), f"{common},mode=1777"), asked.work: f"{common},{owned}"}
+    return {**mounts, **dict.fromkeys(("/tmp", *more), f"{common},mode=1777"), spec.work: f"{common},{owned}"}
 
 
 def attach(daemon: Daemon, container: str) -> tuple[Any, socket.socket]:
     """Return the stream to process 1 of a container not yet started, and the object that keeps it open."""
     with faults():
-        kept = daemon.client.api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
-    return kept, getattr(kept, "_sock", kept)
+        attached = daemon.client.api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+    return attached, getattr(attached, "_sock", attached)
 
 
 def _security(daemon: Daemon) -> list[str]:

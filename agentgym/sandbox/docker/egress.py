@@ -69,8 +69,8 @@ class Egress:
         address = facts["NetworkSettings"]["Networks"][self.name]["IPAddress"]
         where = f"http://{address}:{PORT}"
         direct = ",".join((*INSIDE, *self._beside))
-        told = {**dict.fromkeys(NAMES, where), "no_proxy": direct}
-        self.variables = {spelling: value for name, value in told.items() for spelling in (name, name.upper())}
+        variables = {**dict.fromkeys(NAMES, where), "no_proxy": direct}
+        self.variables = {spelling: value for name, value in variables.items() for spelling in (name, name.upper())}
         """Environment variables that point programs to the proxy."""
 
     def close(self) -> None:

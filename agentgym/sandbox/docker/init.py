@@ -217,8 +217,8 @@ class Init:
             self._drain(program)
             if program.number in self.programs:
                 program.stepping, program.deadline = False, float("inf")
-                told = {"status": status_in(answer), "reason": program.reason}
-                self.say(program.number, frames.ANSWER, json.dumps(told).encode())
+                report = {"status": status_in(answer), "reason": program.reason}
+                self.say(program.number, frames.ANSWER, json.dumps(report).encode())
 
     def _drain(self, program: Program) -> None:
         for kind in (frames.OUT, frames.ERR):
@@ -300,8 +300,8 @@ class Init:
                 os.killpg(program.pid, signal.SIGKILL)
         return []
 
-    def _report(self, number: int, told: dict[str, object]) -> None:
-        self.say(number, frames.END, json.dumps(told).encode())
+    def _report(self, number: int, report: dict[str, object]) -> None:
+        self.say(number, frames.END, json.dumps(report).encode())
 
 
 def _heed(*_: object) -> None:

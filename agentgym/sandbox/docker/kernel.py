@@ -67,12 +67,12 @@ class DockerKernel:
         except SandboxFault:
             self.alive = False
             raise
-        told = told_in(body)
+        report = told_in(body)
         if kind == frames.END:
             self.alive = False
             self._channel.forget(self._number)
         out, err = (bytes(streams[stream]) for stream in (frames.OUT, frames.ERR))
-        return Result(int(told["status"]), out, err, str(told["reason"]), time.monotonic() - started)
+        return Result(int(report["status"]), out, err, str(report["reason"]), time.monotonic() - started)
 
     def close(self) -> None:
         """Stop the kernel."""

@@ -49,12 +49,12 @@ class Docker(BaseSandbox):
     """
 
     def __init__(
-        self, limits: Limits | None = None, *, packages: Sequence[str] = (), **asked: Unpack[ContainerOptions]
+        self, limits: Limits | None = None, *, packages: Sequence[str] = (), **options: Unpack[ContainerOptions]
     ) -> None:
-        wrong = next((name for name in asked if name not in KNOWN), None)
+        wrong = next((name for name in options if name not in KNOWN), None)
         if wrong is not None:
             raise BadConfig(no_such("option of the docker sandbox", wrong, KNOWN))
-        self.asked = ContainerSpec(**asked)
+        self.asked = ContainerSpec(**options)
         self.limits = with_room(limits or Limits(), self.asked.room)
         self.work = self.asked.work
         self.daemon = connect(self.asked.daemon)
@@ -65,7 +65,7 @@ class Docker(BaseSandbox):
         self._image, brought, self._user, self._entrypoint = image_of(self.daemon, self.asked)
         home = "/root" if self.asked.writable and self.asked.user.partition(":")[0] in ("root", "0") else self.work
         self._environment = {**ENVIRONMENT, "HOME": home, **brought, **self.asked.environment}
-        held, self._nets = contextlib.ExitStack(), contextlib.ExitStack()
+        stack, self._nets = contextlib.ExitStack(), contextlib.ExitStack()
         self._on = (self.asked.network, self.asked.allowed_hosts)
         sides = contextlib.ExitStack()
         try:
@@ -76,10 +76,10 @@ class Docker(BaseSandbox):
             self._nets.close()
             sides.close()
             raise
-        self._let_go = weakref.finalize(self, _free, os.getpid(), self.daemon, self.container, held, self._nets, sides)
+        self._let_go = weakref.finalize(self, _free, os.getpid(), self.daemon, self.container, stack, self._nets, sides)
         try:
             self._join_services()
-            self.version = self._begin(list(packages), self._loose, held)
+            self.version = self._begin(list(packages), self._loose, stack)
             """Of the image's Python; empty where it has none that serves."""
             self._prepare()
             if self._services:
@@ -88,11 +88,11 @@ class Docker(BaseSandbox):
             self.close()
             raise
 
-    def _begin(self, packages: list[str], loose: list[str], held: contextlib.ExitStack) -> str:
-        kept, stream = attach(self.daemon, self.container)
-        held.callback(kept.close)
+    def _begin(self, packages: list[str], loose: list[str], stack: contextlib.ExitStack) -> str:
+        attached, stream = attach(self.daemon, self.container)
+        stack.callback(attached.close)
         self._channel = channel = Channel(stream)
-        held.callback(channel.close)
+        stack.callback(channel.close)
         channel.open(0, frames.CHUNK)
         try:
             with faults():
@@ -145,20 +145,20 @@ class Docker(BaseSandbox):
                 f"({answer.text.strip() or answer.reason}): choose another folder, or user='root' with writable=True"
             )
 
-    def _beside(self, held: contextlib.ExitStack) -> Services | None:
-        asked = self.asked.beside
-        if asked is None:
+    def _beside(self, stack: contextlib.ExitStack) -> Services | None:
+        beside = self.asked.beside
+        if beside is None:
             return None
         most = self.asked.images_gb
         found = {
-            service.name: images.built(self.daemon, Path(service.build), "", asked.seconds, most)["Id"]
+            service.name: images.built(self.daemon, Path(service.build), "", beside.seconds, most)["Id"]
             if service.build
             else images.have(self.daemon, service.image, self.asked.pull, most)["Id"]
-            for service in asked.services
+            for service in beside.services
         }
         outside = self.asked.network if self.asked.allowed_hosts is None and self.asked.network != "none" else ""
-        services = Services(self.daemon, asked, found, outside)
-        held.callback(services.close)
+        services = Services(self.daemon, beside, found, outside)
+        stack.callback(services.close)
         return services
 
     def _join_services(self) -> None:
@@ -372,25 +372,25 @@ class Docker(BaseSandbox):
             while True:
                 kind, body = channel.receive(number, deadline)
                 if kind == frames.END:
-                    told = told_in(body)
+                    report = told_in(body)
                     return Result(
-                        int(told["status"]),
+                        int(report["status"]),
                         bytes(streams[frames.OUT]),
                         bytes(streams[frames.ERR]),
-                        str(told["reason"]),
-                        float(told["seconds"]),
+                        str(report["reason"]),
+                        float(report["seconds"]),
                     )
                 streams[kind] += body
         finally:
             channel.forget(number)
 
 
-def _free(owner: int, daemon: Daemon, container: str, *held: contextlib.ExitStack) -> None:
+def _free(owner: int, daemon: Daemon, container: str, *stacks: contextlib.ExitStack) -> None:
     """Kill a container; a forked child leaves its parent's alone."""
     if os.getpid() != owner:
         return
     with contextlib.ExitStack() as ending:
-        for stack in reversed(held):  # networks last, when unused
+        for stack in reversed(stacks):  # networks last, when unused
             ending.callback(stack.close)
         with contextlib.suppress(SandboxFault):  # a dead daemon removes nothing: the next sweep does
             daemon.remove(container)  # before the stream ends: Podman cannot remove an ending container

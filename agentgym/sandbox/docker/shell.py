@@ -43,13 +43,13 @@ class Shell:
         script = SCRIPT.replace("{}", f"cd {shlex.quote(request['cwd'])} && exec {words}")
         with self._one:
             started = time.monotonic()
-            execution, kept, stream = self._start(["/bin/sh", "-c", script], request)
+            execution, attached, stream = self._start(["/bin/sh", "-c", script], request)
             try:
                 reading = _Reading(stream, request["cap"], f"{len(stdin)}\n".encode() + stdin)
                 reason = reading.until(started + request["timeout"])
             finally:
                 with contextlib.suppress(OSError):
-                    kept.close()  # discards output buffered in the daemon, which may be endless
+                    attached.close()  # discards output buffered in the daemon, which may be endless
                     stream.close()
             if reason:
                 self._kill()
@@ -64,10 +64,10 @@ class Shell:
         api, user = self._daemon.client.api, request.get("user", self._user)
         with faults():
             execution = api.exec_create(self._container, command, stdin=True, user=user, environment=request["env"])
-            kept = api.exec_start(execution["Id"], socket=True)
-        stream: socket.socket = getattr(kept, "_sock", kept)
+            attached = api.exec_start(execution["Id"], socket=True)
+        stream: socket.socket = getattr(attached, "_sock", attached)
         stream.setblocking(False)
-        return execution["Id"], kept, stream
+        return execution["Id"], attached, stream
 
     def _code(self, execution: str) -> int | None:
         """Return a program's exit code once it has ended.
@@ -142,9 +142,9 @@ class _Reading:
             end = STREAM.size + length
             if len(self._raw) < end:
                 break
-            held = self._held[ERRORS if kind == ERRORS else 1]
-            room = self._cap - len(held)
-            held += self._raw[STREAM.size : min(end, STREAM.size + room)]
+            buffer = self._held[ERRORS if kind == ERRORS else 1]
+            room = self._cap - len(buffer)
+            buffer += self._raw[STREAM.size : min(end, STREAM.size + room)]
             del self._raw[:end]
             if length > room:
                 return True

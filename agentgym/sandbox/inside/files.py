@@ -47,14 +47,14 @@ def _check_plain(file: int, path: str) -> None:
         raise OSError(errno.EINVAL, "is not a plain file", path)
 
 
-def main(work: "Callable[..., None]", *given: object) -> None:
+def main(work: "Callable[..., None]", *arguments: object) -> None:
     """Run an operation; print an operating system error as its number and message.
 
     Raises:
         SystemExit: the operation failed, with exit code 3.
     """
     try:
-        work(*given)
+        work(*arguments)
         sys.stdout.buffer.flush()
     except OSError as error:
         sys.stderr.write(f"{error.errno or errno.EIO} {error.strerror or error}\n")

@@ -186,9 +186,9 @@ def _supervise(request: Request, files: list[int], settings: Settings, lifeline:
             os.close(file)
     problem = os.read(reading, 4096)  # empty after a successful setup
     deadline = started + (request["timeout"] or float("inf"))
-    reason, told = ("", {"error": problem.decode()}) if problem else _watch(program, woken, lifeline, deadline, settings)
+    reason, report = ("", {"error": problem.decode()}) if problem else _watch(program, woken, lifeline, deadline, settings)
     _end_all(settings)
-    return {"reason": reason, "seconds": time.monotonic() - started, **told}
+    return {"reason": reason, "seconds": time.monotonic() - started, **report}
 
 
 def _offer(proc: int, score: int) -> None:
@@ -203,7 +203,7 @@ def _heed(*_: object) -> None:
 
 def _watch(program: int, woken: int, lifeline: int, deadline: float, settings: Settings) -> tuple[str, dict[str, object]]:
     """Return why and how a program ended; reap other children meanwhile."""
-    pulse, held = PULSE, 0
+    pulse, memory_used = PULSE, 0
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
@@ -222,10 +222,10 @@ def _watch(program: int, woken: int, lifeline: int, deadline: float, settings: S
                 os.killpg(program, signal.SIGINT)
             os.write(lifeline, INTERRUPTED)
         if not settings["memory_is_bounded"]:
-            before, held = held, processes.held_by(os.getpid(), settings["memory"])
-            if held > settings["memory"]:
+            before, memory_used = memory_used, processes.held_by(os.getpid(), settings["memory"])
+            if memory_used > settings["memory"]:
                 return "memory", {}
-            pulse = PULSE if held != before else min(1.5 * pulse, SLOWEST)
+            pulse = PULSE if memory_used != before else min(1.5 * pulse, SLOWEST)
 
 
 def _reap(program: int) -> int | None:

@@ -94,10 +94,10 @@ def _finish(space: dict[str, object], before: set[str]) -> None:
         if "threading" in sys.modules:
             sys.modules["threading"]._shutdown()
         atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
-        for held in gc.get_objects():
-            if type(held) in (io.TextIOWrapper, io.BufferedWriter) and not held.closed:
+        for tracked in gc.get_objects():
+            if type(tracked) in (io.TextIOWrapper, io.BufferedWriter) and not tracked.closed:
                 with contextlib.suppress(OSError, ValueError):
-                    held.flush()  # files in a cycle might be destroyed before they are flushed
+                    tracked.flush()  # files in a cycle might be destroyed before they are flushed
         for name in set(sys.modules) - before:
             del sys.modules[name]
         space.clear()

@@ -67,14 +67,14 @@ def entry(path: str, room: int) -> "tuple[bytes, int]":
     return what.encode() + b" " + digest.digest(), facts.st_size
 
 
-def key(asked: Dict[str, Any]) -> str | None:  # noqa: UP006
+def key(request: Dict[str, Any]) -> str | None:  # noqa: UP006
     """Return the hash of a request; None if it cannot be computed."""
-    digest, room = hashlib.blake2b(digest_size=16), asked["most"]
-    without = asked["without"]
+    digest, room = hashlib.blake2b(digest_size=16), request["most"]
+    without = request["without"]
     sys.setrecursionlimit(100000)
     try:
-        looked = [path for root in asked["roots"] for path in below(root, without)]
-        looked += [path for path in asked["paths"] if not any(path == w or path.startswith(w + "/") for w in without)]
+        looked = [path for root in request["roots"] for path in below(root, without)]
+        looked += [path for path in request["paths"] if not any(path == w or path.startswith(w + "/") for w in without)]
         for path in sorted(set(looked)):
             told, read = entry(path, room)
             room -= read
@@ -103,6 +103,6 @@ def running() -> List[List[int]]:  # noqa: UP006
 
 def main() -> None:
     """Answer one request."""
-    asked = json.loads(sys.stdin.read())
+    request = json.loads(sys.stdin.read())
     processes = running()
-    print(json.dumps({"key": key(asked), "processes": processes, "after": running()}))
+    print(json.dumps({"key": key(request), "processes": processes, "after": running()}))

@@ -63,15 +63,15 @@ class ForkServerSandbox(BaseSandbox):
     def __init__(self, limits: Limits | None, packages: Sequence[str], temporary: Sequence[str] = ()) -> None:
         self.limits = limits or Limits()
         self._asking = threading.Lock()  # executions may be requested from several threads
-        held = contextlib.ExitStack()
-        self._let_go = weakref.finalize(self, _free, os.getpid(), held)
+        stack = contextlib.ExitStack()
+        self._let_go = weakref.finalize(self, _free, os.getpid(), stack)
         for folder in temporary:
-            held.callback(_delete, folder)
+            stack.callback(_delete, folder)
         self.group = ControlGroup.make(self.limits.memory + self.limits.disk, self.limits.processes)
         """Limits the memory of the whole tree, including its working folder, and its processes."""
-        held.callback(self.group.close)
+        stack.callback(self.group.close)
         try:
-            self._host, self._process = self._start(list(packages), held)
+            self._host, self._process = self._start(list(packages), stack)
         except BaseException:
             self.close()
             raise
@@ -88,16 +88,16 @@ class ForkServerSandbox(BaseSandbox):
         """Return the folder for temporary files, if not the default."""
         return None
 
-    def _start(self, packages: list[str], held: contextlib.ExitStack) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    def _start(self, packages: list[str], stack: contextlib.ExitStack) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         host, sandbox = socket.socketpair()
-        held.callback(host.close)
+        stack.callback(host.close)
         _sweep(self._temporary() or tempfile.gettempdir())
         staged = tempfile.TemporaryDirectory(prefix=STAGE, dir=self._temporary())
         with sandbox, tempfile.TemporaryFile() as errors, staged as stage:
             command = [*_ONCE_TOLD, *self._command(packages, Path(stage))]
             try:
                 process = start(lambda: _popen(command, sandbox.fileno(), errors.fileno()))
-                held.callback(_end, host, process)
+                stack.callback(_end, host, process)
                 sandbox.close()
                 self.group.add(process.pid)
                 host.settimeout(START)
@@ -106,8 +106,8 @@ class ForkServerSandbox(BaseSandbox):
                 failed: dict[str, str] = ast.literal_eval(_line(host).decode())
             except OSError as error:
                 errors.seek(0)
-                said = errors.read(2000).decode("utf-8", "backslashreplace").strip()
-                raise SandboxFault(f"the sandbox did not start ({error}): {said or 'it said nothing'}") from error
+                message = errors.read(2000).decode("utf-8", "backslashreplace").strip()
+                raise SandboxFault(f"the sandbox did not start ({error}): {message or 'it said nothing'}") from error
         for name, error in failed.items():
             raise BadConfig(
                 f"package {name!r} cannot be imported in the sandbox: {error}. "
@@ -179,8 +179,8 @@ class ForkServerSandbox(BaseSandbox):
             with contextlib.ExitStack() as theirs:
                 reading, feed = _pipe(theirs, ours)
                 execution = ours.enter_context(self.launch({**request, "timeout": timeout}, reading.fileno()))
-            told, streams, overflow = collect(execution, feed, stdin, cap or self.limits.output, timeout + START)
-        return self._result(told, streams, overflow, self.group.kills() > before)
+            report, streams, overflow = collect(execution, feed, stdin, cap or self.limits.output, timeout + START)
+        return self._result(report, streams, overflow, self.group.kills() > before)
 
     def launch(self, request: dict[str, object], stdin: int, control: int | None = None) -> Execution:
         """Start an execution, which gets copies of `stdin` and `control`.
@@ -193,30 +193,30 @@ class ForkServerSandbox(BaseSandbox):
             ours.enter_context(lifeline)
             theirs.enter_context(end)
             out, err = _pipe(ours, theirs), _pipe(ours, theirs)
-            given = [stdin, out[1].fileno(), err[1].fileno(), end.fileno(), *([] if control is None else [control])]
+            files = [stdin, out[1].fileno(), err[1].fileno(), end.fileno(), *([] if control is None else [control])]
             try:
-                self._send(self._host, {**request, "cwd": self.work, "env": {**ENVIRONMENT, "HOME": self.work}}, given)
+                self._send(self._host, {**request, "cwd": self.work, "env": {**ENVIRONMENT, "HOME": self.work}}, files)
             except OSError as error:
                 self._host.close()  # a partial request may have been sent
                 raise SandboxFault(f"the sandbox is gone: {error}") from error
             ours.pop_all()
         return Execution(lifeline, out[0], err[0])
 
-    def _result(self, told: dict[str, Any], streams: tuple[bytes, bytes], overflow: bool, starved: bool) -> Result:
-        if starved and told == NO_WORD:  # the kernel killed its supervisor as well
-            told = {"reason": "killed", "seconds": 0.0}
-        if told.get("error") or told.get("reason") not in ("exit", "timeout", "memory", "killed", "cancelled"):
-            raise SandboxFault(f"the sandbox could not run the program: {told.get('error') or told}")
-        reason = told["reason"]
+    def _result(self, report: dict[str, Any], streams: tuple[bytes, bytes], overflow: bool, starved: bool) -> Result:
+        if starved and report == NO_WORD:  # the kernel killed its supervisor as well
+            report = {"reason": "killed", "seconds": 0.0}
+        if report.get("error") or report.get("reason") not in ("exit", "timeout", "memory", "killed", "cancelled"):
+            raise SandboxFault(f"the sandbox could not run the program: {report.get('error') or report}")
+        reason = report["reason"]
         if overflow:
             reason = "output"
         elif starved:
             reason = "memory"  # even if the rest of the tree finished
-        code = int(told.get("status", -signal.SIGKILL))
+        code = int(report.get("status", -signal.SIGKILL))
         if reason == "exit" and code < 0:
             reason = "killed"
         out, err = streams
-        return Result(code, out, err + told.get("said", "").encode(), reason, float(told["seconds"]))
+        return Result(code, out, err + report.get("said", "").encode(), reason, float(report["seconds"]))
 
     def _send(self, host: socket.socket, request: dict[str, object], files: Sequence[int] = ()) -> None:
         body = marshal.dumps(request)
@@ -229,9 +229,9 @@ _ONCE_TOLD = ("/bin/sh", "-c", 'read -r line || exit; exec "$@"', "sh")
 """Prefix of a command that waits for a line, so that its process enters the control groups before it starts any other."""
 
 
-def _popen(command: Sequence[str], stdin: int, said: int) -> "subprocess.Popen[bytes]":
-    told = {"PATH": os.defpath, **LOADED_WITH}  # not the caller's, which a program might read
-    return subprocess.Popen(command, env=told, stdin=stdin, stdout=said, stderr=said, start_new_session=True)
+def _popen(command: Sequence[str], stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
+    environment = {"PATH": os.defpath, **LOADED_WITH}  # not the caller's, which a program might read
+    return subprocess.Popen(command, env=environment, stdin=stdin, stdout=stdout, stderr=stdout, start_new_session=True)
 
 
 def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
@@ -241,13 +241,13 @@ def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[F
 
 
 def _line(host: socket.socket) -> bytes:
-    said = bytearray()
-    while not said.endswith(b"\n"):
+    line = bytearray()
+    while not line.endswith(b"\n"):
         piece = host.recv(4096)
         if not piece:
             raise ConnectionError("it ended")
-        said += piece
-    return bytes(said)
+        line += piece
+    return bytes(line)
 
 
 def _end(host: socket.socket, process: "subprocess.Popen[bytes]") -> None:
@@ -278,7 +278,7 @@ def _delete(folder: str) -> None:
         Path(folder).rmdir()
 
 
-def _free(owner: int, held: contextlib.ExitStack) -> None:
+def _free(owner: int, stack: contextlib.ExitStack) -> None:
     """Free a sandbox's resources on this machine; a forked child leaves its parent's alone."""
     if os.getpid() == owner:
-        held.close()
+        stack.close()

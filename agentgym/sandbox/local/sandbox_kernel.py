@@ -44,8 +44,8 @@ class SandboxKernel:
         self._control, theirs = socket.socketpair()
         self._control.setblocking(False)
         with theirs, Path(os.devnull).open("rb") as null:
-            given = null.fileno() if stdin is None else stdin
-            self._execution = sandbox.launch({"kind": "kernel", "timeout": None}, given, theirs.fileno())
+            source = null.fileno() if stdin is None else stdin
+            self._execution = sandbox.launch({"kind": "kernel", "timeout": None}, source, theirs.fileno())
         self.alive = True
         """True if its variables still exist."""
         started = self.run("", START)
@@ -85,7 +85,7 @@ class SandboxKernel:
 
     def _wait(self, output: Output, left: memoryview, deadline: float) -> tuple[memoryview, int | None]:
         """Send the rest of a step and return its status; None on timeout, overflow of a stream or the kernel's end."""
-        said = bytearray()
+        line = bytearray()
         control, lifeline = self._control.fileno(), self._execution.lifeline.fileno()
         poll = select.poll()  # not select, which fails on file descriptors above 1023
         for file in (lifeline, *output.files):
@@ -103,10 +103,10 @@ class SandboxKernel:
                         poll.modify(control, select.POLLIN)
                 if file == control and events & ~select.POLLOUT:
                     piece = self._heard()
-                    said += piece
-                    if len(said) >= 4 and len(said) >= 4 + struct.unpack("I", said[:4])[0]:
-                        return left, _status(bytes(said[4:]))
-                    if not piece or len(said) > ANSWER:
+                    line += piece
+                    if len(line) >= 4 and len(line) >= 4 + struct.unpack("I", line[:4])[0]:
+                        return left, _status(bytes(line[4:]))
+                    if not piece or len(line) > ANSWER:
                         return left, None
         return left, None
 
@@ -165,16 +165,16 @@ class SandboxKernel:
                     raise SandboxFault(f"the sandbox did not say within {START:.0f} s how its kernel ended")
         except OSError as error:
             raise SandboxFault(f"the sandbox does not say how its kernel ended: {error}") from error
-        told = self._execution.told()
+        report = self._execution.told()
         self.close()
-        if told == NO_WORD and self._sandbox.group.kills() > self._starved:
+        if report == NO_WORD and self._sandbox.group.kills() > self._starved:
             return "killed", -signal.SIGKILL
-        if told.get("error"):
-            raise SandboxFault(f"the sandbox could not run the kernel: {told['error']}")
+        if report.get("error"):
+            raise SandboxFault(f"the sandbox could not run the kernel: {report['error']}")
         if reason != "exit":
             return reason, -signal.SIGKILL
-        ended = str(told["reason"])
-        return ("killed" if ended in ("exit", "cancelled") else ended), int(told.get("status", -signal.SIGKILL))
+        ended = str(report["reason"])
+        return ("killed" if ended in ("exit", "cancelled") else ended), int(report.get("status", -signal.SIGKILL))
 
     def close(self) -> None:
         """Stop the kernel."""

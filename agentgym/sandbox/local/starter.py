@@ -25,9 +25,9 @@ def start(work: Callable[[], T]) -> T:
     return done.result()
 
 
-def _serve(asked: "SimpleQueue[tuple[Callable[[], object], Future[object]]]") -> None:
+def _serve(queue: "SimpleQueue[tuple[Callable[[], object], Future[object]]]") -> None:
     while True:
-        work, done = asked.get()
+        work, done = queue.get()
         try:
             done.set_result(work())
         except BaseException as error:

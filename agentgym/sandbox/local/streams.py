@@ -37,8 +37,8 @@ class Execution:
 
     def told(self) -> dict[str, Any]:
         """Return how the program ended."""
-        said = self.said.decode().strip()
-        return ast.literal_eval(said) if self.said.endswith(b"\n") else NO_WORD
+        text = self.said.decode().strip()
+        return ast.literal_eval(text) if self.said.endswith(b"\n") else NO_WORD
 
     def cut(self) -> None:
         """Kill the program."""
