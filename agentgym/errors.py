@@ -92,7 +92,8 @@ def no_such(kind: str, name: str, known: Iterable[str], hint: str = "") -> str:
 def how_to_install(name: str) -> str:
     """Return the command that installs an optional dependency here: in a checkout, or next to a wheel.
 
-    It names no distribution of ours, for none is published: a checkout installs itself, a wheel's extra is spelled out.
+    It does not name an agentgym distribution, because none is published: a checkout installs itself, and the packages
+    of a wheel's extra are listed.
     """
     checkout = Path(__file__).resolve().parent.parent
     here = checkout.samefile(Path())
@@ -110,7 +111,7 @@ def how_to_install(name: str) -> str:
 
 
 def _requirements(extra: str) -> list[str]:
-    """Return what the installed distribution asks for under an extra, with the extras that it names in turn."""
+    """Return the requirements of an extra of the installed distribution, nested extras included."""
     from importlib import metadata
 
     requirements: list[str] = []

@@ -133,7 +133,9 @@ FOREIGN: dict[str, tuple[str, str]] = {
 
 
 def foreign(name: str) -> str:
-    """Return the prefix of a name that is of somebody else's environment (`verifiers:NAME`); empty for any other."""
+    """Return the prefix of a name that refers to another library's environment (`verifiers:NAME`); empty for other
+    names.
+    """
     prefix = name.partition(":")[0]
     return prefix if ":" in name and prefix in FOREIGN else ""
 
@@ -212,7 +214,7 @@ def make(id: str, **options: object) -> TextEnv:
     """Create the environment of an id, `module:ns/Name-v0` or a short name (see `full_id`).
 
     Raises:
-        BadConfig: it is no text environment, or its module cannot be imported; the message has file and line.
+        BadConfig: it is not a text environment, or its module cannot be imported; the message has file and line.
     """
     name = full_id(id)
     entry_point = gymnasium.registry[name].entry_point
@@ -226,7 +228,9 @@ def make(id: str, **options: object) -> TextEnv:
 
 
 def missing(id: str) -> str:
-    """Return what this machine lacks for a registered environment with its default options; empty if nothing."""
+    """Return the requirements of a registered environment, with its default options, that this machine lacks; may be
+    empty.
+    """
     spec = gymnasium.registry[id]
     try:
         kind = class_of(id)
@@ -246,7 +250,7 @@ def missing(id: str) -> str:
 
 
 def class_of(id: str) -> type[TextEnv] | None:
-    """Return the class of a registered environment; None if it is no text environment."""
+    """Return the class of a registered environment; None if it is not a text environment."""
     entry = gymnasium.registry[id].entry_point
     kind = _object(entry, "environment") if isinstance(entry, str) else entry
     return kind if isinstance(kind, type) and issubclass(kind, TextEnv) else None
@@ -333,7 +337,7 @@ def script() -> Path | None:
 
 
 def _sent(spec: EnvSpec) -> EnvSpec | str:
-    """Return what is registered, or the name of the script, which has to register it again, where it cannot be sent."""
+    """Return the registered entry; if it cannot be pickled, the name of the script, which must register it again."""
     if script() is None:  # then it goes by value
         return spec
     try:

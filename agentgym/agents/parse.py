@@ -39,7 +39,7 @@ def project(text: str, last: int = FALLBACK, chinese: bool = False) -> Parsed:
 
 
 def split_thought(text: str, opened: bool) -> tuple[bool, bool, str]:
-    """Return whether a reply holds a whole thought, whether it holds an unfinished one, and what follows it, stripped."""
+    """Return (has a complete thought, has an unfinished thought, the stripped text after the thought) for a reply."""
     head, closed, rest = text.partition(_CLOSE)
     if not closed:
         return False, opened or text.lstrip().startswith(_OPEN), text.strip()
@@ -90,10 +90,10 @@ class Reply:
         return Reply(kind, rest[0] if rest else "bash" if kind == "block" else "action", think)
 
     def parse(self, text: str, tools: Mapping[str, Tool], *, opened: bool = False, complete: bool = True) -> Parsed:
-        """Return what goes to the environment, and whether an action was found.
+        """Return the text to send to the environment, and whether an action was found.
 
-        `opened` says that the prompt already opened the thought; `complete` that the reply was not cut by length.
-        Without an action, a `tag` reply sends its last 30 characters and the others their text without the thought.
+        `opened`: the prompt already opened the thought. `complete`: the reply was not cut by length. Without an action, a
+        `tag` reply sends its last 30 characters and the others their text without the thought.
         """
         if self.kind in PROJECTIONS:
             return project(text, *PROJECTIONS[self.kind])

@@ -40,12 +40,13 @@ class Config:
     """Options of `agentgym check`."""
 
     id: Positional[str]
-    """The environment: an id, a short name, MODULE:NAMESPACE/NAME-v0 to import a module of yours first, or somebody
-    else's: verifiers:NAME, openenv:URL, nemo_gym:FOLDER, harbor:FOLDER."""
+    """The environment: an id, a short name, MODULE:NAMESPACE/NAME-v0 to import your module first, or one from another
+    library: verifiers:NAME, openenv:URL, nemo_gym:FOLDER, harbor:FOLDER.
+    """
     thorough: bool = False
     """Check more thoroughly: takes minutes instead of seconds."""
     seed: int = 0
-    """Which tasks to check: with 0 always the same ones; any other seed draws others."""
+    """Seed that selects the tasks to check; 0 is the fixed evaluation list."""
     json: bool = False
     """Print the results as JSON once all checks have run."""
     check: Repeated[str] = ()

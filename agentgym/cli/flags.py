@@ -70,7 +70,7 @@ class Flag:
         """Return the parsed value of a word.
 
         Raises:
-            ArgumentTypeError: the word is no valid value.
+            ArgumentTypeError: the word is not a valid value.
         """
         if self.nullable and word == "None":
             return None

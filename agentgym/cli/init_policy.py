@@ -42,7 +42,9 @@ class Config:
     vocabulary: int = 1000
     """Tokens in the vocabulary, including 256 bytes."""
     pre_tokenizer: str = "phrases"
-    """What a token may span: `phrases` of the environment, `words`, or `names`: phrases, and each word to copy alone."""
+    """Largest span of a token: `phrases` of the environment, `words`, or `names` (phrases, but each word to copy is
+    separate).
+    """
     template: Literal["own", "chatml"] = "own"
     """Chat template: `own` has two control tokens per turn; `chatml` is that of Qwen2.5, which TRL, verl and vLLM know."""
     induction_heads: bool = False

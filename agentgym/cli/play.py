@@ -40,7 +40,7 @@ class Config:
     seed: int = 0
     """Seed of the task and of the environment's randomness."""
     policy: Literal["human", "oracle", "expert", "random"] = "human"
-    """Who plays."""
+    """Policy that plays the episode."""
     split: str | None = None
     """Split to draw the task from; by default the environment's own."""
     task: str | None = None

@@ -49,7 +49,9 @@ class Config:
     out: str = "runs/gateway/episodes.jsonl"
     """File to append finished sessions to, as episodes."""
     temperature: float | None = None
-    """Sampling temperature, whatever clients ask for, without top-p or top-k, so that every reply can be trained on."""
+    """Sampling temperature that overrides the clients' sampling options (top-p and top-k included), so that every reply
+    can be trained on.
+    """
     turn_tokens: int = 1024
     """Maximum number of tokens in a reply if the client sets no limit."""
     body_mib: int = 16

@@ -86,7 +86,7 @@ def looks(under_test: EnvUnderTest, names: Collection[str], known: Mapping[str, 
 
 
 def look(under_test: EnvUnderTest, name: str) -> Result:
-    """Return what becomes of one check."""
+    """Run one check and return its result."""
     started = time.perf_counter()
     return replace(_looked(under_test, name), seconds=round(time.perf_counter() - started, 3))
 

@@ -32,7 +32,7 @@ from agentgym.errors import BadConfig, EpisodeOver
 
 
 def nasty_actions(under_test: EnvUnderTest) -> str:
-    """No action raises; each costs one turn, and what is no action at all is invalid and explained."""
+    """No action raises; each costs one turn, and text that is not an action is invalid and explained."""
     task = under_test.tasks[0]
     nasty = [*HOSTILE, *(call for tool in under_test.env.tools.values() for call in hostile_calls(tool))]
 
@@ -99,7 +99,7 @@ def info_schema(under_test: EnvUnderTest) -> str:
 
 
 def wrong_with(step: Step, task: Task) -> str | None:
-    """Return what is wrong with the form of a response, or None."""
+    """Return a description of the error in a response's form, or None."""
     observation, reward, terminated, truncated, info = step
     if set(info) != set(INFO_KEYS):
         return f"info has the keys {sorted(info)}; expected {sorted(INFO_KEYS)}"

@@ -28,7 +28,7 @@ def files_of(kind: type[TextEnv]) -> frozenset[str]:
 
 
 def told(error: BaseException, kind: type[TextEnv]) -> tuple[str, str]:
-    """Return what an exception says, with the line of the environment it came from; and what tells its cause from others."""
+    """Return an exception's message with the environment's line that raised it, and a key that identifies its cause."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files_of(kind)]
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     text = f"{type(error).__name__}: {error}"
@@ -36,7 +36,7 @@ def told(error: BaseException, kind: type[TextEnv]) -> tuple[str, str]:
 
 
 def own_chance(kind: type[TextEnv], work: Callable[[], object]) -> str:
-    """Return what in the environment's own code draws chance, or looks at the clock, while `work` runs; else nothing."""
+    """Return the environment's own calls to random generators or the clock while `work` runs; empty if none."""
     sources: dict[str, None] = {}
     files = files_of(kind)
 
@@ -83,7 +83,9 @@ _ADVICE = {
 
 
 def _source(function: object) -> str:
-    """Return what a function of C draws from, where it is not the environment's own generator; else nothing."""
+    """Return the source of a C function's random numbers, or an empty string if it is the environment's own
+    generator.
+    """
     name = getattr(function, "__name__", "")
     if getattr(function, "__self__", None) is _GLOBAL:
         return f"random.{name}"

@@ -1,7 +1,7 @@
-"""The certificate of an environment: what was checked of which tasks, with which versions, and what became of it.
+"""The certificate of an environment: the checks, tasks and versions, and the results.
 
-`docs/guides/contract.md` describes each field. A certificate is no signature: whoever doubts one has it checked again
-(`agentgym check NAME --verify FILE`), which examines the environment as the certificate says and compares.
+`docs/guides/contract.md` describes each field. A certificate is not a signature. To verify one, run `agentgym check
+NAME --verify FILE`: it repeats the checks with the certificate's settings and compares the results.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ CLAIMS: dict[str, tuple[str, ...]] = {
 }
 """Claims of a certificate, with the checks that support each."""
 OF_OTHERS = tuple(name for name in CHECKS if name == "chance is poor" or any(name in names for names in CLAIMS.values()))
-"""The checks of somebody else's environment; the others are about our interface, which an adapter of ours keeps."""
+"""Checks for environments of other libraries; the other checks test our interface, which our adapters satisfy."""
 
 
 @runtime_checkable
@@ -50,7 +50,7 @@ class OfFiles(Protocol):
 
 
 def subject(name: str, under_test: EnvUnderTest) -> dict[str, object]:
-    """Return what is examined: the environment, its tasks by hash, and the budget."""
+    """Return a description of the checked environment, its tasks by hash, and the budget."""
     env, tasks = under_test.env, under_test.many
     return {
         "environment": {
@@ -105,7 +105,7 @@ def _hash(items: Iterable[object]) -> str:
 
 
 def _options(name: str, under_test: EnvUnderTest) -> Mapping[str, object]:
-    """Return the options; of somebody else's environment without its place on this machine, which its name says."""
+    """Return the options; for another library's environment without its local path, which its name contains."""
     spec = gymnasium.registry.get(under_test.id) if foreign(name) else None
     places: Mapping[str, object] = spec.kwargs if spec else {}
     return {key: value for key, value in under_test.options.items() if key not in places or places[key] != value}
@@ -153,7 +153,7 @@ def certificate(
 
 
 def _claim(results: Sequence[Result]) -> dict[str, str]:
-    """Return what became of a claim; what does not apply says why."""
+    """Return the result of a claim; if it does not apply, with the reason."""
     for status in ("broken", "holds"):
         notes = [f"{result.check}: {result.note}" for result in results if result.status == status]
         if notes:
@@ -196,7 +196,7 @@ def read_certificate(path: Path) -> Certificate:
     """Read a certificate from a file.
 
     Raises:
-        BadData: the file cannot be read, is no certificate, or has another format.
+        BadData: the file cannot be read, is not a certificate, or has another format.
     """
     try:
         if path.stat().st_size > 1 << 26:
@@ -223,7 +223,7 @@ def read_certificate(path: Path) -> Certificate:
 
 
 def differences(old: Certificate, new: Certificate) -> tuple[list[str], list[str]]:
-    """Return what contradicts a certificate, and what merely differs: versions, machine."""
+    """Return (contradictions to a certificate, mere differences such as versions or the machine)."""
     against, beside = list[str](), list[str]()
     for table, key in (
         ("environment", "name"),

@@ -247,7 +247,9 @@ def call(tool: Tool, arguments: Mapping[str, object]) -> str:
 
 
 def first(source: Callable[[], Iterator[str]]) -> str | None:
-    """Return what an oracle or expert would do now; None where the environment has none or it is silent."""
+    """Return the next action of the oracle or expert; None if the environment has no such policy or it yields
+    nothing.
+    """
     try:
         return next(iter(source()), None)
     except NotImplementedError:

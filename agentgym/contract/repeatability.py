@@ -103,7 +103,7 @@ def _success(env: TextEnv, task: Task, seed: int, actions: Sequence[object]) -> 
 
 
 def snapshots_here(under_test: EnvUnderTest) -> str:
-    """A restored snapshot goes on as if nothing had happened, in the same environment and in another, twice."""
+    """A restored snapshot continues the episode unchanged, twice, in the same environment and in another."""
     under_test.repeatable()
     other = under_test.make()
     for seed, task in enumerate(under_test.tasks):
@@ -127,7 +127,7 @@ def snapshots_here(under_test: EnvUnderTest) -> str:
 
 
 def snapshots_elsewhere(under_test: EnvUnderTest) -> str:
-    """A snapshot goes to another process and goes on there."""
+    """A snapshot continues in another process."""
     if under_test.make().snapshot_kind == "fork":
         raise NotChecked("its snapshots belong to one machine and process")
     under_test.repeatable()

@@ -66,7 +66,9 @@ class FirstHit:
         return action
 
     def _command(self, instruction: str, commands: Sequence[str]) -> str | None:
-        """Return what the instruction names, else what finishes, else what was not there before; None without commands."""
+        """Return a command that the instruction names, else one that finishes, else a new one; None without
+        commands.
+        """
         query = " ".join(_words(instruction))
         left = [command for command in commands if command not in self.said and not NAVIGATION & set(_words(command))]
         named = [command for command in left if f" {' '.join(_words(_object(command)))} " in f" {query} "]
@@ -86,7 +88,7 @@ class FirstHit:
 
 
 def _object(command: str) -> str:
-    """Return what is in a command's brackets, else all of it after the verb."""
+    """Return the text in a command's brackets, or the text after its verb."""
     inside = re.search(r"\[(.*)\]", command)
     return inside[1] if inside else command.partition(" ")[2] or command
 
@@ -133,7 +135,7 @@ def hand_in(env: TextEnv) -> str:
 
 
 def _commands(*commands: str) -> Policy:
-    """Return the policy that runs commands in the environment's shell and hands in; None where there is no shell."""
+    """Return the policy that runs commands in the environment's shell and submits; None if there is no shell."""
 
     def policy(env: TextEnv, observations: list[str], _: Info) -> str | None:
         shell, turn = shell_of(env), len(observations) - 1

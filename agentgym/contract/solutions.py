@@ -19,10 +19,10 @@ from agentgym.core.transcripts import ENDLESS
 
 @runtime_checkable
 class Validated(Protocol):
-    """An environment over tasks of others that come with a check of their reference answers."""
+    """An environment whose third-party tasks include a check of their reference answers."""
 
     def validated(self, task: Task) -> bool | None:
-        """Return what the task's own check says of its reference answer; None where it has none."""
+        """Return the verdict of the task's own check on its reference answer; None if the task has no check."""
         ...
 
 

@@ -193,7 +193,7 @@ def _end(process: BaseProcess, ours: set[int]) -> None:
 
 
 def _adopt(whether: bool) -> None:
-    """Become the parent of what a process of ours started and leaves behind, or be so no longer; Linux alone can."""
+    """Start or stop adopting orphaned descendants of this process (a child subreaper); only Linux supports this."""
     with contextlib.suppress(ImportError, OSError, AttributeError):
         from agentgym.sandbox.inside import system
 
@@ -201,7 +201,7 @@ def _adopt(whether: bool) -> None:
 
 
 def _children() -> set[int]:
-    """Return the processes that are children of this one; none where there is no /proc."""
+    """Return this process's children; empty without /proc."""
     pids: set[int] = set()
     for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

@@ -60,7 +60,7 @@ class Tool:
 
 
 def key(tools: Mapping[str, Tool]) -> str:
-    """Return what tells one set of tools from another."""
+    """Return a key that identifies a set of tools."""
     return json.dumps([tool.schema() for tool in tools.values()])
 
 
@@ -148,7 +148,7 @@ _TAG = re.compile(r"<([A-Za-z_]\w*)>(.*)</([A-Za-z_]\w*)>", re.DOTALL)
 
 
 def unreadable(action: object, longest: int) -> str:
-    """Return why an action is no text of at most `longest` characters; empty for one that is."""
+    """Return why an action is not a text of at most `longest` characters; empty for one that is."""
     if not isinstance(action, str):
         return f"an action is a string, not {type(action).__name__}."
     if len(action) > longest:

@@ -57,5 +57,5 @@ class Attempts(TextEnv):
         return {"promptness": (self.attempts - len(self.tried)) / self.attempts if self.success else 0.0}
 
     def attempts_state(self) -> object:
-        """Return what of the attempts decides the future: how many were made, and which answers are known to be wrong."""
+        """Return the part of the attempts that affects later steps: their number, and the answers known to be wrong."""
         return len(self.tried), sorted(set(self.tried))

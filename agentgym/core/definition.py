@@ -38,7 +38,7 @@ class Definition(Pool):
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {}
     """Named sets of settings: `gym.make(id, preset="tiny")`; an explicit keyword wins over the preset."""
     shaping: Mapping[str, float] = MappingProxyType({})
-    """Weights of measures that are to be paid; by default the outcome alone is."""
+    """Weights of measures in the reward; by default only the outcome is paid."""
     feedback: str = "helpful"
     """Answer to an invalid action: `helpful`, or `genuine` (the reference implementation's words)."""
     blocking: bool = False

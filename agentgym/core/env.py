@@ -176,8 +176,9 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return Outcome(cast("str", error) if helpful else text, valid=False, error=error or text)
 
     def malformed(self, error: str) -> Outcome:
-        """The action is no text or no call at all; an environment with a reference implementation answers in its words
-        here."""
+        """The action is not text or not a call; an environment with a reference implementation answers in its words
+        here.
+        """
         return self.invalid(error)
 
     @final
@@ -224,7 +225,9 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return self.observation, self._info(Outcome(self.observation), {}, None)
 
     def limit_of(self, task: Task) -> int:
-        """Return the turns after which an episode of a task is truncated: by default `horizon`, whatever the task."""
+        """Return the number of turns after which an episode of a task is truncated: by default `horizon` for every
+        task.
+        """
         return self.horizon
 
     def forget(self) -> None:
@@ -343,7 +346,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
 
     @final
     def snapshot(self) -> Snapshot:
-        """Return everything `restore` needs to go on from here."""
+        """Return the state from which `restore` continues."""
         return Snapshot(
             task=self.task,
             seed=self.seed,
@@ -375,9 +378,9 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     def hint(self, level: float) -> str:
         """Return guidance for the running task: by default the first share `level` (0 to 1) of a solution, in words.
 
-        Only training asks, and shows it to the agent beside its prompt: it is no observation and no part of the state. The
-        solution is the oracle's, else the expert's; NotImplementedError without either. An override decides what a level
-        gives away, leaves the episode as it is, and returns "" where there is nothing to say.
+        Only training requests a hint and shows it to the agent next to its prompt: it is not an observation and not
+        part of the state. The solution is the oracle's, else the expert's; NotImplementedError without either. An
+        override decides how much each level reveals, does not change the episode, and returns "" if it has no hint.
         """
         return first_share(solution(self), level)
 

@@ -33,7 +33,7 @@ class Info(TypedDict):
     success: bool | None
     """None while undecided, and after a fault."""
     reason: str | None
-    """Why the episode ended; None while it goes on."""
+    """Reason why the episode ended; None while it is running."""
 
 
 INFO_KEYS = tuple(Info.__annotations__)
@@ -66,7 +66,7 @@ class Outcome:
 
 
 def shaping(rewards: Mapping[str, float]) -> float:
-    """Return the sum of a reward's parts without that of the outcome."""
+    """Return the sum of a reward's parts except the outcome."""
     return sum(value for name, value in rewards.items() if name != SUCCESS)
 
 
@@ -74,7 +74,7 @@ class Finish(StrEnum):
     """Why a reply ended; files hold the values."""
 
     STOP = "stop"
-    """By a stop token, or by whoever watched its tokens."""
+    """Ended by a stop token, or by a caller that watches the tokens."""
     LENGTH = "length"
     """At its most tokens, or at the end of the context."""
     FILTER = "filter"
@@ -183,7 +183,7 @@ def _copies(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All of an episode that `restore` needs to go on as if nothing had happened."""
+    """The state of an episode from which `restore` continues it unchanged."""
 
     task: Task
     seed: int

@@ -94,7 +94,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def _output(*command: str) -> str | None:
-    """Return what a program prints, or None where it is missing, slow or unhappy."""
+    """Return a program's output, or None if it is missing, fails or takes too long."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.SubprocessError):

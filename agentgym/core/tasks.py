@@ -45,7 +45,7 @@ class TaskSpace:
     """Draw a task of a difficulty; a method, static or not."""
 
     def split_key(self, task: Task) -> object:
-        """Return what decides the split: by default everything in the task."""
+        """Return the value whose hash determines the split: by default everything in the task."""
         return task.instruction, sorted(task.data.items())
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
@@ -115,7 +115,7 @@ class TaskSpace:
         return None
 
     def content_key(self, task: Task) -> object:
-        """Return what two splits must not share: what decides the split, unless that is only a name."""
+        """Return the content that two splits must not share: the split key, unless that is only a name."""
         return self.split_key(task)
 
     def tasks(self, n: int, split: str | None = None) -> list[Task]:

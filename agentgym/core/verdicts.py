@@ -1,4 +1,4 @@
-"""Verdicts and amounts as code of others gives them: which values are one, and the error for all others."""
+"""Verdicts and amounts from third-party code: the accepted values, and the error for all others."""
 
 import math
 from collections.abc import Mapping

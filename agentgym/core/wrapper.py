@@ -58,7 +58,7 @@ def forwarded(env: object) -> TextEnv:
     """Return an environment that offers the whole `TextEnv` interface.
 
     Raises:
-        BadConfig: the environment is no text environment, or a wrapper hides it.
+        BadConfig: the environment is not a text environment, or a wrapper hides it.
     """
     if isinstance(env, TextEnv | TextWrapper):
         return cast("TextEnv", env)

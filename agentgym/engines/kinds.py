@@ -79,7 +79,7 @@ class EngineKind:
         """Check that its model exists.
 
         Raises:
-            BadConfig: it does not.
+            BadConfig: the model does not exist.
         """
 
     def check_names(self, options: Mapping[str, object]) -> None:
@@ -122,7 +122,7 @@ class HF(EngineKind):
         """Check that its model exists.
 
         Raises:
-            BadConfig: it does not.
+            BadConfig: the model does not exist.
         """
         check_model(target)
 

@@ -80,7 +80,7 @@ class McpServer:
         return lowlevel.Server(self.name, instructions=how, on_list_tools=list_tools, on_call_tool=call_tool)
 
     def tools(self, name: str = "") -> list[JsonObject]:
-        """Return what may be called, in the protocol's words: in a session with an episode, what its task offers."""
+        """Return the available tools in the protocol's form; in a session with an episode, those of its task."""
         choices = {name: schema for name, schema in _TASK.items() if not self._fixed}
         starts = {
             "name": self.reset_name,
@@ -119,7 +119,7 @@ class McpServer:
             return refusal.detail, None, True
 
     async def act(self, name: str, action: str) -> tuple[str, dict[str, object] | None, bool]:
-        """Return what an action brings that is spelled as the environment itself reads it; the rest is as in `call`."""
+        """Return the result of an action in the environment's own syntax; otherwise like `call`."""
         try:
             return await self._stepped(name, action)
         except Refusal as refusal:
@@ -181,7 +181,7 @@ class McpServer:
                     self._write(session, {"reason": reason, "success": success})
 
     def close(self) -> None:
-        """End all sessions; their unfinished episodes are written as such, for whoever ended the server is unknown."""
+        """End all sessions and write their unfinished episodes as unfinished: the cause of the shutdown is unknown."""
         self._forget_ended()
         self.sessions.close()
         self._forget_ended("unfinished", None)
@@ -208,7 +208,7 @@ class McpServer:
         self._number.pop(session.id, None)
 
     def _row(self, session: Session, info: JsonObject) -> dict[str, object]:
-        """Return what is written of a session's episode."""
+        """Return the stored row of a session's episode."""
         return {
             "session": session.id[:8],
             "episode": session.episode,

@@ -145,7 +145,7 @@ class Episode:
     error: str | None = None
     """Error of a fault, even if the agent's own actions or text caused it: the reason is then `failure`."""
     hint: Hint | None = None
-    """Hint for the agent, in training only: such an episode counts in no success rate of others."""
+    """Hint for the agent, in training only; success rates exclude such episodes."""
     forks: list[list[int]] = field(default_factory=list[list[int]])
     """Forks from other attempts of the group: [attempt, turn, seed], the earliest first. Turns from the previous fork up to
     `turn` were played by that attempt with that seed; from the last fork on, by this one."""

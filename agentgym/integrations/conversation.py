@@ -1,4 +1,4 @@
-"""An episode as texts to and from a chat model, for harnesses that keep the messages themselves."""
+"""An episode as text exchanged with a chat model, for harnesses that store the messages themselves."""
 
 from typing import Any
 

@@ -58,7 +58,7 @@ class RunFolder:
         """Yield one row for each complete episode; a truncated last line is left out.
 
         Raises:
-            BadData: another line is no episode, or an evaluation has an attempt twice.
+            BadData: another line is not an episode, or an evaluation has an attempt twice.
         """
         if self.episodes is None:
             return

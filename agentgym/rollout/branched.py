@@ -18,7 +18,7 @@ Progress = Callable[[Episode], None]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Episodes to play: from before a turn (counted from 0) of an attempt, or from the beginning of the task."""
+    """A request for episodes that start before turn `turn` (from 0) of an attempt, or at the beginning of the task."""
 
     number: int = 1
     attempt: int | None = None

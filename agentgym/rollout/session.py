@@ -47,9 +47,9 @@ class Session:
         self.task = Task()
         self.tools: Mapping[str, Tool] = offered(self.env.tools)
         self.observation = ""
-        """What the last step told."""
+        """Observation of the last step."""
         self.rewards: list[float] = []
-        """What each turn was paid."""
+        """Reward of each turn."""
         self.turns = self.invalid = self.late = 0
         """Actions so far; of these, those that the environment did not accept; actions after the end, which did nothing."""
         self.done = True

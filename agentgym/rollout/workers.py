@@ -91,7 +91,7 @@ class Workers:
         self._starts: dict[Worker, _Start] = {}
         self._failures = 0
         self.retries, self.trials = asyncio.Semaphore(self.count), asyncio.Semaphore(self.count)
-        """How many workers of their own there may be: for episodes played again, and to judge faults."""
+        """Maximum numbers of separate workers for replayed episodes and for judging faults."""
 
     def hosted(self, kind: int = 0) -> "RemoteEnv":
         """Return a fresh environment; each of its episodes goes to a worker with few environments."""

@@ -122,7 +122,7 @@ class Program(NamedTuple):
     """As `python` takes it."""
     timeout: float | None = None
     room: int = 0
-    """Bytes that code of ours may print, which has a limit of its own; 0 for a program of others."""
+    """Maximum bytes that our own code may print, which has a separate limit; 0 for other programs."""
 
 
 class Kernel(Protocol):

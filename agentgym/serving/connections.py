@@ -49,7 +49,7 @@ class Connections:
     def protocol(
         self, config: object, server_state: object, app_state: dict[str, object], _loop: object = None
     ) -> "Connection":
-        """Return what uvicorn makes for each connection."""
+        """Return uvicorn's protocol object for a new connection."""
         connection = Connection(self)
         connection.inner = self._inner(config, server_state, {**app_state, _STATE: connection}, _loop)
         return connection

@@ -72,7 +72,7 @@ class Members:
         """Check that a label is that of the current weights.
 
         Raises:
-            Lost: it is not; such a server was restarted, or is shared with somebody else.
+            Lost: the label differs; the server was restarted, or another run uses it.
         """
         if label != self.label:
             raise Lost(f"it answers from weights {label[:100]!r}, where {self.label!r} are the present ones")

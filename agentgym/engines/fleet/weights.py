@@ -113,7 +113,7 @@ ADAPTERS = "agentgym-"
 
 
 def apart(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return the mean difference of two scores of one text; infinite if their lengths differ."""
+    """Return the mean difference between two scores of one text; infinite if their lengths differ."""
     if len(a) != len(b) or not a:
         return float("inf")
     return sum(abs(x - y) for x, y in zip(a, b, strict=True)) / len(a)

@@ -38,7 +38,7 @@ def cut(draft: Draft, tokens: int) -> Draft:
 
 @torch.inference_mode()
 def drawn(logits: Tensor, requests: Sequence[DrawRequest]) -> list[Drawn]:
-    """Return the result of each request; for one with a draft, `logits` has a row for each of its tokens and one more.
+    """Return the result of each request. A draft of n tokens has n + 1 rows in `logits`.
 
     logits: [rows, vocabulary]
     """

@@ -1,9 +1,8 @@
 """Server of the live page for one person; the page polls for news every few seconds.
 
-Only this machine has access, or whoever has the token. Nothing in an address is a path: runs and groups are numbers. A
-Host
-header that does not name this machine is refused, so that no other page can reach the server under its own name (DNS
-rebinding); displayed content is escaped as in `agentgym.report.html`.
+Only this machine has access, or clients with the token. Nothing in an address is a path: runs and groups are numbers. A
+Host header that does not name this machine is refused, so that no other page can reach the server under its own name
+(DNS rebinding); displayed content is escaped as in `agentgym.report.html`.
 """
 
 import hmac

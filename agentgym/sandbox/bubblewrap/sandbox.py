@@ -69,7 +69,7 @@ class Bubblewrap(ForkServerSandbox):
 
 
 def missing() -> str:
-    """Return what this machine lacks for the sandbox and how to get it; empty if nothing."""
+    """Return the sandbox's requirements that this machine lacks, and how to install them; may be empty."""
     if sys.platform != "linux":
         return f"the bubblewrap sandbox needs Linux, and this is {sys.platform}: use backend='docker'"
     needed = {"bwrap": "bubblewrap", **({"setpriv": "util-linux", "unshare": "util-linux"} if os.geteuid() == 0 else {})}

@@ -25,7 +25,7 @@ class ProgramStream:
         self._room = min(most, MOST)
         self.running = True
         self.status, self.reason, self.seconds = 0, "", 0.0
-        """How it ended, as in a `Result`; the reason is empty before."""
+        """Exit status, reason and seconds, as in `Result`; the reason is empty until the program ends."""
         channel.open(number, 2 * self._room + MESSAGES)
         channel.send(number, frames.START, json.dumps({**request, "cap": most}).encode(), time.monotonic() + SECONDS)
 

@@ -26,7 +26,7 @@ class Service:
 
     name: str
     image: str = ""
-    """A ready image; empty if `build` is to be built."""
+    """An existing image; empty if the image is built from `build`."""
     build: str = ""
     """A folder with a Dockerfile."""
     command: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict
 
     class Settings(TypedDict):
-        """What holds for every execution."""
+        """Settings that apply to every execution."""
 
         isolated: bool
         work: str

@@ -27,13 +27,13 @@ def off_policy(
 ) -> list[list[Floats]]:
     """Credit turns that have a `worth` in `turn.extra` with it, times a weight, and all other episodes as `base` does.
 
-    For selections that add turns of an expert (`dagger`: worth 1, plain imitation) or of the past (`self_imitation`: the
-    recalibrated advantage). Source: SPEAR, arXiv 2509.22601. Episodes with a worth are no part of the group of `base`;
-    their other turns get 0. The weight rises from 0 by weight * (1 - cos(pi * step / warmup)) / 2 over the first `warmup`
-    steps (SPEAR's schedule of self-imitation) and is constant afterwards. `base` is a credit without needs.
+    For selections that add turns of an expert (`dagger`: worth 1, plain imitation) or of the past (`self_imitation`:
+    the recalibrated advantage). Source: SPEAR, arXiv 2509.22601. Episodes with a worth are not part of `base`'s group;
+    their other turns get 0. The weight rises from 0 by weight * (1 - cos(pi * step / warmup)) / 2 over the first
+    `warmup` steps (SPEAR's schedule of self-imitation) and is constant afterwards. `base` is a credit without needs.
     Nothing else is centred or divided. A group of one has the signal of its worth alone. Train with a selection that
-    keeps the added turns; no penalties but the base's. Statistics: none of its own, hence no ddof; a group without spread
-    keeps the signal of its worth.
+    keeps the added turns; no penalties but the base's. Statistics: none of its own, hence no ddof; a group without
+    spread keeps the signal of its worth.
     """
     own = [Group(group.task_id, group.role, [e for e in group if not _has_worth(e)]) for group in groups]
     compared = by_base([group for group in own if len(group)], base, base_options, step=step, state=state, run=run)

@@ -198,8 +198,8 @@ def unpack(batches: Sequence[Batch], values: Sequence[Tensor], segments: Sequenc
 def count(segments: Sequence[Segment], loss_aggregation: str) -> float:
     """Return the divisor of the losses of these rows; sum it over processes before `token_weights`.
 
-    It counts trained tokens (`token`), turns with any (`turn`), or episodes with any (the rest). Tokens and turns that
-    several rows share count by their shares.
+    It counts trained tokens (`token`), turns with trained tokens (`turn`), or episodes with trained tokens (the other
+    values). Tokens and turns that several rows share count by their shares.
 
     Raises:
         BadConfig: `loss_aggregation` is unknown.

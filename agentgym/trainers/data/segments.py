@@ -20,7 +20,7 @@ class Segment:
     """Index of the episode in the input of `build`."""
     ids: npt.NDArray[np.int32]  # [tokens]
     mask: npt.NDArray[np.bool_]  # [tokens]
-    """Tokens to train: sampled by the policy in a turn that is to be trained."""
+    """Mask of the tokens to train: those that the policy sampled in a trained turn."""
     advantages: npt.NDArray[np.float32]  # [tokens]
     """0 where the mask is False."""
     logprobs: npt.NDArray[np.float32]  # [tokens]

@@ -27,9 +27,9 @@ SLOW = 0.05
 Norm scales of queries and keys in the dimensions that the heads of the first and second layer use. # PREVIOUS_SIZE,
 COPIED_SIZE Sizes of the heads' outputs, relative to the embeddings."""
 POSITION_SCALE, CONTENT_SCALE = 2.0, 1.6
-"""Of the norms of queries and keys, in the dimensions that the first and the second layer's heads use."""
+"""Scales of the norms of queries and keys, in the dimensions used by the heads of the first and second layers."""
 PREVIOUS_SIZE, COPIED_SIZE = 2.0, 1.5
-"""Of what the heads write, relative to the embeddings."""
+"""Scales of the heads' outputs relative to the embeddings."""
 
 
 @torch.no_grad()

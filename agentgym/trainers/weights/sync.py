@@ -28,7 +28,7 @@ from agentgym.trainers.weights.gather import adapter, full, is_sharded
 from agentgym.trainers.weights.outgoing import OnePass, adapter_folder, has_adapter, outgoing
 
 TEMPERATURE, TOKENS = 0.5, 16
-"""How a server is asked whose log-probabilities are to be looked at."""
+"""Request to a server whose log-probabilities are compared."""
 DISTINCT = 0.05
 """Mean difference above which log-probabilities of two temperatures can be distinguished."""
 

@@ -38,7 +38,7 @@ class Mutation:
 
 
 def mutations(tree: Mapping[str, bytes], seed: int = 0) -> Iterator[Mutation]:
-    """Yield every mutation that leaves the code parsable and changed, in random order weighted by operator."""
+    """Yield every mutation that changes the code and leaves it parsable, in random order weighted by operator."""
     drawn: list[Mutation] = []
     known: set[tuple[str, bytes]] = set()
     for path in sources(tree):

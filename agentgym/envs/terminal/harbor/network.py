@@ -18,7 +18,7 @@ _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class Policy:
-    """The network access of one phase."""
+    """Network access that is allowed in one phase of a task."""
 
     mode: str = ""
     """One of `MODES`; empty if the task has none, which the format treats as `public`."""
@@ -33,7 +33,7 @@ def baseline(table: Mapping[str, object], name: str, file: Path) -> Policy:
 
 
 def policy(table: Mapping[str, object], name: str, file: Path) -> Policy | None:
-    """Return a table's policy, None if it has none.
+    """Return the network policy in a TOML table, or None if the table defines none.
 
     Raises:
         BadData: the mode or the list of hosts is invalid.

@@ -1,4 +1,4 @@
-"""Short forms of database queries for pages."""
+"""Shorthands for the database queries of the sites' pages."""
 
 import sqlite3
 

@@ -14,7 +14,7 @@ from agentgym.trainers.learners.tinker.service import client_package
 
 Floats = npt.NDArray[np.float32]
 Reduction = Literal["tokens", "rows"]
-"""How a server aggregates: the sum over `tokens`, or the mean over `rows` of the mean over each row's targets."""
+"""Server-side loss aggregation: the sum over `tokens`, or the mean over `rows` of the mean over each row's targets."""
 
 
 def scored_datum(ids: Sequence[int]) -> object:
