@@ -67,7 +67,7 @@ def _messages(raw: object) -> list[dict[str, object]]:
 
 
 def _said(parts: list[dict[str, object]], name: str) -> dict[str, object]:
-    """Return an assistant's message; thoughts of other models are left out."""
+    """Convert an assistant's message; thoughts of other models are dropped."""
     calls = [part for part in parts if part.get("type") == "tool_use"]
     texts = [part for part in parts if part.get("type") not in ("tool_use", *_THOUGHTS)]
     message: dict[str, object] = {"role": "assistant", "content": text(texts, f"{name}.content", ("text",))}
@@ -166,7 +166,7 @@ class MessageWriter:
         return start + _event("content_block_delta", index=0, delta={"type": "text_delta", "text": piece.text})
 
     def end(self, answer: Answer) -> bytes:
-        """Return the events that are left: text that was held back, calls, and why the reply ended."""
+        """Return the remaining events: text that was withheld, calls, and the reason why the reply ended."""
         choice = answer.choices[0]
         events = [] if self._begun else [self.began(answer.prompt_ids)]
         if choice.rest[0]:

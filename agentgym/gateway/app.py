@@ -32,16 +32,16 @@ class _Caller:
 
     name: str = ""
     alone: bool = False
-    """True if it is a key of `session_key`: it speaks in its session and does nothing else."""
+    """True for a key from `session_key`, which can only call the model in its session."""
 
 
 class App:
     """Chat completions, completions, Anthropic messages, responses, models and sessions over a Gateway.
 
-    A request's session is named by what follows a colon in its API key (`KEY:NAME`), else by the header `X-Session-Id`,
-    else by `user` in its body, else it is `default`. The key comes first: it is what whoever started the agent gave it,
-    where the others are a client's own. With `key`, all but /health need it, or one of `session_key`. Without one it
-    answers only to the names of this machine: web pages could reach it under names of their own.
+    A request's session is the part of its API key after a colon (`KEY:NAME`), else the header `X-Session-Id`, else
+    `user` in its body, else `default`. The key comes first, because the operator sets it and the client sets the
+    others. With `key`, every path but /health requires it, or a key from `session_key`. Without a key, only requests to
+    this machine's own names are answered: a web page could reach the server under another name.
     """
 
     def __init__(self, gateway: Gateway, *, key: str | None = None, body_bytes: int = 16 << 20) -> None:
@@ -50,7 +50,7 @@ class App:
         self._numbers = itertools.count(1)
 
     def session_key(self, name: str) -> str:
-        """Return a key for an untrusted agent: it may talk in one session and finish none.
+        """Return a key for an untrusted agent: it can use one session and cannot finish it.
 
         Raises:
             BadConfig: the gateway has no key, so anybody may finish any session.
@@ -124,7 +124,7 @@ class App:
         return name
 
     def _sessions(self, caller: _Caller) -> dict[str, object]:
-        """Return what sessions hold; a key that names one sees that one."""
+        """Return the contents of the open sessions; a key with a session name sees only that session."""
         sessions = self.gateway.sessions.open.items()
         data = [{"id": name, **session.counts()} for name, session in sessions if caller.name in ("", name)]
         return {"object": "list", "data": data, **({} if caller.name else {"total": self.gateway.counts()})}
@@ -136,7 +136,7 @@ class App:
         return {**own, "root": root, "max_model_len": engine.context, "policy_version": engine.policy_version}
 
     def _authorize(self, headers: dict[str, str]) -> _Caller:
-        """Return who asks, by the API key in either header that clients use.
+        """Return the caller, identified by the API key in either header that clients use.
 
         Raises:
             Refusal: the key is wrong or, without a key, a web page asks.
@@ -206,7 +206,7 @@ class App:
             await send_json(send, 200, writer.whole(answer))
 
     async def _stream(self, writer: Writer, request: GenerationRequest, name: str, stream: "_Stream") -> None:
-        """Send events as tokens are sampled; an error before the first of them is an answer of its own."""
+        """Send events as tokens are sampled; an error before the first event is sent as a plain response."""
         heard: asyncio.Queue[Began | Piece | None] = asyncio.Queue()
         answering = asyncio.ensure_future(self.gateway.answer(request, name, heard.put_nowait))
         answering.add_done_callback(lambda _: heard.put_nowait(None))
@@ -233,13 +233,13 @@ class App:
 
 
 class _Stream:
-    """A response in events; it begins with the first token, or when that is late."""
+    """A response as events; it begins with the first token, or earlier if that token is late."""
 
     def __init__(self, send: Send) -> None:
         self._send, self.begun = send, False
 
     async def wait(self) -> None:
-        """Send a sign of life."""
+        """Send a keep-alive comment."""
         await self.send(b": waiting\n\n")
 
     async def send(self, body: bytes, *, more: bool = True) -> None:
@@ -272,7 +272,7 @@ async def _while_connected(receive: Receive, work: Coroutine[object, object, T])
 
 
 def _refusal(raised: Exception) -> Refusal:
-    """Return how an error is told; what no request explains is logged, and not told."""
+    """Return an error as a response; an error that the request did not cause is logged and not described."""
     if isinstance(raised, Refusal):
         return raised
     if isinstance(raised, RecursionError):

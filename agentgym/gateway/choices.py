@@ -1,4 +1,4 @@
-"""Replies to a request, and how each is followed while it is sampled."""
+"""Replies to a request, and how each one is watched during sampling."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,11 +24,11 @@ class Choice:
     stopped: str | None = None
     """The stop string that ended it."""
     rest: tuple[str, list[int], list[float]] = ("", [], [])
-    """Text, tokens and log-probabilities that its client was not told while they were sampled."""
+    """Text, tokens and log-probabilities that were not yet streamed to the client."""
 
     @property
     def finish(self) -> str:
-        """Why it ended: `stop`, `length` or `tool_calls`."""
+        """Reason why it ended: `stop`, `length` or `tool_calls`."""
         return "tool_calls" if self.calls and self.completion.finish == Finish.STOP else self.completion.finish
 
 
@@ -55,7 +55,7 @@ def follow(
     prompt: list[int],
     hear: Hear | None,
 ) -> list[tuple[Teller, Watch]]:
-    """Return what follows each choice; nothing where nobody listens and nothing but a stop token may end it."""
+    """Return a watcher for each choice; none if no client streams and only a stop token can end the reply."""
     tool_template = template if isinstance(template, ToolTemplate) and request.one_call else None
     if hear is None and not request.stops and tool_template is None:
         return []

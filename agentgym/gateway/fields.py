@@ -10,7 +10,7 @@ def table(raw: object, name: str) -> dict[str, object]:
     """Return a JSON object.
 
     Raises:
-        Refusal: the value is no object.
+        Refusal: the value is not an object.
     """
     if not isinstance(raw, dict):
         raise Refusal(400, f"{name} must be an object", None, name)
@@ -21,7 +21,7 @@ def entries(raw: object, name: str) -> list[object]:
     """Return a list.
 
     Raises:
-        Refusal: the value is no list.
+        Refusal: the value is not a list.
     """
     if not isinstance(raw, list):
         raise Refusal(400, f"{name} must be a list", None, name)
@@ -32,7 +32,7 @@ def string(raw: Mapping[str, object], key: str, name: str) -> str:
     """Return a string field of an object.
 
     Raises:
-        Refusal: the field is no string.
+        Refusal: the field is not a string.
     """
     value = raw.get(key)
     if not isinstance(value, str):
@@ -41,10 +41,10 @@ def string(raw: Mapping[str, object], key: str, name: str) -> str:
 
 
 def text(raw: object, name: str, kinds: Sequence[str]) -> str:
-    """Return a text, given as a string or in parts of these kinds.
+    """Return a text, from a string or a list of parts of these kinds.
 
     Raises:
-        Refusal: a part is no text.
+        Refusal: a part is not text.
     """
     if isinstance(raw, str):
         return raw
@@ -82,7 +82,7 @@ def call(id: str, name: str, arguments: str) -> dict[str, object]:
 
 
 def schema_form(raw: object) -> object:
-    """Return a form of replies as Chat Completions has it: schema, name and the like are a table of their own."""
+    """Return a `response_format` in the form of Chat Completions: schema, name and so on are a nested table."""
     if not isinstance(raw, dict):
         return raw
     schema = cast("dict[str, object]", raw)

@@ -1,4 +1,6 @@
-"""Forms of replies (`response_format`): what a client asks for, how the model is told, what the client gets of the reply."""
+"""Reply formats (`response_format`): the client's request, the instruction to the model, and the client's part of the
+reply.
+"""
 
 import json
 import re
@@ -49,9 +51,10 @@ def read_form(raw: object) -> Form | None:
 
 
 def told(messages: Sequence[Message], form: Form | None, *, tools: bool) -> list[Message]:
-    """Return a conversation in which the model is told the form: after the first system message, else the first user's.
+    """Return the conversation with the format's instruction after the first system message, else after the first user
+    message.
 
-    There it stays while the conversation goes on, so that what is held is extended.
+    It stays there in later requests, so that they extend the recorded conversation.
     """
     if form is None:
         return list(messages)
@@ -70,9 +73,9 @@ def told(messages: Sequence[Message], form: Form | None, *, tools: bool) -> list
 
 
 def answered(text: str, opened: bool) -> str:
-    """Return what a client gets of a reply of a form: what follows a thought, else all of it, as it was sampled.
+    """Return the client's part of a formatted reply, as sampled: the text after a thought, or all of it.
 
-    Text that is no JSON stays what it is: that is the model's failure, and its client's to find out.
+    Text that is not JSON is returned unchanged: the model failed, and the client detects it.
     """
     if not opened and text.lstrip().startswith("{"):  # the object itself: what it spells is no thought
         return text

@@ -35,9 +35,9 @@ _LONG = 32 << 10  # bytes of a body; of what is longer the encoding would be fel
 class Gateway:
     """Any token engine behind a messages API; `sessions` records the conversations as turns to train on.
 
-    `temperature` overrules what clients ask for, filters included, so that every reply can be trained on (but at 0);
-    without it a reply drawn greedily or with filters is context only. `turn_tokens` is what a reply gets whose client
-    names no limit. Of `response_format` the prompt tells the model; nothing is forced.
+    `temperature` overrides the clients' sampling options, filters included, so that every reply can be trained on
+    (except at 0). Without it, replies that are sampled greedily or with filters are context only. `turn_tokens` limits
+    a reply if its client sets no limit. `response_format` adds an instruction; the output is not constrained.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Gateway:
     async def answer(self, request: GenerationRequest, name: str, hear: Hear | None = None) -> Answer:
         """Answer a request of a session and record it. When cancelled, it ends its request in the engine.
 
-        `hear` receives the replies as they are sampled.
+        `hear` receives the replies while they are sampled.
 
         Raises:
             Refusal: the session is full, its budget is used up, the engine failed or aborted, or it refuses the request.
@@ -195,7 +195,7 @@ class Gateway:
     def _said(
         self, request: GenerationRequest, template: ChatTemplate, head: str, choice: Choice, after: Held, number: int
     ) -> None:
-        """Put into a choice and what is held after it what its client is told: text, and calls."""
+        """Store the client's view of a reply (text and calls) in the choice and in the recorded conversation."""
         ids = choice.completion.ids
         if request.form and not isinstance(template, ToolTemplate):
             choice.text = answered(choice.text, bool(template.opened))
@@ -217,7 +217,7 @@ class Gateway:
     async def _encoded(
         self, request: GenerationRequest, session: Session
     ) -> tuple[ChatTemplate, list[int], Held | None, int]:
-        """Return template and prompt of a request; a long one is encoded in a thread so that nobody waits for it.
+        """Return template and prompt of a request; a long prompt is encoded in a thread.
 
         Raises:
             Refusal: the prompt exceeds the model's context.
@@ -267,7 +267,7 @@ class Gateway:
     def _prompt(
         self, request: GenerationRequest, session: Session, template: ChatTemplate
     ) -> tuple[list[int], Held | None, int]:
-        """Return the tokens of a request, the held conversation that they extend, and its number of messages."""
+        """Return the tokens of a request, the recorded conversation that they extend, and its number of messages."""
         if not request.chat:
             prompt = list(self.template.encoder.plain(request.prompt)) if isinstance(request.prompt, str) else request.prompt
             return prompt, session.find_ids(prompt), 0
@@ -292,7 +292,7 @@ class Gateway:
     def _sampling(
         self, request: GenerationRequest, session: Session, number: int, template: ChatTemplate, place: int
     ) -> Sampling:
-        """Return how a choice is drawn; each of several has a seed of its own."""
+        """Return the sampling options of a choice; each of several choices has its own seed."""
         sampling, stops = request.sampling, () if request.ignore_eos else template.stop_ids
         if session.budget.turn_tokens:
             sampling = dataclasses.replace(sampling, max_tokens=min(sampling.max_tokens, session.budget.turn_tokens))
@@ -380,13 +380,13 @@ def _context(request: GenerationRequest) -> str:
 
 
 def shown(request: GenerationRequest) -> str:
-    """Return what tells the tools and template options of one request from another's; empty without any."""
+    """Return a key that identifies a request's tools and template options; empty without any."""
     options = json.dumps(request.template_options, sort_keys=True) if request.template_options else ""
     return tools_key(request.tools) + options
 
 
 def _numbered(cache: str, place: int) -> str:
-    """Return what the engine knows a choice as: the first goes on in the cache of its row."""
+    """Return the engine session of a choice; the first choice continues in the cache of its row."""
     return f"{cache}/{place}" if place else cache
 
 
@@ -396,5 +396,5 @@ def _check_temperature(value: float, name: str) -> None:
 
 
 def _pieces(messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
-    """Return messages whose contents can become no control token."""
+    """Return messages whose contents cannot become control tokens."""
     return [(message["role"], [Foreign(message["content"])]) for message in messages]

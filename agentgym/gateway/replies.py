@@ -13,7 +13,7 @@ from agentgym.gateway.tools import shown
 
 
 class ChatWriter:
-    """Writes the answer to one request; ids and `policy_version` stand where vLLM's server puts ids."""
+    """Writes the answer to one request; ids and `policy_version` use the fields of vLLM's server."""
 
     def __init__(self, gateway: Gateway, request: GenerationRequest, raw: dict[str, object], id: str) -> None:
         self._gateway, self._asked, self._id = gateway, request, id
@@ -37,7 +37,7 @@ class ChatWriter:
         return {**body, "choices": choices, "usage": _usage(answer)}
 
     def began(self, prompt: list[int]) -> bytes:
-        """Return a stream's first event: a role, and the prompt's tokens where they were asked for."""
+        """Return a stream's first event: the role, and the prompt's tokens if requested."""
         self._prompt = prompt
         roles = [{"index": n, "logprobs": None, "finish_reason": None} for n in range(self._asked.n)]
         if not self._asked.chat:
@@ -56,7 +56,9 @@ class ChatWriter:
         return self._chunk([{**part, "text": piece.text}])
 
     def end(self, answer: Answer) -> bytes:
-        """Return the events that are left: text that was held back, calls, why each choice ended, the token counts."""
+        """Return the remaining events: text that was withheld, calls, the finish reason of each choice, and the token
+        counts.
+        """
         events: list[bytes] = [] if self._prompt is not None else [self.began(answer.prompt_ids)]
         for index, choice in enumerate(answer.choices):
             text, ids, logprobs = choice.rest
@@ -115,7 +117,7 @@ def _message(choice: Choice) -> dict[str, object]:
 
 
 def _deltas(choice: Choice) -> list[dict[str, object]]:
-    """Return calls as a stream tells them: what is called, then the arguments."""
+    """Return calls as stream deltas: the name first, then the arguments."""
     deltas: list[dict[str, object]] = []
     for index, call in enumerate(shown(choice.calls)):
         function: Any = call["function"]

@@ -1,4 +1,4 @@
-"""Requests of the OpenAI API, read from JSON that nobody vouches for."""
+"""Requests of the OpenAI API, parsed from untrusted JSON."""
 
 import json
 import math
@@ -78,24 +78,24 @@ class GenerationRequest:
     prompt_logprobs: bool = False
     prompt_temperature: float = 1.0
     template_options: dict[str, bool | int | float | str] = field(default_factory=dict[str, bool | int | float | str])
-    """For chat: what goes to the chat template (`enable_thinking`)."""
+    """For chat: variables of the chat template (`enable_thinking`)."""
     ignore_eos: bool = False
     stops: tuple[str, ...] = ()
-    """Strings that end a reply; they are not part of its text, their tokens are part of what was sampled."""
+    """Strings that end a reply; they are not part of its text, but their tokens are part of the sampled tokens."""
     n: int = 1
     """Number of replies to draw."""
     forced: str | None = None
-    """The tool that must be called, empty for any of them; None where none must."""
+    """Name of the tool that must be called, empty for any tool; None if no call is required."""
     no_calls: bool = False
-    """True if a reply is text whatever it says."""
+    """True if every reply is plain text, even one that looks like a call."""
     one_call: bool = False
     """True if a reply has at most one call."""
     form: Form | None = None
     """The form that a reply is to have; None for text."""
     instructed: bool = False
-    """True if the first message stands for the `instructions` of a Responses request."""
+    """True if the first message is the `instructions` of a Responses request."""
     id: str = ""
-    """Id by which a later request may refer to the answer; empty if it is not stored."""
+    """Id with which a later request can refer to the answer; empty if it is not stored."""
     size: int = 0
     """Bytes of the body."""
 
@@ -304,7 +304,7 @@ def read_number(raw: dict[str, Any], name: str, default: float, low: float, high
     """Return a number of a request.
 
     Raises:
-        Refusal: the value is no number or out of bounds.
+        Refusal: the value is not a number or is out of bounds.
     """
     value = raw.get(name)
     if value is None:

@@ -169,7 +169,7 @@ class ResponseWriter:
         return start + self._event("response.output_text.delta", **self._place(), delta=piece.text, logprobs=[])
 
     def end(self, answer: Answer) -> bytes:
-        """Return the events that are left: text that was held back, calls, and the whole response."""
+        """Return the remaining events: text that was withheld, calls, and the whole response."""
         choice = answer.choices[0]
         events = [] if self._begun else [self.began(answer.prompt_ids)]
         if choice.rest[0] or not (self._open or choice.calls):

@@ -1,4 +1,4 @@
-"""A row of turns that extend one another, each token held once, whatever number of turns repeat it."""
+"""A row of turns that extend one another; each token is stored once, however many turns repeat it."""
 
 import dataclasses
 from array import array
@@ -8,7 +8,7 @@ from agentgym.engines.slots import common_prefix
 from agentgym.episodes.episode import Turn
 
 LARGEST_ID = 2**31 - 1
-"""The largest token id that a row holds."""
+"""Largest token id that a row can store."""
 
 
 class Row:
@@ -27,7 +27,7 @@ class Row:
         self._kept: list[tuple[int, int, Turn]] = []  # where prompt and reply end, and the turn without its tokens
 
     def append(self, turn: Turn, prompt: "array[int]") -> int:
-        """Take a turn whose prompt repeats the row's tokens; return how many tokens it adds."""
+        """Append a turn whose prompt repeats the row's tokens; return the number of tokens that it adds."""
         before, start = len(self.ids), len(prompt)
         self.ids.extend(prompt[before:])
         self.ids.extend(array("i", turn.output_ids))
@@ -37,7 +37,7 @@ class Row:
         return len(self.ids) - before
 
     def mark_side(self, *, trained: bool) -> None:
-        """Mark every turn as a call beside the main conversation."""
+        """Mark every turn as a call outside the main conversation."""
         for _, _, turn in self._kept:
             turn.extra["side"] = True
             if not trained:
@@ -60,7 +60,7 @@ class Row:
 
     @property
     def last(self) -> Turn:
-        """The last turn, without its tokens; what is changed in it stays."""
+        """The last turn, without its tokens; changes to it are stored."""
         return self._kept[-1][2]
 
     @property

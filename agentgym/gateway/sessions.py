@@ -32,14 +32,14 @@ class Held:
     ended: bool = True
     """True if the reply ended with a stop token of its own."""
     said: Message = field(default_factory=Message)
-    """The last reply as its client was told it."""
+    """The last reply as sent to its client."""
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     """The calls in it, as the model's family has them."""
     row: int = 0
     length: int = 0
     """Number of the row's tokens up to the end of the turn: its prompt and its reply."""
     before: "Held | None" = None
-    """The conversation that it goes on from."""
+    """The conversation that it continues."""
     new: list[Message] = field(default_factory=list[Message])
     """Messages of the client after that."""
     instructed: bool = False
@@ -65,7 +65,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Budget of one session; 0 is no limit."""
+    """Budget of one session; 0 means no limit."""
 
     turns: int = 0
     """Replies."""
@@ -78,7 +78,7 @@ class Budget:
     output_price: float = 0.0
     """US dollars of a sampled token."""
     turn_tokens: int = 0
-    """Tokens of one reply, whatever its client asks for."""
+    """Maximum tokens of one reply; overrides the client's limit."""
 
 
 @dataclass(slots=True)
@@ -88,9 +88,11 @@ class Session:
     name: str
     budget: Budget = Budget()
     state: Callable[[], Awaitable[str | None]] | None = None
-    """Tells the state that a request finds; None where nobody looks."""
+    """Function that returns the state when a request arrives; None if it is not recorded."""
     side_calls: bool | None = None
-    """True if calls beside the main conversation are trained, which then comes last; None makes no difference of them."""
+    """True if calls outside the main conversation are trained; the main conversation then comes last. None does not
+    distinguish them.
+    """
     measures: dict[str, float] = field(default_factory=dict[str, float])
     """Additional fields of its episode."""
     used_up: str = ""
@@ -119,11 +121,11 @@ class Session:
         return [row.turns() for row in self._rows]
 
     def ids(self, row_end: Held) -> list[int]:
-        """Return the tokens of a held conversation."""
+        """Return the tokens of a recorded conversation."""
         return self._rows[row_end.row].ids[: row_end.length].tolist()
 
     def refuse_over_budget(self) -> str:
-        """Return what of the budget is used up, so that no reply may follow; empty where there is some left."""
+        """Return the exhausted part of the budget, after which no reply may follow; empty while budget remains."""
         budget = self.budget
         cost = self.prompt_tokens * budget.input_price + self.output_tokens * budget.output_price
         used = {
@@ -135,7 +137,9 @@ class Session:
         return self.used_up
 
     def find(self, messages: Sequence[Message], tools: str = "") -> tuple[Held | None, int]:
-        """Return the longest held conversation that messages extend, and how many messages it has; `tools` names them."""
+        """Return the longest recorded conversation that messages extend, and its number of messages; `tools` is the key
+        of the tools.
+        """
         digests = _digests(messages, tools)
         for count in range(len(messages) - 1, 0, -1):
             row_end = self._known.get(digests[count - 1])
@@ -151,7 +155,7 @@ class Session:
     def place(
         self, prompt_ids: Sequence[int], base: Held | None, messages: Sequence[Message] = (), tools: str = ""
     ) -> Place:
-        """Return where the replies to a prompt go, which goes on from `base`; its drift is counted."""
+        """Return the place for the replies to a prompt that continues `base`, and count its drift."""
         drifted = 0
         if base is not None:
             base.extended = True
@@ -161,9 +165,9 @@ class Session:
         return Place(base, array("i", prompt_ids), drifted, digest, tools)
 
     def record(self, turn: Turn, place: Place, answer: Held) -> int:
-        """Keep a turn and how the conversation stands after it: at the end of the row it extends, else of a new one.
+        """Record a turn and the conversation after it, at the end of the row that it extends or in a new row.
 
-        Returns how many tokens more are held.
+        Returns the number of added tokens.
         """
         base = place.base
         if base is not None and not place.drifted and self._ends[base.row] is base:
@@ -191,7 +195,7 @@ class Session:
             self._answers[id] = choices[0]
 
     def conversation(self, id: str) -> list[Message] | None:
-        """Return the messages up to an answer and with it, without instructions; None where there is no such answer."""
+        """Return the messages up to and including an answer, without instructions; None if no such answer is stored."""
         answer = last = self._answers.get(id)
         if last is None:
             return None
@@ -202,17 +206,17 @@ class Session:
         return parts[::-1][1 if last.instructed else 0 :]
 
     def _leave_out_unused(self) -> None:
-        """Make context of the choices that their client did not go on with, where it went on with another."""
+        """Do not train choices that their client dropped by continuing with another one."""
         for choices in self._choices:
             for answer in choices if any(answer.extended for answer in choices) else ():
                 if not answer.extended:
                     self._rows[answer.row].last.extra["train"] = False
 
     def _in_order(self) -> list[Turn]:
-        """Return the turns row after row: calls beside the main conversation first, where they make a difference.
+        """Return the turns row by row; calls outside the main conversation come first if they are distinguished.
 
-        The main conversation is every row that offers the tools of the row with most turns: one whose prompt was rewritten
-        goes on with them, and sub-agents, titles and summaries have others, or none.
+        The main conversation is every row with the same tools as the row with most turns: a rewritten prompt keeps these
+        tools, while sub-agents, titles and summaries have other tools or none.
         """
         if self.side_calls is None or not self._rows:
             return [turn for row in self.rows for turn in row]
@@ -236,9 +240,9 @@ class Session:
     def episode(
         self, reward: float = 0.0, success: bool | None = None, task: str = "", group: str = "", why: str = UNTOLD
     ) -> Episode:
-        """Return the session as an episode, row after row; the reward is paid to the last turn.
+        """Return the session as an episode, row by row; the last turn gets the reward.
 
-        Without `success` it is one of which nobody said how it went: a fault, which is never trained on; `why` says more.
+        Without `success` the result is unknown: the episode is a fault and is never trained on; `why` is the reason.
         """
         self._leave_out_unused()
         turns = self._in_order()
@@ -262,14 +266,14 @@ class Session:
 
 
 class Sessions:
-    """Every open session; a finished one becomes a line of `out`, and is forgotten.
+    """Every open session; a finished one is written as a line of `out` and forgotten.
 
-    Of more than `limit` sessions, or of more than `tokens` tokens in all, the longest idle is closed as one of which
-    nobody said how it went. Raises BadConfig where another process writes to `out`.
+    Beyond `limit` sessions or `tokens` tokens in all, the session that is idle longest is closed without a result.
+    Raises BadConfig if another process writes to `out`.
     """
 
     SHARE = 4
-    """A session with this part of `tokens` takes no more: else one agent could push out all others."""
+    """A session with this share of `tokens` is full; otherwise one agent could evict all others."""
 
     def __init__(self, out: str | Path | None = None, limit: int = 10_000, tokens: int = 100_000_000) -> None:
         self.open: dict[str, Session] = {}
@@ -289,7 +293,7 @@ class Sessions:
         return session
 
     def full(self, session: Session) -> bool:
-        """Return whether a session holds as much as one may."""
+        """Return whether a session is full."""
         return session.tokens * self.SHARE >= self._most
 
     def record(self, session: Session, turn: Turn, place: Place, answer: Held) -> None:
@@ -299,9 +303,8 @@ class Sessions:
     def finish(
         self, name: str, reward: float = 0.0, success: bool | None = None, task: str = "", group: str = ""
     ) -> Episode:
-        """Close a session and return its episode; its line is written when this returns.
-
-        A session whose name was closed to make room is a fault: its earlier turns are lost.
+        """Close a session and return its episode; its line is written when this returns. If a session of this name was
+        closed to make room, the episode is a fault: its earlier turns are lost.
 
         Raises:
             KeyError: no session has the name.
@@ -357,9 +360,9 @@ class Sessions:
 
 
 def _digests(messages: Sequence[Message], tools: str = "") -> list[bytes]:
-    """Return for every message the hash of the conversation up to it.
+    """Return the hash of the conversation up to each message.
 
-    White space around a content does not count: clients trim replies, and what is held is the truth anyway.
+    White space around contents is ignored: clients trim replies, and the recorded tokens are authoritative.
     """
     digests: list[bytes] = []
     digest = tools.encode("utf-8", "surrogatepass")  # schemas may hold halves of characters

@@ -1,4 +1,6 @@
-"""The text of a reply while it is sampled: what its client can be told already, and where a stop string ends it."""
+"""The text of a reply during sampling: the part that can already be streamed, and the place where a stop string ends
+it.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -38,9 +40,10 @@ Hear = Callable[[Began | Piece], None]
 
 @dataclass(slots=True)
 class Teller:
-    """Takes the tokens of one reply, tells its text as far as it is sure, and ends it at a stop string.
+    """Takes the tokens of one reply, streams the text that is final, and ends it at a stop string.
 
-    `tellable` says how much of a text under way stays text whatever follows; `enough` whether it is a whole reply.
+    `tellable` returns the number of characters of a partial text that later tokens cannot turn into a call; `enough`,
+    whether it is a whole reply.
     """
 
     decode: Callable[[Sequence[int]], str]
@@ -62,7 +65,7 @@ class Teller:
     _sent: int = 0  # up to where they were told
 
     def take(self, id: int, logprob: float) -> bool:
-        """Take a token; True where the reply ends with it. See `engines.Watch`."""
+        """Take a token; return True if the reply ends with it. See `engines.Watch`."""
         self.ids.append(id)
         self.logprobs.append(logprob)
         if id not in self.stop_ids and self._grow(self._decoded(len(self.ids))):
@@ -107,7 +110,9 @@ class Teller:
             self.told, self._sent = end, len(self.ids)
 
     def rest(self, text: str) -> tuple[str, list[int], list[float]]:
-        """Return what is left to tell of a reply that says `text`: text, tokens and log-probabilities."""
+        """Return the part of a reply with the text `text` that was not yet streamed: text, tokens and
+        log-probabilities.
+        """
         return text[self.told :], self.ids[self._sent :], self.logprobs[self._sent :]
 
 
@@ -122,7 +127,7 @@ def _begun(text: str, string: str) -> int:
 
 
 def tellable(template: ChatTemplate, text: str) -> int:
-    """Return how much of a reply under way is text whatever follows: a call, or a family's header, may come after it."""
+    """Return the length of a partial reply's final text; a call or a family's header may follow it."""
     header = template.prefix.strip()
     if header and "</think>" not in header:
         return 0

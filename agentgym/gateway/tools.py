@@ -92,7 +92,7 @@ def canonical(message: Message) -> object:
 
 
 def tools_key(tools: Mapping[str, Tool]) -> str:
-    """Return what tells the tools of one request from another's; empty without tools."""
+    """Return a key that identifies a request's tools; empty without tools."""
     return hashlib.blake2b(key(tools).encode(), digest_size=16).hexdigest() if tools else ""
 
 
@@ -124,14 +124,16 @@ def read_reply(
 
 
 def second_call(template: ToolTemplate, tools: Mapping[str, Tool], text: str) -> bool:
-    """Return whether a reply under way has begun a second call. Looked at only where one may just have begun."""
+    """Return whether a partial reply has begun a second call; checked only where a call may just have begun."""
     if not any(sign in text[-24:] for sign in (*OPENERS, "{")):
         return False
     return len(tool_calls.read_reply(template.family, text, bool(template.opened), tools)[2]) > 1
 
 
 def call_head(family: CallForm, name: str) -> str:
-    """Return how a reply that calls a tool begins, as far as the family decides it; without a name up to where it stands."""
+    """Return the fixed beginning of a reply that calls a tool, in the family's form; without a name, the part before
+    the name.
+    """
     if not name:
         return commonprefix([call_head(family, name) for name in ("a", "b")])  # noqa: RUF071
     shapes: list[dict[str, object]] = [{}, {"a": "b"}]
@@ -142,7 +144,9 @@ def call_head(family: CallForm, name: str) -> str:
 def results(
     messages: Sequence[Message], calls: Sequence[Mapping[str, str]]
 ) -> tuple[list[list[str]], list[tuple[str, list[str]]]] | None:
-    """Return the results of calls in the calls' order, and what was said after them; None where it is not only that."""
+    """Return the results of calls in the calls' order, and the messages after them; None if there are other
+    messages.
+    """
     answers, after = messages[: len(calls)], messages[len(calls) :]
     by_call = {message.get("tool_call_id"): message["content"] for message in answers}
     if len(answers) != len(calls) or set(by_call) != {call["id"] for call in calls}:
@@ -193,7 +197,7 @@ def _table(raw: object) -> dict[str, object]:
 
 
 def _loaded(text: str) -> dict[str, object]:
-    """Return a JSON object; an empty one of what is none, NaN and Infinity included, which only Python reads."""
+    """Return a JSON object; an empty one for other text, and for NaN and Infinity, which only Python parses."""
     try:
         return _table(json.loads(text, parse_constant=refuse_constant))
     except (ValueError, RecursionError):
@@ -210,7 +214,7 @@ def refuse_constant(name: str) -> object:
 
 
 def _respaced(text: str) -> str:
-    """Return JSON as it is written here, and every number as a float: JavaScript has no other and writes 1.0 as 1."""
+    """Return JSON in our own spacing, with every number as a float: JavaScript has only floats and writes 1.0 as 1."""
     try:
         return json.dumps(json.loads(text, parse_int=float), sort_keys=True)
     except (ValueError, RecursionError, OverflowError):

@@ -33,7 +33,7 @@ class Writer(Protocol):
         ...
 
     def end(self, answer: Answer) -> bytes:
-        """Return the events that are left, where none was written the whole stream."""
+        """Return the remaining events; the whole stream if none was written yet."""
         ...
 
     def failed(self, refusal: Refusal) -> bytes:
@@ -49,7 +49,7 @@ class Wire:
     """Prefix of the ids of its answers."""
     writer: type[Writer]
     read: Callable[[Raw, Session], Raw] = lambda raw, session: raw
-    """Return a request in the form of Chat Completions; raises Refusal for what has none."""
+    """Return a request in the form of Chat Completions; raises Refusal for a request without one."""
     error: Callable[[Refusal], Raw] = Refusal.body
     chat: bool = True
     keeps: bool = False

@@ -1,1 +1,1 @@
-"""Agents of others: functions that play by a base URL, and programs that work in the sandbox of a task."""
+"""Third-party agents: functions that call a base URL, and programs that run in the task's sandbox."""

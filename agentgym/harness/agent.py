@@ -32,11 +32,11 @@ STARTING = 600.0
 
 @dataclass(frozen=True)
 class HarnessAgent(GatewayAgent):
-    """A harness over an engine. It works where the task is, and the environment judges what it left.
+    """A harness over an engine. It works in the task's container, and the environment judges the files that it leaves.
 
-    Each model call is a turn, with the state of the container as `state_key`; calls of sub-agents and beside the main
-    conversation are rows of their own, and are trained unless `side_calls` is false. What the harness does wrong is the
-    policy's failure; where the container fails, or the harness never asks the model, it is an infrastructure error.
+    Each model call is a turn, with the state of the container as `state_key`; calls of sub-agents and other calls
+    outside the main conversation are separate rows, trained unless `side_calls` is false. Errors of the harness are the
+    policy's failures. A container that fails, or a harness that never calls the model, is an infrastructure error.
     """
 
     raised_on: ClassVar[tuple[type[Exception], ...]] = (BadConfig, BadData, MissingExtra, UnknownName)

@@ -20,7 +20,7 @@ NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
 PREFIX = "harness:"
 """Before the name or file of a harness, in place of an agent's name."""
 MEMORY = "/tmp/agentgym-harness"
-"""Folder for the harness's own files, which are no part of the task."""
+"""Folder for the harness's own files, which do not belong to the task."""
 GAPS = ("base_url", "origin", "api_key", "model", "instruction", "folder", "memory", "turn_tokens", "context")
 _GAP = re.compile(rf"\{{({'|'.join(GAPS)})\}}")
 LONGEST = 100_000
@@ -29,12 +29,12 @@ LONGEST = 100_000
 
 @dataclass(frozen=True)
 class Harness:
-    """A program that works in the sandbox of a task with tools of its own, over a model at a base URL.
+    """A program that works in the task's sandbox with its own tools and calls a model at a base URL.
 
-    `start`, `environment`, `files` and `stdin` have gaps, which are filled word by word and never read by a shell:
-    `{base_url}` (OpenAI's APIs, with /v1), `{origin}` (without it), `{api_key}`, `{model}`, `{instruction}`, `{folder}`
-    (where the task is), `{memory}` (a folder for what is the harness's own), `{turn_tokens}` and `{context}` (tokens of a
-    reply, and of a prompt with its reply).
+    `start`, `environment`, `files` and `stdin` have placeholders, which are filled in argument by argument and never
+    parsed by a shell: `{base_url}` (OpenAI's APIs, with /v1), `{origin}` (without it), `{api_key}`, `{model}`,
+    `{instruction}`, `{folder}` (where the task is), `{memory}` (a folder for the harness's own files), `{turn_tokens}`
+    and `{context}` (tokens of a reply, and of a prompt with its reply).
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""Agents of others, trained by their base URL: they play against a gateway of the run's own, which keeps what is said."""
+"""Third-party agents, trained through their base URL: they call the run's own gateway, which records the
+conversation.
+"""
 
 import asyncio
 import inspect
@@ -28,7 +30,7 @@ from agentgym.serving.server import serving
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """All that an agent of others is told: what every client of the OpenAI API can be given."""
+    """Everything that a third-party agent receives: the settings of any client of the OpenAI API."""
 
     base_url: str
     api_key: str
@@ -44,10 +46,10 @@ out whether the model's replies did it, which is the model's failure, or not, wh
 
 @dataclass(frozen=True)
 class GatewayAgent:
-    """An agent of others as part of a training run: `play` with an engine behind it.
+    """A third-party agent in a training run: the function `play`, with an engine behind it.
 
-    Every reply is drawn at `temperature`, whatever the agent asks for; `turn_tokens` is what a reply gets that asks for
-    no length.
+    Every reply is sampled at `temperature`, which overrides the agent's request. `turn_tokens` limits a reply for which
+    the agent sets no limit.
     """
 
     play: Play | None
@@ -76,8 +78,8 @@ class GatewayAgent:
     ) -> list[Episode]:
         """Play `attempts` at every task, `concurrency` at a time, and return the episodes in order.
 
-        `skip` holds (task id, attempt) pairs that need not be played; `ended` is told each episode as soon as it is over.
-        Raises MissingExtra without uvicorn.
+        `skip` holds (task id, attempt) pairs to skip; `ended` is called with each episode as soon as it ends. Raises
+        MissingExtra without uvicorn.
         """
         gateway = self._gateway(self.engine, seed)
         repeats_of_faults = FaultJudge(self.limit(env))
@@ -125,7 +127,7 @@ class GatewayAgent:
     async def attempted(
         self, env: str, session: Session, task: Task, access: Access, number: int, seed: int
     ) -> tuple[float, bool]:
-        """Play one attempt, whose session this is, and return reward and success."""
+        """Play the attempt of a session and return its reward and success."""
         play = self.play
         assert play is not None
         return _read(await (play(task, access) if inspect.iscoroutinefunction(play) else in_thread(play, task, access)))
@@ -141,7 +143,7 @@ class GatewayAgent:
         )
 
     async def _again(self, env: str, task: Task, number: int, seed: int, replies: Sequence[str]) -> None:
-        """Play a task with these replies, the last one again and again after them; raises what the agent raises."""
+        """Play a task with these replies and repeat the last one afterwards; exceptions of the agent propagate."""
         left = iter(replies)
 
         def reply(prompt: str, turn: int) -> str:
@@ -156,7 +158,7 @@ class GatewayAgent:
 
 
 async def in_thread(play: Callable[..., Any], *arguments: object) -> Any:
-    """Play in a thread that the end of the process does not wait for: an agent of others may never return."""
+    """Play in a daemon thread, because a third-party agent may never return."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 

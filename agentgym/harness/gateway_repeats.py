@@ -1,8 +1,8 @@
-"""Whose doing it is that an agent of others raised or took too long: the model's, or an infrastructure error.
+"""Decides why a third-party agent raised or timed out: a failure of the model, or an infrastructure error.
 
-The attempt is played again with prepared replies. Control: replies that hold nothing of the model's part in this attempt,
-namely those of attempts that ran to their end, and plain ones. Repetition: the replies of the attempt itself. Where a
-control runs to its end and the repetition does not, the model's replies did it, and the attempt is its failure.
+The attempt is played again with prepared replies. Control: replies that do not come from this attempt, namely those of
+completed attempts, and plain ones. Repetition: the replies of the attempt itself. If a control completes and the
+repetition does not, the model's replies are the cause, and the attempt is a failure.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from agentgym.rollout.limits import CONTAINED, ends_more
 BY_REPLIES = "the model's replies made the agent fail twice, and other replies do not"
 HARMLESS = ("ok",)
 Again = Callable[[Sequence[str]], Awaitable[None]]
-"""Plays the attempt's task with prepared replies, the last one for ever; raises what the agent raises."""
+"""Plays the attempt's task with prepared replies and repeats the last one; exceptions of the agent propagate."""
 
 
 class FaultJudge:
-    """Judges the faults of agents of others; `seconds` is what a repetition may take.
+    """Judges the faults of third-party agents; `seconds` limits a repetition.
 
-    The replies of attempts that ran to their end are kept, since no others are sure to be harmless to an agent: many
-    raise on any reply that is not of their form.
+    The replies of completed attempts are stored, because only they are known to be harmless to the agent: many agents
+    raise on any reply that is not in their format.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -29,9 +29,8 @@ class FaultJudge:
         self._ran: dict[str, tuple[str, ...]] = {}
 
     async def judge(self, episode: Episode, task: str, again: Again) -> bool:
-        """Return whether a fault is the model's doing, and keep the replies of an attempt that is none.
-
-        A session that the engine left without an answer says nothing about the model.
+        """Return whether the model caused a fault; store the replies of an attempt without a fault. A session without
+        an answer from the engine is no evidence about the model.
         """
         replies = tuple(turn.text for turn in episode.turns)
         if not episode.fault:

@@ -15,7 +15,7 @@ from agentgym.sandbox.docker.sandbox import Docker
 from agentgym.sandbox.env import Lent
 
 TAIL = 4000
-"""Bytes of what a harness printed last, which errors show."""
+"""Bytes of a harness's last output that errors show."""
 START = 60.0
 _BEGIN = 'umask 077; mkdir -p -- "$1" && cd -- "$2" || exit 126; umask 022; shift 2; exec "$@" 2>&1'
 _WRITE = 'umask 077; mkdir -p -- "${1%/*}" && cat > "$1"'
@@ -23,7 +23,7 @@ _WRITE = 'umask 077; mkdir -p -- "${1%/*}" && cat > "$1"'
 
 @dataclass
 class Run:
-    """One attempt: what it is told, and how it went."""
+    """One attempt: its inputs and its outcome."""
 
     harness: Harness
     access: Access
@@ -32,7 +32,7 @@ class Run:
     turn_tokens: int
     context: int
     watched: Callable[["Changes | None"], None] = lambda changes: None
-    """Told what tells the container's state, and None once it is over."""
+    """Receives the container's `Changes`, which give the state's key, and None after the attempt."""
     printed: bytearray = field(default_factory=bytearray)
     """End of its output."""
     reason: str = ""

@@ -39,11 +39,9 @@ def hashed_words(observation: str, info: Info) -> Array:
 
 
 class ActionIndexEnv(gymnasium.Env[Any, Any]):
-    """A text environment with `Discrete(actions)`: action `i` is the `i`-th admissible command of the moment.
-
-    A number without a command is an invalid action: it costs a turn and does nothing else. `action_masks()` returns the
-    numbers that have a command. Raises BadConfig for an environment whose commands are no finite list, or are more than
-    `actions`.
+    """A text environment with `Discrete(actions)`: action `i` is the `i`-th command that is currently admissible. A
+    number without a command is an invalid action and only costs a turn. `action_masks()` returns the numbers that have
+    a command. Raises BadConfig for an environment whose commands are not a finite list, or exceed `actions`.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # gymnasium's own form

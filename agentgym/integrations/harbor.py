@@ -68,7 +68,7 @@ class ProviderOptions:
     writable: bool = False
     """Says that the image's files may be changed, which Harbor never refuses: for callers that ask for it."""
     network: str = "none"
-    """`none`, or `public`; a provider that cannot do without a network refuses `none`."""
+    """`none`, or `public`; a provider that requires a network refuses `none`."""
     capabilities: Sequence[str] = ()
     """Capabilities of root; Harbor's containers have all that the daemon grants."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -182,7 +182,7 @@ class HarborSandbox(BaseSandbox):
         raise BadConfig("the harbor sandbox has no kernel(): Harbor runs one program a call; take the docker backend for it")
 
     def read(self, path: str) -> bytes:
-        """Return a file's content; FileNotFoundError, IsADirectoryError, or OSError where it is too large."""
+        """Return a file's content; FileNotFoundError, IsADirectoryError, or OSError if it is too large."""
         if self.python3:
             return inside.read(self._trusted, path, self.limits.disk)
         return archive.read(self._do, path, self.limits.disk)
@@ -206,7 +206,9 @@ class HarborSandbox(BaseSandbox):
             archive.replace(self._do, state)
 
     def run_as(self, user: str, command: Sequence[str], *, timeout: float | None = None) -> Result:
-        """Run a program as a user of the image; empty for root, since Harbor does not say who the image's own is."""
+        """Run a program as a user of the image; empty for root, because Harbor does not report the image's default
+        user.
+        """
         return self._run(command, b"", self.limits.seconds(timeout), self.limits.output, user=user or "root")
 
     def copy_in(self, content: bytes, path: str) -> None:
@@ -238,16 +240,15 @@ class HarborSandbox(BaseSandbox):
         return self._python(str(request["code"]), stdin, seconds, self.limits.output)
 
     def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
-        """Run code of ours in the container as the program's user, so that no link in the folder leads out."""
+        """Run our own code in the container as the program's user, so that links in the folder cannot lead outside."""
         return self._python(code, stdin, max(GRACE, self.limits.timeout), cap, "-I")
 
     def batch(self, programs: Sequence[Program]) -> list[Result]:
-        """Run programs one after another in one call of the provider, where they fit in a command line.
-
-        The time of the call is that of the first.
+        """Run programs one after another, in one call of the provider if they fit in a command line. The call's time is
+        recorded for the first program.
 
         Raises:
-            SandboxFault: the environment does not report every end.
+            SandboxFault: the environment does not report the end of every program.
         """
         jobs = [self._job_of(program) for program in programs]
         command = shell(jobs)
@@ -347,6 +348,6 @@ def _quietly(environment: Any) -> None:
 
 
 def _free(owner: int, stack: contextlib.ExitStack) -> None:
-    """End an environment; a forked copy of the process that made it leaves it alone."""
+    """End an environment, unless this process is a fork of the one that created it."""
     if os.getpid() == owner:
         stack.close()

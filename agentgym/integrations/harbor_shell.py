@@ -12,7 +12,7 @@ from agentgym.sandbox.protocol import Result, SandboxFault
 INLINE = 60_000
 """Bytes that go in a command line; more is uploaded as a file."""
 LONGEST = 100_000
-"""Characters of a command line of several programs; the kernel takes no longer word than 128 KiB."""
+"""Maximum characters of a command line of several programs; the kernel limits one argument to 128 KiB."""
 PLACE = "/run/agentgym"
 _RUN = r"""exec 2> /dev/null; umask 077; R=@place; mkdir -p $R; rm -f $R/out $R/err $R/late $R/o $R/e; @feed
 cd @work || { echo 'no working folder'; exit; }
@@ -26,16 +26,17 @@ for i in 1 2 3 4 5 6; do left=; for d in /proc/[0-9]*; do q=${d#/proc/}; case $b
 [ $q = $$ ] || { kill -9 $q 2> /dev/null && left=1; }; esac; done; [ -n "$left" ] || break; done
 wait $h $g; echo @nonce $s $late; base64 -w 0 $R/out; echo; base64 -w 0 $R/err; echo
 """
-"""Runs a program from its input to its end, kills whatever it started, and says how it ended; the caller is the container's
-root. What a program prints beyond the cap closes its pipe."""
+"""Script that runs a program with its input, kills all its descendants, and reports how it ended; root runs it. Output
+beyond the cap closes the program's pipe.
+"""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A program of ours or of others as the shell of the container runs it."""
+    """A program in the form in which the container's shell runs it."""
 
     nonce: str
-    """What the report of its end begins with."""
+    """Prefix of the report of its end."""
     script: str
     stdin: bytes
     seconds: float

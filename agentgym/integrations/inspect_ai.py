@@ -1,4 +1,4 @@
-"""inspect_ai (0.3): an environment of ours as one of its tasks, played by any model it knows.
+"""inspect_ai (0.3): an agentgym environment as one of its tasks, played by any of its models.
 
 # my_eval.py: inspect eval my_eval.py --model openai/gpt-5
 from inspect_ai import task
@@ -100,7 +100,7 @@ def episode(env: str, options: dict[str, object], prompt: str | None, horizon: i
 
 @scorer(metrics=[accuracy(), stderr()])
 def success() -> Any:
-    """Score 1 for a success, 0 else; the reason explains it."""
+    """Score 1 for a success, otherwise 0; the explanation is the episode's reason."""
 
     async def score(state: TaskState, target: Target) -> Score:
         result = state.metadata[KEY]
@@ -110,7 +110,7 @@ def success() -> Any:
 
 
 class Seat:
-    """The model of an evaluation as an engine of ours."""
+    """The model of an evaluation as an agentgym engine."""
 
     def __init__(self) -> None:
         self.messages: list[ChatMessage] = []

@@ -23,8 +23,8 @@ def methods(
 ) -> dict[str, Callable[..., str]]:
     """Return a method for each tool, which calls `called(self, name, arguments)`: annotated, with an `Args:` section.
 
-    They take any keyword: what does not fit the schema is for the environment to answer. BadConfig for a tool whose name is
-    no identifier or among those that are `taken`.
+    They accept any keyword: the environment answers arguments that do not fit the schema. Raises BadConfig for a tool
+    whose name is not an identifier or is in `taken`.
     """
     return {name: _method(tool, called, taken) for name, tool in tools.items()}
 

@@ -1,7 +1,7 @@
-"""NeMo Gym (0.7): a resources server as an environment of ours, `agentgym.make("nemo_gym:NAME_OR_FOLDER")`.
+"""NeMo Gym (0.7): a resources server as an agentgym environment, `agentgym.make("nemo_gym:NAME_OR_FOLDER")`.
 
-The server's own application answers in this process, asked as its agents ask it: `seed_session`, tools and `verify`, or
-`reset` and `step` where it is one of its Gymnasium servers. Tasks are the rows of its data file.
+The server's own application runs in this process and receives the requests of its agents: `seed_session`, tools and
+`verify`, or `reset` and `step` for one of its Gymnasium servers. Tasks are the rows of its data file.
 """
 
 # nemo_gym is typed in part only
@@ -89,7 +89,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         return Task(_asked(row), {"row": row}, f"all/0/{place}", "all")
 
     def begin(self, task: Task) -> str:
-        """Open a session of its own, and show what a model is given."""
+        """Open a separate session and return the model's input."""
         self.said: list[str] = []
         self.output: list[Row] = []
         self.paid = 0.0
@@ -166,7 +166,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         self.output.append({"id": f"item_{len(self.output)}", **item})
 
     def _response(self, output: list[Row]) -> Row:
-        """Return what was said in the form of OpenAI's Responses."""
+        """Return the conversation in the form of OpenAI's Responses."""
         params = self.task.data["row"]["responses_create_params"]
         fixed = {"id": "resp_0", "created_at": 0.0, "model": "agentgym", "object": "response", "status": "completed"}
         settings = {
@@ -175,7 +175,9 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         return {**fixed, **settings, "tools": params.get("tools") or [], "output": output}
 
     def _answered(self, where: str, body: Row) -> Row | None:
-        """Return what the server answers to what was said; None where it fails on that, and not on a harmless message."""
+        """Return the server's answer to the conversation; None if it fails on this one but not on a harmless
+        message.
+        """
         answer = self._client.post(f"/{where}", json=body)
         if answer.is_success:
             return _object(answer)
@@ -206,7 +208,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         return _object(answer)
 
     def save(self) -> list[str]:
-        """Return what was said."""
+        """Return the conversation so far."""
         return list(self.said)
 
     def load(self, payload: object) -> None:
@@ -335,7 +337,7 @@ def _asked(row: Row) -> str:
 
 
 def _tools(row: Row) -> list[Tool]:
-    """Return the functions that a row offers, and `answer`; nothing where it offers none."""
+    """Return the functions that a row offers, and `answer`; empty if it offers none."""
     offered = [tool for tool in row["responses_create_params"].get("tools") or [] if tool.get("type") == "function"]
     if not offered:
         return []

@@ -1,4 +1,4 @@
-"""NeMo Gym (0.7): an environment of ours as a resources server there, played by its own `gymnasium_agent`.
+"""NeMo Gym (0.7): an agentgym environment as its resources server, played by its own `gymnasium_agent`.
 
 class Packaged(AgentgymServer):                  # in app.py of a folder below resources_servers/
     env: str = "rlvr/SQL-v0"                     # `agentgym package ID --for nemo_gym --out FOLDER` writes the folder
@@ -20,13 +20,13 @@ from agentgym.rollout.session import Session
 
 
 class AgentgymServer(GymnasiumServer):
-    """One environment of ours; a row names the task (`task_id`) and the seed (`seed`) of an episode."""
+    """One agentgym environment; a row names the task (`task_id`) and the seed (`seed`) of an episode."""
 
     env: str
     options: dict[str, Any] = {}  # noqa: RUF012  # pydantic copies it
 
     async def reset(self, metadata: dict[str, Any], session_id: str | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode; the observation is our prompt with what is seen first."""
+        """Start an episode; the observation is our prompt with the first observation."""
         await self.close_session(session_id)
         talk = await asyncio.to_thread(lambda: Conversation(Session(self.env, **self.options)))
         self.session_state[session_id] = talk
@@ -59,7 +59,7 @@ class AgentgymServer(GymnasiumServer):
 
 
 def _sound(talk: Conversation) -> None:
-    """Turn an infrastructure error into a server error, so that it becomes no reward.
+    """Raise a server error for an infrastructure error, so that it does not become a reward.
 
     Raises:
         HTTPException: 500 after an infrastructure error.

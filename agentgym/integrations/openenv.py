@@ -1,9 +1,8 @@
 """OpenEnv (0.10): our environments behind its server, and its servers here as environments.
 
-from agentgym.integrations.openenv import app, remote
-uvicorn.run(app("rlvr/SQL-v0"))                 # its clients, and trainers that use them, play ours
-env = remote("http://localhost:8000")           # a server of theirs as an environment of ours; so does
-env = agentgym.make("openenv:http://localhost:8000")
+from agentgym.integrations.openenv import app, remote uvicorn.run(app("rlvr/SQL-v0"))                 # its clients, and
+trainers that use them, play ours env = remote("http://localhost:8000")           # one of its servers as an agentgym
+environment; equivalent to env = agentgym.make("openenv:http://localhost:8000")
 """
 
 # openenv is typed in part only
@@ -59,7 +58,7 @@ class TextObservation(Observation):
 
     text: str = ""
     tools: list[JsonObject] = []  # noqa: RUF012  # pydantic copies it
-    """After a reset: what may be called, as JSON Schemas; empty where commands are taken."""
+    """After a reset: the tools as JSON Schemas; empty for an environment that takes commands."""
 
 
 class TextState(State):
@@ -85,8 +84,8 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
     ) -> TextObservation:
         """Start an episode; `split` and `index` name a task as OpenEnv's own do.
 
-        `injected_state` = `{"task": ID, "actions": [TEXT, …]}` sets the state that the actions lead to; the reward so far
-        comes with it. It reaches no state that the actions of an agent do not reach.
+        `injected_state` = `{"task": ID, "actions": [TEXT, …]}` sets the state that the actions lead to; the reward so
+        far comes with it. It reaches only states that an agent's actions can reach.
         """
         env, split, index = self._session.env, others.get("split"), others.get("index")
         state = others.get("injected_state") or {}
@@ -148,7 +147,7 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
 
 
 def app(env: str, *, sessions: int = 64, **options: object) -> Any:
-    """Return OpenEnv's FastAPI application over an environment of ours, for `sessions` clients at a time."""
+    """Return OpenEnv's FastAPI application over an agentgym environment, for `sessions` clients at a time."""
 
     def made() -> ServedEnv:
         return ServedEnv(env, options)
@@ -186,7 +185,7 @@ class ServerError(Exception):
 
 
 class _Client(GenericEnvClient):
-    """Its client, whose errors keep the server's code and the fields that are wrong."""
+    """OpenEnv's client; its errors keep the server's code and the invalid fields."""
 
     async def _send_and_receive(self, message: JsonObject) -> JsonObject:
         with contextlib.suppress(ConnectionClosed):  # one that was refused has an answer to read
@@ -200,9 +199,9 @@ class _Client(GenericEnvClient):
 class RemoteTextEnv(TextEnv):
     """An environment behind an OpenEnv server (`url`).
 
-    An observation is shown as the text of its field `text`, else as JSON, and an action is JSON of the server's action, or
-    plain text where that has one required field. Tasks are numbers, which the server is given as `seed`. It says nothing of
-    success: an episode whose rewards reach `success_at` has it. Snapshots, state keys and an oracle there are none of.
+    An observation is shown as the text of its field `text`, else as JSON, and an action is JSON of the server's action,
+    or plain text where that has one required field. Tasks are numbers, which the server receives as `seed`. It does not
+    report success: an episode succeeds if its rewards reach `success_at`. There are no snapshots, state keys or oracle.
 
     An action that the server finds invalid is an invalid action here. After any other error of the server, `harmless_action`
     is sent in a session of its own: if that fails too, the episode ends as an infrastructure error.
@@ -276,7 +275,7 @@ class RemoteTextEnv(TextEnv):
         return Outcome(text, measures={"reward": self.paid})
 
     def _payload(self, action: str) -> dict[str, object] | str:
-        """Return an action as the server's object, or what is wrong with it."""
+        """Return an action as the server's object, or a description of its error."""
         required = [name for name in self._action.get("required", []) if name != "metadata"]
         try:
             read = json.loads(action)

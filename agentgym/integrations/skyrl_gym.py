@@ -41,7 +41,9 @@ def dataset(env: str, split: str = "train", tasks: int = 512, **options: object)
 
 
 class AgentgymEnv(BaseTextEnv):
-    """One episode of ours; the model's reply is read as our prompts ask for it (`prompt` of the row, or what follows)."""
+    """One episode; replies are parsed in the form that our prompt requests (`prompt` of the row, or the default
+    prompt).
+    """
 
     def __init__(self, env_config: Any = None, extras: dict[str, Any] | None = None) -> None:
         super().__init__()
@@ -82,7 +84,7 @@ class AgentgymEnv(BaseTextEnv):
         }
 
     def get_metrics(self) -> dict[str, object]:
-        """Return what SkyRL averages."""
+        """Return the metrics that SkyRL averages."""
         session = self.session
         return {"success": float(bool(session.success)), "turns": session.turns, "invalid": session.invalid}
 

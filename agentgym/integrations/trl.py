@@ -4,7 +4,7 @@
     trainer = TurnCreditTrainer(model, args=…, train_dataset=dataset("rlvr/Search-v0", "train", 512),
                                 rollout_func=rollout("rlvr/Search-v0"), credit="gigpo")
 
-docs/guides/integrations.md says what each way keeps and loses.
+docs/guides/integrations.md compares the ways.
 """
 
 # trl, datasets and torch are typed in part only
@@ -38,14 +38,14 @@ from agentgym.trainers.data.segments import Segment, build
 
 PROMPT = "prompt"
 REWARD = "episode_reward"
-"""The field in which a rollout's reward goes to reward functions."""
+"""The field that passes a rollout's reward to reward functions."""
 
 
 def dataset(env: str, split: str = "train", tasks: int = 512, **options: object) -> Dataset:
     """Return the first `tasks` tasks of a split, for both `rollout` and `environment`.
 
-    The task's id stands in a column of its own, and in the prompt's message, where a chat template does not look: TRL gives
-    a rollout function the prompts alone.
+    The task's id is in a separate column, and also in a field of the prompt's message that chat templates ignore,
+    because TRL passes only the prompts to a rollout function.
     """
     environment = registry.make(env, split=split, **options)
     listed = environment.up_to(tasks, split)
@@ -98,9 +98,9 @@ def environment(env: str, *, seed: int = 0, **options: Any) -> Callable[[], obje
 def rollout(env: str, *, agent: str = "chat", seed: int = 0, engine: Any = None, **options: object) -> "Rollouts":
     """Return TRL's `rollout_func` of an environment: our agent's exact tokens, over the trainer's own model.
 
-    `agent` and the options that an `AgentSpec` has (prompt, tools, turn_tokens …) say how the model plays, `horizon`,
-    `concurrency`, `workers` and `context` how far and how many at once; other options are the environment's. `engine`: a
-    token engine to sample from instead, whose weights are the caller's business.
+    `agent` and the options that an `AgentSpec` has (prompt, tools, turn_tokens …) determine how the model plays;
+    `horizon`, `concurrency`, `workers` and `context` limit the rollout; other options are the environment's. `engine`:
+    a token engine to sample from instead; the caller updates its weights.
     """
     return Rollouts(env, agent, seed, engine, options)
 
@@ -124,7 +124,9 @@ class Rollouts:
         self._own = engine is None
 
     def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        """Play, and return what TRL asks for; `env_mask` says what the model sampled."""
+        """Play the prompts and return the fields that TRL expects; `env_mask` marks the tokens that the model
+        sampled.
+        """
         model: Any = trainer.accelerator.unwrap_model(trainer.model)
         training, step = model.training, trainer.state.global_step
         probe = self.pool.probe(self.name)
@@ -175,11 +177,12 @@ def episode_reward(completions: Sequence[object], **fields: Any) -> list[float |
 
 
 class TurnCreditTrainer(GRPOTrainer):
-    """TRL's GRPOTrainer that knows what an episode is.
+    """TRL's GRPOTrainer with credit per turn of an episode.
 
-    With `rollout_func=rollout(…)`: `credit`, any of ours by name or MODULE:NAME with `credit_options`, gives each turn its
-    advantage in place of TRL's one per episode; `reward_funcs` default to `episode_reward` and are logged only. With
-    `environment_factory=environment(…)`: tokens after the end of an episode are not trained. All else is TRL's.
+    With `rollout_func=rollout(…)`: `credit` (a name or MODULE:NAME, with `credit_options`) gives each turn its own
+    advantage instead of TRL's one per episode; `reward_funcs` default to `episode_reward` and are logged only. With
+    `environment_factory=environment(…)`: tokens after the end of an episode are not trained. Everything else is
+    unchanged.
     """
 
     def __init__(
@@ -253,7 +256,9 @@ class TurnCreditTrainer(GRPOTrainer):
 
 
 def _end(mask: list[int], messages: Sequence[Mapping[str, object]], calls: int) -> None:
-    """Clear the mask of what was sampled after the call that ended the episode; each run of zeros is a turn's results."""
+    """Clear the mask of tokens sampled after the call that ended the episode; each run of zeros is the results of a
+    turn.
+    """
     results = rounds = 0
     for before, message in itertools.pairwise(messages):
         if message["role"] == "tool":

@@ -1,4 +1,5 @@
-"""A rollout worker for TRL's AsyncGRPOTrainer: our episodes while it trains, a sample a turn, each with its own advantage.
+"""A rollout worker for TRL's AsyncGRPOTrainer: it plays episodes during training and returns a sample per turn, each
+with its own advantage.
 
     from agentgym.integrations.trl_async import RolloutWorker
     worker = RolloutWorker("rlvr/Search-v0", lambda: agentgym.engine("openai:http://localhost:8000/v1"), credit="gigpo")
@@ -86,7 +87,7 @@ class RolloutWorker:
         self._thread.start()
 
     def stop(self) -> None:
-        """End what runs and free what is held."""
+        """End running rollouts and free all resources."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join()
@@ -154,7 +155,7 @@ class RolloutWorker:
         self._beat = time.time()
 
     def _samples(self, episodes: list[Episode], number: int, version: int) -> list[RolloutSample]:
-        """Return a sample for each turn of a group; none where fewer than two episodes came to an end."""
+        """Return a sample for each turn of a group; empty if fewer than two episodes ended without a fault."""
         won = [episode for episode in episodes if not episode.fault]
         facts = {
             "episodes/success": float(np.mean([bool(e.success) for e in won])) if won else 0.0,

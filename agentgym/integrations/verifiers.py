@@ -51,7 +51,7 @@ class AgentgymConfig(vf.TasksetConfig):
 
 
 class AgentgymTask(vf.Task[AgentgymData]):
-    """A task of ours; `validate` plays its oracle."""
+    """An agentgym task; `validate` plays its oracle."""
 
     @property
     def key(self) -> str:
@@ -59,7 +59,7 @@ class AgentgymTask(vf.Task[AgentgymData]):
         return f"{self.data.env} {self.data.task_id}"
 
     async def validate(self, runtime: object) -> bool | None:
-        """Return whether the oracle solves the task; None where the environment has none."""
+        """Return whether the oracle solves the task; None if the environment has no oracle."""
         with Session(self.data.env, **self.data.options) as session:
             session.reset(self.data.task_id)
             try:
@@ -101,14 +101,14 @@ class AgentgymEnvConfig(vf.EnvConfig):
     """Agent that plays, and its prompt."""
 
     policy: vf.AgentConfig = vf.AgentConfig(harness=vf.HarnessConfig(id="null"), runtime=vf.SubprocessConfig())
-    """A plain chat loop in a process of this machine: it runs no code."""
+    """A plain chat loop in a local process; it runs no code."""
     prompt: str | None = None
-    """A prompt of ours, by name or file; None: it follows from the environment."""
+    """One of our prompts, by name or file; None selects it by environment."""
     horizon: int | None = None
 
 
 class AgentgymEnv(vf.Env[AgentgymEnvConfig]):
-    """Plays our episode with the agent of a run: its replies are read, and faults judged, as in a rollout of ours."""
+    """Plays an episode with the agent of a run; replies are parsed, and faults judged, as in an agentgym rollout."""
 
     def __init__(self, config: AgentgymEnvConfig) -> None:
         super().__init__(config)
@@ -146,7 +146,7 @@ class AgentgymEnv(vf.Env[AgentgymEnvConfig]):
 
 
 class Seat:
-    """An agent of verifiers as an engine of ours: what is new in the messages is said to it, and its reply comes back."""
+    """An agent of verifiers as an agentgym engine: it receives the new messages and returns its reply."""
 
     def __init__(self, interaction: Any) -> None:
         self._interaction = interaction
@@ -154,7 +154,9 @@ class Seat:
     async def chat(
         self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling, session: str
     ) -> Completion:
-        """Return the reply to what follows the last one; where the run is over (its limits), the context is full."""
+        """Return the reply to the messages after the last reply; once the run's limits are reached, report a full
+        context.
+        """
         last = max((place for place, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
         segment = await self._interaction.turn("\n\n".join(str(message["content"]) for message in messages[last + 1 :]))
         return Completion([], [], "context" if segment.terminated else "stop", text=segment.last_reply)

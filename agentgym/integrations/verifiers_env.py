@@ -1,7 +1,8 @@
-"""A taskset of verifiers as an environment of ours: `agentgym.make("verifiers:NAME")`.
+"""A taskset of verifiers as an agentgym environment: `agentgym.make("verifiers:NAME")`.
 
-Its own `Env.run` plays on, in a thread, with a seat that waits for our actions; what it is asked is what is seen. A plain
-taskset has one turn: the prompt, and the reply. What needs a machine of its own (a runtime, tool servers) is refused.
+Its own `Env.run` runs in a thread with a client that waits for our actions; the messages to that client are the
+observations. A plain taskset has one turn: the prompt, and the reply. Tasksets that need a separate machine (a runtime,
+tool servers) are refused.
 """
 
 # verifiers is typed in part only
@@ -61,7 +62,7 @@ class VerifiersEnv(TextEnv):
     answer_fields: tuple[str, ...] = (
         "answer", "answers", "solution", "target", "expected", "reference", "ground_truth", "gold",
     )  # fmt: skip
-    """Fields of a task that hold its answer, for the oracle and `agentgym check`; those that it has."""
+    """Fields of a task that hold its answer, for the oracle and `agentgym check`; those that exist."""
     declared = Declarations(random_bound=1.0)  # nobody has declared one
     horizon: int = 50
     blocking = True
@@ -115,13 +116,13 @@ class VerifiersEnv(TextEnv):
         return [str(value).strip() for value in texts if str(value).strip()]
 
     def begin(self, task: Task) -> str:
-        """Start the environment's own run; what it says first is seen."""
+        """Start the environment's own run; its first message is the observation."""
         self.run = _Run(self.game, self.theirs[task.data["place"]])
         self.said: list[str] = []
         return self._seen().text
 
     def act(self, action: str) -> Outcome:
-        """Give a reply to whoever waits for one."""
+        """Pass a reply to the waiting client."""
         self.said.append(action)
         self.run.replies.put(action)
         try:
@@ -189,7 +190,7 @@ class VerifiersEnv(TextEnv):
             run.end()
 
     def validated(self, task: Task) -> bool | None:
-        """Return what the task's own `validate` says; None where it defines none, or needs a runtime for it."""
+        """Return the result of the task's own `validate`; None if it defines none, or if that needs a runtime."""
         theirs = self.theirs[task.data["place"]]
         if type(theirs).validate is vf.Task.validate:
             return None
@@ -199,12 +200,12 @@ class VerifiersEnv(TextEnv):
             return None
 
     def forget(self) -> None:
-        """Forget the episode; who waits for a reply is told that none comes."""
+        """Forget the episode, and tell a waiting client that no reply will come."""
         self.close()
         super().forget()
 
     def save(self) -> list[str]:
-        """Return what was said."""
+        """Return the conversation so far."""
         return list(self.said)
 
     def load(self, payload: object) -> None:
@@ -264,7 +265,7 @@ class _Run:
 
 
 class _Seats:
-    """The agents of a run: whatever its seats are called, it is us who sit there."""
+    """The agents of a run: our client plays all of them, under any name."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run

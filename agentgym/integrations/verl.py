@@ -1,4 +1,4 @@
-"""verl (0.9): an agent loop that plays our episodes, and any of our credits as its advantages.
+"""verl (0.9): an agent loop that plays agentgym episodes, and agentgym's credits as its advantages.
 
     actor_rollout_ref.rollout.agent.default_agent_loop=agentgym
     algorithm.adv_estimator=agentgym                      # the advantages are computed where a group's episodes meet
@@ -40,9 +40,10 @@ NAME = "agentgym"
 def dataset(
     env: str, split: str = "train", tasks: int = 512, *, train: bool = True, **options: object
 ) -> list[dict[str, object]]:
-    """Return rows to write as verl's Parquet: a prompt that the loop replaces, and which task it stands for.
+    """Return rows to write as verl's Parquet: a prompt that the loop replaces, and its task.
 
-    `train=False` for the file of `data.val_files`: a loop is not told that it validates, and would wait for a group.
+    `train=False` for the file of `data.val_files`: verl does not tell a loop that it validates, so the loop would wait
+    for a group.
     """
     environment = registry.make(env, split=split, **options)
     listed = environment.up_to(tasks, split)
@@ -56,7 +57,7 @@ def dataset(
 def advantages(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: object
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what the loop put in the place of rewards: an advantage for each token."""
+    """Return the advantages that the loop stored in place of rewards, one per token."""
     advantages_by_token = token_level_rewards * response_mask
     return advantages_by_token, advantages_by_token
 
@@ -89,9 +90,8 @@ class Meeting:
 
     @classmethod
     async def attend(cls, uid: str, size: int, credit: Credit, episode: Episode | None) -> object:
-        """Return the advantages of an episode once its group is whole; None of a fault, or where it is alone.
-
-        Every session comes exactly once, those that failed with None, so that nobody waits for them.
+        """Return the advantages of an episode once its group is whole; None for a fault, or for a group of one. Every
+        session must call this exactly once, failed ones with None, so that no other session waits forever.
         """
         meeting = cls.open.setdefault(uid, cls(size, credit))
         if episode is not None and not episode.fault:

@@ -36,7 +36,7 @@ WORK = {"cpu": 1e11, "cuda": 2e13}
 
 
 def calibrate(config: TrainConfig, workload: Workload, plan: MemoryPlan) -> Rates | None:
-    """Return the rates of a run; None where that takes too long or too much memory."""
+    """Measure the rates of a run; None if that takes too long or too much memory."""
     config = resolved(config, plan.memory)
     depth = int(workload.architecture.num_hidden_layers)
     if config.threads or config.processes > 1 or plan.parameters < SMALL_MODEL:
@@ -121,7 +121,7 @@ def _tokens(plan: MemoryPlan, model: Any) -> int:
 
 
 def _timed(work: Callable[[], object]) -> float:
-    """Return the seconds of the second of two runs: the first also makes what is made once."""
+    """Return the seconds of the second of two runs; the first includes one-time work."""
     seconds = 0.0
     for _ in range(2):
         _wait()

@@ -1,8 +1,8 @@
-"""Bytes that a run needs: its own code runs over tensors that have a shape and no content.
+"""Bytes that a run needs, measured by running its own code on meta tensors (a shape without content).
 
-A model of any size is built and trained for a moment without memory or time, while every tensor that would be there is
-counted. So what is counted is what the run itself does, whatever attention, optimizer or engine it is given. Not seen:
-what kernels use inside, and what an allocator keeps for later.
+A model of any size is built and trained for one update, at almost no cost, while every allocated tensor is counted. This
+covers every attention, optimizer and engine. It does not see the workspace inside kernels or the
+memory that an allocator caches.
 """
 
 # torch is typed in part only.
@@ -37,7 +37,7 @@ from agentgym.trainers.model.precision import DTYPES, bytes_per_parameter, maste
 from agentgym.trainers.run.fits import parameters
 
 FEW, MORE = 4, 6
-"""Layers of the two models that are run in place of a deeper one: what each layer adds is the same."""
+"""Numbers of layers of the two models that are run instead of a deeper one; each layer adds the same."""
 
 
 class LiveBytes(TorchDispatchMode):
@@ -82,7 +82,7 @@ class LiveBytes(TorchDispatchMode):
 
 @dataclass(frozen=True)
 class Rows:
-    """The micro-batch that is to be computed."""
+    """Shape of the micro-batch to compute."""
 
     rows: int
     tokens: int
@@ -141,7 +141,7 @@ def rollout_bytes(architecture: object, config: TrainConfig, first: int, longest
 
 
 def _deep(architecture: Any, count: Callable[[object], Counted]) -> Counted:
-    """Count a model of few layers and one of some more, and go on from there in a straight line."""
+    """Count two models with few layers and extrapolate linearly to the model's depth."""
     depth = int(architecture.num_hidden_layers)
     if depth <= MORE or len(set(getattr(architecture, "layer_types", None) or ())) > 1:
         return count(architecture)
@@ -252,7 +252,7 @@ def _model(architecture: object, config: TrainConfig) -> Any:
 
 
 class _Experts:
-    """Stands in for the experts of a mixture, whose choice needs real numbers: as much is computed for as many tokens."""
+    """Replaces the experts of a mixture, because routing needs real numbers; it does the same amount of computation."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -265,7 +265,7 @@ class _Experts:
 
 
 def _pass(live: LiveBytes, model: Any, config: TrainConfig, batch: Rows, gpu: bool) -> int:
-    """Run a micro-batch forward and backward and return what was alive when the vocabulary was reached."""
+    """Run a micro-batch forward and backward, and return the bytes alive when the output layer begins."""
     small = config.attention in ("auto", "small") and not (gpu or config.gradient_checkpointing or config.compile)
     method = "small" if small and forward.supported(model) else "sdpa" if config.attention == "sdpa" else "rows"
     prepared = layers.prepare(model, gradient_checkpointing=config.gradient_checkpointing, compiled=False)
@@ -283,7 +283,7 @@ def _pass(live: LiveBytes, model: Any, config: TrainConfig, batch: Rows, gpu: bo
 
 
 def _eight_bits(updates: Sequence[object], state: int, stepping: int) -> tuple[int, int]:
-    """Return state and stepping as they are with 8 bits where AdamW's has 32; only large tensors in whole blocks have."""
+    """Return the bytes of optimizer state and step with 8-bit AdamW; only large tensors in whole blocks use 8 bits."""
     parameters = [p for o in updates if isinstance(o, torch.optim.AdamW) for g in o.param_groups for p in g["params"]]
     numbers = sum(p.numel() for p in parameters if p.numel() >= 4096 and not p.numel() % 256)
     fewer = bytes_per_parameter("fp32").state - bytes_per_parameter("fp32", "adamw8bit").state
@@ -291,7 +291,7 @@ def _eight_bits(updates: Sequence[object], state: int, stepping: int) -> tuple[i
 
 
 def micro_batch(shape: Rows) -> Batch:
-    """Return a micro-batch of a shape; what is trained lies at the end of each row."""
+    """Return a micro-batch of a shape; the trained tokens are at the end of each row."""
     trained = shape.rows * shape.trained
     numbers = [torch.zeros(trained) for _ in range(3)]
     indices = [torch.zeros(trained, dtype=torch.int64) for _ in range(2)]
@@ -303,7 +303,7 @@ def micro_batch(shape: Rows) -> Batch:
 
 
 def _sampling_peak(live: LiveBytes, config: TrainConfig, model: Any) -> int:
-    """Return what drawing a token for every slot takes."""
+    """Return the peak bytes of sampling a token for every slot."""
     before = live.restart()
     logits = torch.zeros(config.concurrency, int(model.get_input_embeddings().weight.shape[0]))
     draws = [Draw(Sampling(temperature=config.temperature), 0.5, ())] * config.concurrency

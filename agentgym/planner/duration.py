@@ -21,12 +21,12 @@ class Rates:
     sync: float
     """Bringing new weights to the engine."""
     layers: int
-    """Layers of the model that was measured; where the run's has more, the rest is a straight line through two of them."""
+    """Layers of the measured model; a deeper model is extrapolated linearly from two measurements."""
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Seconds of one update by phase, and what a whole run is made of."""
+    """Seconds of one update by phase, and the numbers of phases in a whole run."""
 
     rollout: float
     env: float
@@ -49,7 +49,7 @@ def likely(config: TrainConfig, play: Play, rates: Rates, row: int) -> Seconds:
 
 
 def most(config: TrainConfig, play: Play, rates: Rates, row: int) -> Seconds:
-    """Return the seconds if every episode goes to its horizon and every reply is as long as it may be."""
+    """Return the seconds if every episode reaches its horizon and every reply its maximum length."""
     rows = max(play.rows * play.horizon / max(play.turns, 1.0), 1.0) if play.rows > 1 else 1.0
     turns = min(float(play.horizon), row / max(play.growth + config.turn_tokens, 1.0)) if play.rows <= 1 else play.horizon
     return _seconds(config, play, rates, turns, config.turn_tokens, rows * row)

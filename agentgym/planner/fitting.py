@@ -24,9 +24,9 @@ class Change:
 
 
 def smallest_change(config: TrainConfig, workload: Workload, memory: Memory) -> Change:
-    """Return the first change that makes the run fit, by what it costs: each alone, then all of them one upon another.
+    """Return the cheapest change that makes the run fit: first each change alone, then their accumulation.
 
-    Where nothing helps, the last one is returned, which has all of them and does not fit.
+    If nothing helps, return the accumulation of all changes, which does not fit.
     """
     for changed in _alone(config, workload):
         change = Change(flags(config, changed), changed, plan(changed, workload, memory))
@@ -44,7 +44,7 @@ def smallest_change(config: TrainConfig, workload: Workload, memory: Memory) -> 
 
 
 def _pruned(config: TrainConfig, change: Change, workload: Workload, memory: Memory) -> Change:
-    """Take back what is not needed, beginning with what costs most."""
+    """Revert unnecessary changes, the most expensive ones first."""
     for name in UNDONE:
         value = getattr(config, name)
         if getattr(change.config, name) != value and not (name == "context_tokens" and not value):
@@ -55,7 +55,7 @@ def _pruned(config: TrainConfig, change: Change, workload: Workload, memory: Mem
 
 
 def refusal(plan: MemoryPlan, change: Change) -> str:
-    """Return why a run cannot be started, and what to do."""
+    """Return the reason why a run cannot start, and the remedy."""
     memory = plan.memory
     several = f" in {plan.sharing} processes" if plan.sharing > 1 else ""
     what = (
@@ -66,7 +66,7 @@ def refusal(plan: MemoryPlan, change: Change) -> str:
 
 
 def advice(plan: MemoryPlan, change: Change) -> str:
-    """Return in one sentence what makes a run fit, or what it would take."""
+    """Return one sentence with the change that makes a run fit, or with the memory that it needs."""
     if change.fits:
         return f"Smallest change that fits: {change.flags} (then {gib(change.plan.need)})."
     missing = change.plan.need - plan.memory.free
@@ -76,7 +76,7 @@ def advice(plan: MemoryPlan, change: Change) -> str:
 
 
 def flags(config: TrainConfig, changed: TrainConfig) -> str:
-    """Return what to add to the command line to get from one configuration to the other."""
+    """Return the command-line flags that turn one configuration into the other."""
     words: list[str] = []
     for field in fields(config):
         value = getattr(changed, field.name)
@@ -100,14 +100,14 @@ def _alone(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
 
 
 def _slots(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
-    """Slots that no episode is ever in cost memory for nothing."""
+    """Drop slots that no episode can use."""
     in_flight = max(config.tasks_per_step * config.group_size // config.processes, config.eval_tasks, config.test_tasks)
     if config.concurrency > in_flight and "slots" not in config.engine_options:
         yield replace(config, concurrency=in_flight)
 
 
 def _batch(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
-    """Smaller micro-batches compute the same gradient, down to one row each."""
+    """Halve the micro-batches, down to one row each; the gradient is the same."""
     row, tokens = workload.play.row(context(config, workload.architecture)), config.batch_tokens
     while tokens > row:
         tokens = max(tokens // 2, row)
@@ -120,7 +120,7 @@ def _gradient_checkpointing(config: TrainConfig, workload: Workload) -> Iterator
 
 
 def _concurrency(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
-    """Fewer episodes at once sample more slowly, and the same."""
+    """Halve the number of concurrent episodes; sampling is slower, with the same result."""
     number = engine_slots(config)
     while number > 8:
         number = max(number // 2, 8)
@@ -128,7 +128,7 @@ def _concurrency(config: TrainConfig, workload: Workload) -> Iterator[TrainConfi
 
 
 def _share(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
-    """A vllm engine takes most of the trainer's GPU unless told otherwise; in less, its cache holds fewer episodes."""
+    """Give the vllm engine a smaller share of the trainer's GPU; its cache then holds fewer episodes."""
     share = vllm_share(config)
     while share > 0.2:
         share = round(share - 0.1, 2)
@@ -145,7 +145,7 @@ def _small_state(config: TrainConfig, workload: Workload) -> Iterator[TrainConfi
 
 
 def _sharding(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
-    """A part of weights, gradients and averages in each process costs sending them, and changes nothing else."""
+    """Shard weights, gradients and averages over the processes; this costs only communication."""
     can = config.attention != "small" and not config.compile and config.gradient_reduction == "micro-batch"
     if config.processes > 1 and not config.sharded and can:
         yield replace(config, sharding="fsdp2")
@@ -160,7 +160,7 @@ def _processes(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]
 
 
 def _shorter(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
-    """A shorter context ends long episodes, which changes what is learned: the last resort."""
+    """Shorten the context as the last resort: it ends long episodes, which changes the learned policy."""
     row = workload.play.row(context(config, workload.architecture))
     least = workload.play.first + 2 * (config.turn_tokens + int(workload.play.growth))
     while row // 2 > least:
@@ -189,4 +189,4 @@ _KINDS: tuple[Callable[[TrainConfig, Workload], Iterator[TrainConfig]], ...] = (
     _processes,
     _shorter,
 )
-"""By what they cost: nothing, waiting, precision, time, and at last what is learned."""
+"""Kinds of changes in order of their cost: nothing, waiting, precision, time, and finally the learned policy."""

@@ -24,7 +24,7 @@ class Forecast:
 
     @cached_property
     def change(self) -> Change | None:
-        """The smallest change that makes it fit; None where it fits."""
+        """Smallest change that makes the run fit; None if it fits."""
         return None if self.plan.fits else smallest_change(self.config, self.workload, self.plan.memory)
 
     @property
@@ -34,12 +34,12 @@ class Forecast:
 
     @property
     def refusal(self) -> str:
-        """Why the run cannot be started; empty where it needs no more than there is by a clear margin."""
+        """Reason why the run cannot start; empty unless its need clearly exceeds the available memory."""
         return refusal(self.plan, self.change) if self.plan.hopeless and self.change else ""
 
     @property
     def seconds(self) -> tuple[Seconds, Seconds] | None:
-        """Seconds of an update, played as the expert plays and at the most; None where nothing was timed."""
+        """Seconds of an update with the expert's episodes and with the longest ones; None if nothing was timed."""
         if self.rates is None:
             return None
         arguments = (self.config, self.workload.play, self.rates, self.plan.row)
@@ -47,10 +47,11 @@ class Forecast:
 
 
 def forecast(config: TrainConfig, memory: Memory | None = None, *, timed: bool = False, lenient: bool = False) -> Forecast:
-    """Return what a run takes on this machine, or in the memory given; `timed`: also how long, measured for some seconds.
+    """Return the memory that a run needs on this machine or in the given memory; with `timed`, also its duration,
+    measured for some seconds.
 
-    `lenient`: where no episode can be played beforehand, rows are counted as short as they can be, not as long. Raises
-    BadConfig for a model that is not there or cannot be planned.
+    `lenient`: if no episode can be played beforehand, rows have their minimum length instead of their maximum. Raises
+    BadConfig for a model that does not exist or cannot be planned.
     """
     workload = read_workload(config)
     if lenient and not workload.play.episodes:

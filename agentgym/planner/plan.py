@@ -41,7 +41,7 @@ ROLLOUT_FIELDS = (*SHARED_FIELDS, "concurrency", "context_tokens", "turn_tokens"
 SPARE = 0.03
 """The share of a GPU that a planned run leaves to neither trainer nor engine."""
 LEAST_SHARE = 0.05
-"""A smaller share of a GPU holds no engine worth starting."""
+"""Smallest share of a GPU with which starting an engine is worthwhile."""
 VLLM_OWN = 2 * 2**30
 """Bytes of vLLM on a GPU on top of weights and cache: graphs, and the logits of a step."""
 
@@ -96,7 +96,7 @@ class MemoryPlan:
 
     @property
     def fits(self) -> bool:
-        """True if the run fits into what is free now."""
+        """True if the run fits into the free memory."""
         return self.need <= self.memory.free
 
     @property
@@ -106,7 +106,7 @@ class MemoryPlan:
 
 
 def read_architecture(config: TrainConfig) -> Any:
-    """Return the configuration of a run's model; a hub is never asked.
+    """Return the configuration of a run's model, without access to a hub.
 
     Raises:
         BadConfig: no configuration is found.
@@ -128,9 +128,10 @@ def read_architecture(config: TrainConfig) -> Any:
 
 
 def read_workload(config: TrainConfig) -> Workload:
-    """Return what a run's model and episodes look like; BadConfig for a model that is not there.
+    """Return the architecture of a run's model and the lengths of its episodes; BadConfig for a model that does not
+    exist.
 
-    Without a tokenizer the rows are counted in tokens of a stand-in, made from the environment's own text.
+    Without a tokenizer, lengths are counted with a substitute trained on the environment's text.
     """
     architecture = read_architecture(config)
     play = None
@@ -207,7 +208,7 @@ def _planned(config: TrainConfig, workload: Workload, memory: Memory) -> MemoryP
 
 
 def recomputed_token(config: TrainConfig, workload: Workload, memory: Memory) -> int:
-    """Return the bytes that a token keeps where layers are computed again; 0 where it is on already, or cannot be."""
+    """Return the bytes per token under gradient checkpointing; 0 if it is already on or unsupported."""
     if config.gradient_checkpointing or config.attention == "small":
         return 0
     config = replace(resolved(config, memory), gradient_checkpointing=True)
@@ -219,7 +220,7 @@ def recomputed_token(config: TrainConfig, workload: Workload, memory: Memory) ->
 
 
 def largest_batch(config: TrainConfig, workload: Workload) -> Rows:
-    """Return the largest micro-batch that the run may meet: as many of the longest rows as `batch_tokens` holds."""
+    """Return the largest possible micro-batch: as many of the longest rows as fit in `batch_tokens`."""
     own = context(config, workload.architecture)
     row = workload.play.row(own)
     episodes = max(config.tasks_per_step * config.group_size // config.processes // config.minibatches, 1)
@@ -229,7 +230,7 @@ def largest_batch(config: TrainConfig, workload: Workload) -> Rows:
 
 
 def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Update) -> list[Part]:
-    """Return what is there in every phase."""
+    """Return the bytes that are allocated in every phase."""
     parts: list[Part] = []
 
     def add(name: str, size: int, note: str = "") -> None:
@@ -272,12 +273,12 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
 
 
 def _copied(config: TrainConfig, update: Update) -> int:
-    """Return the bytes of the parts that a sharded checkpoint is written from while training goes on."""
+    """Return the bytes of the copies from which a sharded checkpoint is written during training."""
     return (4 * update.trained + update.optimizer) // config.processes if config.sharded else 0
 
 
 def _passing(config: TrainConfig, workload: Workload, update: Update) -> list[Part]:
-    """Return what comes and goes with an update."""
+    """Return the bytes that are allocated only during an update."""
     divided = config.processes if config.sharded else 1
     gradients = update.gradients // divided * (2 if config.processes > 1 and not config.sharded else 1)
     buckets = "and the buffers sent to the other processes" if config.processes > 1 else ""
@@ -294,7 +295,7 @@ def _passing(config: TrainConfig, workload: Workload, update: Update) -> list[Pa
 
 
 def _gathered(workload: Workload, update: Update) -> int:
-    """Return the bytes of what is whole at the worst moment of a sharded update, fp32 gradients with it."""
+    """Return the peak bytes of unsharded tensors in a sharded update, including fp32 gradients."""
     few, more = (parameters(cut(workload.architecture, layers)) for layers in (1, 2))
     depth = int(workload.architecture.num_hidden_layers)
     beside = parameters(workload.architecture) - depth * (more - few)
@@ -304,7 +305,7 @@ def _gathered(workload: Workload, update: Update) -> int:
 
 
 def _vllm(config: TrainConfig, workload: Workload, memory: Memory, update: Update) -> list[Part]:
-    """Return what vLLM takes: its share of a GPU that it has together with the trainer, else its weights and the cache."""
+    """Return the bytes of vLLM: its share of a GPU that it shares with the trainer, otherwise its weights and cache."""
     width = 4 if memory.device == "cpu" and "dtype" not in config.engine_options else 2
     weights = width * update.parameters
     row = workload.play.row(context(config, workload.architecture))
@@ -323,9 +324,9 @@ def _vllm(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
 
 
 def with_share(config: TrainConfig, workload: Workload, memory: Memory) -> TrainConfig:
-    """Return the run with the share of the GPU that its trainer leaves a vllm engine, where no share was given.
+    """Return the run with a share of the GPU for its vllm engine, if none was set: the memory that the trainer leaves.
 
-    Where too little is left, or there is no GPU that both have, the configuration stays as it is.
+    If too little is left, or they share no GPU, the configuration is unchanged.
     """
     if memory.device == "cpu" or not config.engine_kind.gpu_share or "gpu_memory_utilization" in config.engine_options:
         return config
@@ -342,7 +343,7 @@ def with_share(config: TrainConfig, workload: Workload, memory: Memory) -> Train
 
 
 def apart(config: TrainConfig) -> bool:
-    """Return whether a vllm engine has GPUs that no trainer's process is on."""
+    """Return whether a vllm engine has GPUs without a trainer process."""
     devices = cast("list[int] | None", config.engine_options.get("device_ids"))
     if not devices:
         return config.weight_transport == "nccl" and config.processes > 1  # then they are those after the trainer's
@@ -350,7 +351,7 @@ def apart(config: TrainConfig) -> bool:
 
 
 def vllm_share(config: TrainConfig) -> float:
-    """Return the share of a GPU that the engine takes; 0 where it takes what it needs."""
+    """Return the share of a GPU that the engine reserves; 0 if it allocates as needed."""
     share = config.engine_kind.gpu_share
     return share and cast("float", config.engine_options.get("gpu_memory_utilization", share))
 

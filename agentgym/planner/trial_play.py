@@ -103,7 +103,9 @@ def _trial(config: TrainConfig, env: EnvSpec, tokenizer: object) -> Play | None:
 
 
 def _joined(plays: Sequence[tuple[Play, float]]) -> Play:
-    """Return what the episodes of several environments look like: the longest of each, and means by their weights."""
+    """Return the combined episode lengths of several environments: the maximum, and means by the environments'
+    weights.
+    """
     if len(plays) == 1:
         return plays[0][0]
     total = sum(weight for _, weight in plays)
@@ -115,7 +117,7 @@ def _joined(plays: Sequence[tuple[Play, float]]) -> Play:
 
 
 def assumed(config: TrainConfig, context: int) -> Play:
-    """Return what must be expected where there is no tokenizer to play with: rows as long as the context."""
+    """Return the assumption without a tokenizer: rows as long as the context."""
     horizon = max(max(env.horizon, default=registry.make(env.id, **env.options).horizon) for env in config.mix)
     reply = float(config.turn_tokens)
     return Play(

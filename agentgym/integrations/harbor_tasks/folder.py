@@ -113,7 +113,7 @@ def contents(wanted: Wanted, env: TextEnv, task: Task, name: str) -> dict[str, b
 
 
 def _options_inside(env: TextEnv) -> Mapping[str, object]:
-    """Return the options of the environment that hold in the images."""
+    """Return the environment's options inside the images."""
     if kind := kind_of(env):
         return kind.options
     return SANDBOX if isinstance(env, SandboxEnv) else {}
@@ -210,7 +210,7 @@ def _solved(env: TextEnv, task: Task, seed: int) -> tuple[str, list[str]]:
 
 
 def _about(facts: TaskFile, task: Task) -> dict[str, str]:
-    """Return what `task.toml` says of a task, as values of TOML."""
+    """Return the entries of `task.toml` for a task, as TOML values."""
     metadata = {
         "environment": facts.env,
         "task": task.id,
@@ -233,7 +233,7 @@ def _name(id: str, task: Task, others: Sequence[str]) -> str:
 
 
 def _write(folder: Path, contents: Mapping[str, bytes], first: Path) -> None:
-    """Write the files of a folder; the wheel of the first folder gets further names instead of copies, where it can."""
+    """Write the files of a folder; later folders hard-link the wheel of the first one if possible."""
     for path, content in contents.items():
         place = folder / path
         place.parent.mkdir(parents=True, exist_ok=True)

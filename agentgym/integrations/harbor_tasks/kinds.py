@@ -47,9 +47,11 @@ class Files:
     work: str
     """The folder that commands start in."""
     solve: Callable[[Any, Sequence[Call]], str]
-    """The shell script that does what calls of the environment's tools do."""
+    """Return the shell script with the same effects as calls of the environment's tools."""
     hand_in: Callable[[Any, Path], str]
-    """In the verifier: give an environment what the agent left, and return the last action. NothingHandedIn."""
+    """In the verifier: load the agent's files into an environment and return the last action. Raises
+    NothingHandedIn.
+    """
     artifacts: Sequence[str] = ()
     """Files of the agent's that the verifier gets."""
     packed: str = ""
@@ -185,7 +187,7 @@ def _sql_handed_in(env: SQL, root: Path) -> str:
 
 
 def _written(calls: Sequence[Call], name: str, argument: str, path: str) -> str:
-    """Return a script that writes what the last call of a tool hands in."""
+    """Return a script that writes the content submitted by the last tool call."""
     texts = [str(call.arguments[argument]) for call in calls if call.name == name]
     return f"printf %s {shlex.quote(texts[-1])} > {path}" if texts else "true"
 
@@ -197,7 +199,7 @@ def _text(root: Path, path: str) -> str:
     """Return a text file that the agent left.
 
     Raises:
-        NothingHandedIn: it is missing, too large or no text.
+        NothingHandedIn: it is missing, too large or not text.
     """
     place = root / path.removeprefix("/")
     try:
@@ -243,7 +245,7 @@ RUN cd {HOME}/{REPOSITORY} && export GIT_AUTHOR_DATE={DATE} GIT_COMMITTER_DATE={
 USER root
 """
 SANDBOX: Mapping[str, object] = {"backend": "process", "backend_options": {"unsafe": True, "user": "own"}}
-"""In a container that is thrown away every program runs as a user of its own who can read no answer."""
+"""In the disposable container every program runs as a separate user who cannot read an answer."""
 FILES: Mapping[type[TextEnv], Files] = {
     Terminal: Files(
         _terminal_instruction,

@@ -1,4 +1,4 @@
-"""Does a task's folder hold something of the answer where the agent can read it?"""
+"""Check that the files of a task's folder that the agent can read contain no part of the answer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,9 +17,9 @@ _DATA = (".tar", ".sqlite")
 
 
 def leaks(env: TextEnv, files: Mapping[str, bytes], actions: Sequence[str]) -> list[str]:
-    """Return what is wrong, one sentence each; the environment has begun the task that the files are of.
+    """Return the leaks, one sentence each; the environment has begun the task of the files.
 
-    An answer that the environment's own first observation shows by accident is none.
+    An answer that also appears in the environment's first observation does not count as a leak.
     """
     found: list[str] = []
     readable = {path: content for path, content in files.items() if not path.startswith(HIDDEN) and path not in OUTSIDE}
@@ -40,6 +40,8 @@ def leaks(env: TextEnv, files: Mapping[str, bytes], actions: Sequence[str]) -> l
 
 
 def _texts(env: TextEnv, actions: Sequence[str]) -> list[str]:
-    """Return actions, and what calls among them say; not which text an edit replaces, for that is in a file."""
+    """Return actions and the arguments of calls among them, except the text that an edit replaces: the file contains
+    it.
+    """
     pairs = [pair for call in calls(env, actions) for pair in call.arguments.items()]
     return [*actions, *(value for name, value in pairs if isinstance(value, str) and name != "old")]

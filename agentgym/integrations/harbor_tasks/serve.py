@@ -1,4 +1,4 @@
-"""The service beside an agent's container: one episode of one task, over MCP and over plain HTTP, which share it.
+"""The service next to an agent's container: one episode of one task, over MCP and over plain HTTP, which share it.
 
 `/mcp?session=NAME` speaks streamable HTTP. `POST /act` takes an action as it is and answers `{"observation": …, "done": …}`;
 `GET /` answers with the first observation. The row of the finished episode goes to a file that the verifier gets.
@@ -25,7 +25,7 @@ _LONG = 10 * 365 * 86_400.0
 
 
 class OneEpisode(McpServer):
-    """An environment as a service that has begun its only episode: no client starts one."""
+    """An environment as a service whose only episode has already begun: clients cannot start one."""
 
     first = ""
 
@@ -40,11 +40,11 @@ class OneEpisode(McpServer):
             raise RuntimeError(f"the episode did not begin: {self.first}")
 
     def tools(self, name: str = "") -> list[dict[str, Any]]:
-        """Return what may be called, all but the tool that starts an episode."""
+        """Return the available tools, except the one that starts an episode."""
         return super().tools(SESSION)[1:]
 
     async def call(self, name: str, tool: str, arguments: dict[str, object]) -> tuple[str, dict[str, object] | None, bool]:
-        """Return what a call brings in the only episode, whatever the client calls its session."""
+        """Return the result of a call in the only episode; the client's session name is ignored."""
         return await super().call(SESSION, tool, arguments)
 
     def app(self, host: str, token: str | None, body_bytes: int) -> Any:

@@ -28,7 +28,7 @@ class TaskFile:
     format: int = FORMAT
 
     def text(self) -> str:
-        """Return it as JSON; ValueError or TypeError for options that JSON has no words for."""
+        """Return it as JSON; ValueError or TypeError for options that JSON cannot represent."""
         return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
 

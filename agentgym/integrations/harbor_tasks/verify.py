@@ -1,6 +1,6 @@
-"""Judge what an agent left and write the reward: run by `tests/test.sh` in the verifier's image.
+"""Judge the files that an agent left and write the reward: run by `tests/test.sh` in the verifier's image.
 
-Where the environment fails through no fault of the agent, no reward is written: Harbor counts an error of the trial.
+If the environment itself fails, no reward is written, and Harbor counts an error of the trial.
 """
 
 import json
@@ -16,7 +16,7 @@ from agentgym.rollout.session import Session
 
 
 def main(root: Path = Path("/")) -> int:
-    """Judge, write the reward file, say how it came about; 1 where there is no verdict."""
+    """Judge, write the reward file and print the reason; return 1 if there is no verdict."""
     facts = task_file.read(_below(root, task_file.PLACE))
     try:
         reward = _of_service(_below(root, task_file.RESULTS)) if facts.served else _of_files(facts, root)

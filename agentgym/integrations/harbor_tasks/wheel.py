@@ -1,4 +1,4 @@
-"""This very package as a wheel, for images that no package index can give it to."""
+"""The installed package as a wheel, for images without access to a package index that has it."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ _WHEEL = "Wheel-Version: 1.0\nGenerator: agentgym\nRoot-Is-Purelib: true\nTag: p
 def wheel() -> tuple[str, bytes]:
     """Return the name and the content of a wheel of the package as it is here; equal packages give equal bytes.
 
-    Raises BadConfig where the package was not installed, so that nothing says what it needs.
+    Raises BadConfig if the package is not installed, because its requirements are then unknown.
     """
     root = Path(agentgym.__file__).parent
     stem = f"{DISTRIBUTION.replace('-', '_')}-{agentgym.__version__}"
@@ -44,7 +44,7 @@ def wheel() -> tuple[str, bytes]:
 
 
 def requirements(*extras: str) -> str:
-    """Return the lines of a requirements file: what the package and its extras need, in the versions installed here."""
+    """Return the lines of a requirements file for the package and its extras, in the versions installed here."""
     lines: list[str] = []
     for line in distribution(DISTRIBUTION).requires or ():
         requirement, _, condition = (part.strip() for part in line.partition(";"))
@@ -55,7 +55,7 @@ def requirements(*extras: str) -> str:
 
 
 def pinned(requirement: str) -> str:
-    """Return a requirement in the version that is installed here; as it is where none is."""
+    """Return a requirement pinned to the version installed here; unchanged if it is not installed."""
     name = _NAME.match(requirement)
     try:
         return f"{name[0]}=={version(name[0])}" if name else requirement
