@@ -71,17 +71,17 @@ class Agent(Protocol):
 
 
 def redrawn(talk: Any, changes: Mapping[str, Any]) -> Any:
-    """Return a conversation, which is nobody else's, whose replies are drawn in another way from now on."""
+    """Change the sampling options of a conversation that no one else uses, and return it."""
     if changes and hasattr(talk, "agent"):
         talk.agent = sampled(talk.agent, changes)
     return talk
 
 
 def forked(talk: Any, info: Mapping[str, object]) -> Any:
-    """Return a copy of a conversation as it is before it answers, for a branch point.
+    """Return a copy of a conversation before its next answer, for a branch point.
 
-    Calls of its last reply that a failed one keeps from being executed are given up now: the `info` of a restored
-    environment does not say that it failed.
+    Calls that follow a failed call of the last reply are dropped now: the `info` of a restored environment does not
+    record the failure.
     """
     other = talk.fork()
     if not info["valid"] and hasattr(other, "give_up_calls"):
@@ -106,7 +106,7 @@ def hinted(talk: Any, hint: Hint | None) -> Any:
 
 
 def sampled(agent: Agent, changes: Mapping[str, Any]) -> Agent:
-    """Return the same agent whose replies are drawn in another way, such as at another temperature."""
+    """Return the same agent with other sampling options, such as another temperature."""
     other: Any = copy.copy(agent)
     if hasattr(other, "resample"):  # a model's agent keeps variants of itself, each with the sampling
         other.resample(changes)

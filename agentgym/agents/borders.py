@@ -49,7 +49,7 @@ _RIGHT = (
 
 
 def border(source: str, encode: Callable[[str], Sequence[int]]) -> re.Pattern[str] | None:
-    """Return what finds the borders for a tokenizer (its JSON, and what it makes of a text); None without any."""
+    """Return the pattern of a tokenizer's borders (from its JSON and its encodings); None if it has none."""
     raw: dict[str, Any] = json.loads(source)
     if raw["model"]["type"] != "BPE" or raw["model"].get("dropout"):
         return None
@@ -81,7 +81,7 @@ def pieces(text: str, border: re.Pattern[str]) -> list[str]:
 
 
 def cut(run: Sequence[str | int], border: re.Pattern[str]) -> list[list[str | int]]:
-    """Return a run with gaps cut at the first and the last border of its own words, so that what is between is fixed."""
+    """Return a run with placeholders, cut at the first and last border of its own words; the part between is fixed."""
     parts: list[list[str | int]] = [[]]
     for piece in run:
         if isinstance(piece, int):

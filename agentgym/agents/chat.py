@@ -24,7 +24,7 @@ _THOUGHT = re.compile(r"(</?think>)")
 class ChatAgent(TokenAgent):
     """Full history. The next prompt is the held tokens plus the bridge the chat template puts around an observation.
 
-    `history="keep"`: what was sampled stays, thoughts included. `history="template"`: the prompt is what the chat
+    `history="keep"`: the sampled tokens stay, thoughts included. `history="template"`: the prompt is what the chat
     template would render, and a new row begins whenever it rewrites the past (`conversation.rewrites` counts them).
     `tools="native"`: calls in the model's own form, read from the template or named (`"hermes"`, `"llama3"`, …);
     `tools="text"`: calls as text, in the spellings of the environment; `tools="auto"`: native where the template can.
@@ -93,7 +93,7 @@ class ChatAgent(TokenAgent):
 
 
 class ChatConversation(TokenConversation):
-    """A conversation whose held tokens are authoritative: they are never encoded again."""
+    """A conversation whose stored tokens are authoritative and are never encoded again."""
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)
@@ -105,7 +105,7 @@ class ChatConversation(TokenConversation):
         """Number of times the past was rendered again, so that a prompt did not extend the stored tokens."""
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
-        """Return all that is held, plus the bridge around the new observation."""
+        """Return all stored tokens, plus the bridge around the new observation."""
         form, template, values = self.agent.prompt, self.agent.template, self.values(observation, info)
         if not self.turns:
             self.first_observation = observation
@@ -124,7 +124,9 @@ class ChatConversation(TokenConversation):
 
 
 class RenderedConversation(ChatConversation):
-    """A conversation as the chat template would render it, with held tokens reused wherever they still stand."""
+    """A conversation as the chat template renders it; stored tokens are reused where the rendering still contains
+    them.
+    """
 
     def __init__(self, agent: ChatAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)
@@ -200,7 +202,7 @@ class RenderedConversation(ChatConversation):
 
 
 def _with_thoughts_shown(pieces: Sequence[str]) -> list[str]:
-    """Leave `<think>` and `</think>` of a model without such tokens in sight, for the template to find them."""
+    """Keep `<think>` and `</think>` as text for a model without such tokens, so that the template finds them."""
     shown: list[str] = []
     for piece in pieces:
         kind = type(piece)
@@ -210,7 +212,7 @@ def _with_thoughts_shown(pieces: Sequence[str]) -> list[str]:
 
 
 def _without(prefix: str, pieces: Sequence[str]) -> list[str] | None:
-    """Return the pieces after a prefix that the template writes itself, or None where they do not begin with it."""
+    """Return the pieces after a prefix that the template writes itself, or None if they do not begin with it."""
     for place, piece in enumerate(pieces):
         if piece.startswith(prefix):
             return [type(piece)(piece[len(prefix) :]), *pieces[place + 1 :]]

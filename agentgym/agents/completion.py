@@ -14,11 +14,11 @@ from agentgym.errors import BadConfig
 
 
 class CompletionAgent(TokenAgent):
-    """The episode is one completion: observations are put behind the model's words with no template around them.
+    """The episode is one completion: observations are appended to the model's text without a template.
 
-    A reply ends with a closing tag that `[reply] until NAME…` of the prompt names; what was sampled after the token that
-    completes it is neither held nor trained, and neither is a stop token. Of an observation the first `observation_tokens`
-    are shown. Source: Jin et al. 2025, Search-R1 (arXiv 2503.09516).
+    A reply ends with a closing tag that `[reply] until NAME…` of the prompt names; tokens sampled after the token that
+    completes the tag, and stop tokens, are neither stored nor trained. The first `observation_tokens` tokens of an
+    observation are shown. Source: Jin et al. 2025, Search-R1 (arXiv 2503.09516).
     """
 
     default_prompt = tools_prompt = "search-r1"
@@ -48,7 +48,7 @@ class CompletionAgent(TokenAgent):
 
 
 class CompletionConversation(TokenConversation):
-    """A completion that goes on; its held tokens are authoritative: they are never encoded again."""
+    """A completion that continues over turns; its stored tokens are authoritative and are never encoded again."""
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)
@@ -56,7 +56,7 @@ class CompletionConversation(TokenConversation):
         """Every token so far: prompt, replies, observations."""
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
-        """Return all that is held, and the observation as it is."""
+        """Return all stored tokens and the unchanged observation."""
         if self.turns:
             ids_shown = self.agent.template.encoder.plain(observation)[: self.agent.observation_tokens]
             self.messages, self.prompt_ids = [], [*self.held, *ids_shown]
@@ -76,7 +76,7 @@ class CompletionConversation(TokenConversation):
         return action
 
     def _ended(self, completion: Completion) -> Completion:
-        """Return a completion without what was sampled after its end; doing so twice changes nothing."""
+        """Return a completion without the tokens sampled after its end; idempotent."""
         decode, ids = self.agent.template.encoder.decode, self.without_stop(completion.ids)
         closer = self.agent.prompt.reply.closer(decode(ids))
         if closer is None:

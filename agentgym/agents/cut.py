@@ -10,7 +10,7 @@ CUT = (
 
 
 def noticed(observation: str, limit: int) -> str:
-    """Return an observation after the notice that the last reply was cut; as it is where `limit` is 0: it was not."""
+    """Prepend the notice that the last reply was cut to an observation; unchanged if `limit` is 0 (not cut)."""
     return f"{CUT.format(limit)}\n\n{observation}" if limit else observation
 
 

@@ -1,4 +1,6 @@
-"""Demonstrations in the very tokens an agent would have held: the expert decides, the agent's conversation writes."""
+"""Demonstrations in the exact tokens of an agent: the expert chooses actions, and the agent's conversation writes
+them.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +17,8 @@ from agentgym.errors import BadConfig
 
 
 class Demonstrator:
-    """The environment's expert, writing its replies as `agent` would: rows for an SFT warm start need no other layout.
+    """The environment's expert, whose replies have the format of `agent`, so that rows of an SFT warm start look like
+    rollouts.
 
     `agent` is a `ChatAgent` or `WindowAgent`; its engine is never asked. Where the prompt asks for a thought, `thought` is
     written, with the action in place of `{action}`. Turns have `prompt_ids`, `output_ids` (stop token included), no

@@ -1,4 +1,4 @@
-"""Text to tokens such that nothing the environment wrote can become a control token.
+"""Encodes text so that nothing the environment wrote can become a control token.
 
 A chat template's rendering is split into control tokens and the runs of plain text between them. Runs are encoded
 by a copy of the tokenizer that has no added tokens, so a run that spells `<|im_end|>` becomes the letters of it. On
@@ -31,7 +31,7 @@ class Foreign(str):
 
 
 def mark(name: object) -> str:
-    """Return the placeholder that stands for a piece of text while the template is rendered."""
+    """Return the placeholder of a piece of text during rendering of the template."""
     return f"{_OPEN}{name}{_CLOSE}"
 
 
@@ -101,7 +101,7 @@ class Skeleton:
         return ids
 
     def split(self, control: frozenset[int]) -> tuple[tuple[int, ...], "Skeleton"]:
-        """Split after the first control token; the first half is empty where a gap comes before it."""
+        """Split after the first control token; the first half is empty if a placeholder precedes it."""
         head = self.parts[0] if self.parts else ()
         if not isinstance(head, Run):
             for place, id in enumerate(head, 1):
@@ -146,11 +146,11 @@ class Encoder:
         self._remembered = functools.lru_cache(16384)(self._text)
 
     def plain(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of a text; none is a control token, whatever the text spells."""
+        """Return the tokens of a text; none is a control token."""
         return self._cached(text) if len(text) <= _CACHED else self._encode(text)
 
     def _encode(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of a text, by its words where that gives the same: most words were seen before."""
+        """Return the tokens of a text, word by word from a cache if that gives the same result."""
         if self._border is None or len(text) >= _LONG:
             return self._whole(text)
         first, *words = self._border.split(text)
@@ -182,7 +182,7 @@ class Encoder:
         return self._plain.encode_batch_fast([storable(text)], add_special_tokens=False)[0].ids
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Return where in the text each token begins and ends, in characters."""
+        """Return the start and end of each token in the text, in characters."""
         return self._parse(text).offsets
 
     def _parse(self, text: str) -> Any:

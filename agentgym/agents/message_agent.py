@@ -1,4 +1,4 @@
-"""The agent for models that show no tokens: the same prompts and replies as text, in chat messages. Evaluation only."""
+"""The agent for models that expose no tokens: the same prompts and replies as chat messages. Evaluation only."""
 
 import copy
 import dataclasses
@@ -29,7 +29,7 @@ _SILENT = "(no reply)"  # what stands for an empty reply in the history: several
 _HARMLESS = "ok"  # what stands for all that the model said, and for all that it was answered
 WAYS = (AUTO, NATIVE, TEXT)
 TURN_TOKENS = 4096
-"""Most tokens of a reply where nobody says otherwise: they include thoughts that nobody sees."""
+"""Default maximum tokens of a reply, hidden thoughts included."""
 Message = dict[str, object]
 _ID = re.compile(r"[!-~]{1,200}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -39,11 +39,11 @@ class MessageAgent:
     """Prompts, memory and parsing of `ChatAgent`, or with `window` of `WindowAgent`, over a `ChatEngine`.
 
     Its turns have text and no token ids, and training refuses them. Replies come back as assistant messages, thoughts
-    included, and observations as user messages; of an observation longer than `observation_characters` the middle is cut.
-    After a reply that was cut by length the next observation begins with a notice (`agentgym.agents.cut`).
-    `turn_tokens` is the most tokens of a reply; None: that of `sampling`, and without any `TURN_TOKENS`.
-    `tools` is `auto`, `native` (the server is given the tools, see `CallConversation`) or `text` (the prompt lists them);
-    `auto` is native, except with a window.
+    included, and observations as user messages; the middle of an observation longer than `observation_characters` is
+    cut. After a reply that was cut by length the next observation begins with a notice (`agentgym.agents.cut`).
+    `turn_tokens` is the most tokens of a reply; None: that of `sampling`, and without any `TURN_TOKENS`. `tools` is
+    `auto`, `native` (the server is given the tools, see `CallConversation`) or `text` (the prompt lists them); `auto`
+    is native, except with a window.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class MessageAgent:
         return form, way
 
     def _native_refusal(self) -> BadConfig | None:
-        """Return why tools cannot be native; whether a server takes them, it says when it is asked."""
+        """Return the reason why tools cannot be native; a server reports at the first request if it lacks them."""
         return None if self.window is None else BadConfig(f"window is {self.window}: the past is written as text")
 
     def cut(self, text: str) -> str:
@@ -115,12 +115,12 @@ class MessageConversation:
         self.agent, self.task, self.tools = agent, task, tools
         self.turns = 0
         self.messages: tuple[Message, ...] = ()
-        """Everything said so far; with a window, the last prompt only."""
+        """All messages so far; with a window, only the last prompt."""
         self.pairs: tuple[tuple[str, str], ...] = ()
-        """The last (observation, action) pairs, where there is a window."""
+        """The last (observation, action) pairs, with a window."""
         self.first_observation = ""
         self.cut_at = 0
-        """The limit in tokens that cut the last reply; 0 where it ended by itself."""
+        """The limit in tokens that cut the last reply; 0 if it was not cut."""
         self.offer: tuple[dict[str, object], ...] = ()
         """JSON Schemas of the tools, as sent to the server."""
 
@@ -157,7 +157,7 @@ class MessageConversation:
         return self.agent.prompt.reply.parse(text, self.tools, complete=completion.finish != Finish.LENGTH)
 
     def _said(self, completion: Completion) -> Message:
-        """Return a reply as the history has it."""
+        """Return a reply in the form of the history."""
         text = completion.text or ""
         return {"role": "assistant", "content": text if text.strip() else _SILENT, **completion.echo}
 
@@ -177,7 +177,7 @@ class MessageConversation:
     def harmless(self, opening: Sequence[Message]) -> tuple[Message, ...]:
         """Return a conversation of the same turns after `opening`, with nothing of the model's in it.
 
-        A server that refuses this one would refuse it whatever the model had said.
+        If a server refuses this conversation, the model's text was not the cause.
         """
         if self.agent.window is not None:  # every prompt has the form of the first
             return tuple(opening)
@@ -189,7 +189,7 @@ class MessageConversation:
         return {"role": "assistant", "content": _HARMLESS}, {"role": "user", "content": _HARMLESS}
 
     def fork(self) -> Self:
-        """Return an independent copy: nothing it holds is ever changed in place."""
+        """Return an independent copy; no stored value is ever changed in place."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
@@ -198,9 +198,9 @@ class MessageConversation:
 class CallConversation(CallSide, MessageConversation):
     """One episode in the tool calls of a chat API.
 
-    Calls go to the environment in order, each as a turn of its own; after one that it does not accept, the others are
-    answered `NOT_EXECUTED`. Results go back as messages of the role `tool` with the ids of their calls. A reply without a
-    call goes to the environment as text and is answered by a user message.
+    Calls go to the environment in order, each as a separate turn; after one that it does not accept, the others are
+    answered `NOT_EXECUTED`. Results go back as messages of the role `tool` with the ids of their calls. A reply without
+    a call goes to the environment as text and is answered by a user message.
     """
 
     def __init__(self, agent: MessageAgent, task: Task, tools: Mapping[str, Tool]) -> None:
@@ -224,7 +224,7 @@ class CallConversation(CallSide, MessageConversation):
         return turn
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> tuple[Message, ...]:
-        """Return the results of calls that have none yet, or a user message where the last reply made no call."""
+        """Return the results of unanswered calls, or a user message if the last reply made no call."""
         if not self._calls:
             return super().prompt(self.told(observation), info)
         call, *others = self._calls[self._place :]
@@ -244,7 +244,7 @@ class CallConversation(CallSide, MessageConversation):
         return self.command(action), parsed
 
     def _act(self, call: ToolCall) -> tuple[str, bool]:
-        """Return what goes to the environment for a call, and whether that is a good call."""
+        """Return the action of a call, and whether the call is valid."""
         action = told(call.name, call.arguments).action
         good = self.acts(action)
         return self.command(action), good

@@ -1,4 +1,4 @@
-"""A conversation in tool calls: the model's family says how a call is written, the environment answers as its result."""
+"""A conversation in tool calls: the model's family determines their syntax, and observations are their results."""
 
 import dataclasses
 from bisect import bisect_left
@@ -19,12 +19,12 @@ ACT = Tool(
     "Give one command to the environment and read what it answers.",
     {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
 )
-"""The tool that stands for an environment of plain commands."""
+"""The tool through which an environment of plain commands is called."""
 NOT_EXECUTED = "not executed, since an earlier call failed. Call again if it is still needed."
 
 
 def offered(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-    """Return the tools a model is shown: the environment's own, or `act(command)` where it has none."""
+    """Return the tools that the model sees: the environment's own, or `act(command)` if it has none."""
     return tools or {ACT.name: ACT}
 
 
@@ -42,38 +42,36 @@ class CallSide:
         raise NotImplementedError
 
     def acts(self, action: str) -> bool:
-        """Note what is to be told about an action that goes to the environment now; return whether it is a good call."""
+        """Note the explanation for an action that goes to the environment now; return whether it is a valid call."""
         call, self.turns = parse_call(action, self.tools), self.turns + 1
         self._problem = None if isinstance(call, Call) else (call, str(parse_call(action, self.tools, self.example)))
         return isinstance(call, Call)
 
     def told(self, observation: str) -> str:
-        """Return an observation in which a bad call is explained in the form that the model writes calls in."""
+        """Return an observation whose explanation of a bad call uses the model's call syntax."""
         if self._problem is None:
             return observation
         action, why = self._problem
         return observation.replace(action, why) if action in observation else f"{why}\n\n{observation}"
 
     def command(self, action: str) -> str:
-        """Return what goes to the environment: where it takes plain commands, the command in the call."""
+        """Return the action of a call; for an environment of plain commands, the command in the call."""
         call = parse_call(action, self.tools) if self.commands else action
         return str(call.arguments["command"]) if isinstance(call, Call) else action
 
 
 class NativeConversation(CallSide, TokenConversation):
-    """One episode in tool calls. What was sampled is held as it is.
-
-    Each call of a reply is a turn of its own, with its share of the reply's tokens. Calls go to the environment in order;
-    after one that it does not accept, the others are answered `NOT_EXECUTED`. A reply without a call goes to the
-    environment as text and is answered by a user message. What the environment says about a bad call is shown with the
-    call written the family's way.
+    """One episode in tool calls. Sampled tokens are stored unchanged. Each call of a reply is a separate turn, with its
+    share of the reply's tokens. Calls go to the environment in order; after one that it does not accept, the others are
+    answered `NOT_EXECUTED`. A reply without a call goes to the environment as text and is answered by a user message.
+    The environment's explanation of a bad call shows calls in the family's syntax.
     """
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool], template: ToolTemplate) -> None:
         super().__init__(agent, task, offered(tools))
         self.template, self.commands = template, not tools
         self.held: list[int] = []
-        """Every token so far, prompts and replies."""
+        """All tokens so far, prompts and replies."""
         self.attempts: list[Attempt] = []
         """The calls of the last reply."""
         self._waiting: tuple[Turn, ...] = ()  # calls of the last reply that have not gone to the environment
@@ -91,7 +89,7 @@ class NativeConversation(CallSide, TokenConversation):
         return await super().take(observation, info, env=env, seed=seed, session=session)
 
     def give_up_calls(self) -> None:
-        """Execute no further call of the last reply."""
+        """Skip the remaining calls of the last reply."""
         self._waiting = ()
 
     def turn(self, observation: str, completion: Completion) -> Turn:
@@ -127,7 +125,7 @@ class NativeConversation(CallSide, TokenConversation):
         return turns or [whole]
 
     def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
-        """Return all that is held, plus the bridge: a result for each call, or a user message where there was none."""
+        """Return all stored tokens plus the bridge: a result for each call, or a user message if there was no call."""
         template = self.template
         if not self.turns:
             self.first_observation = observation
@@ -146,7 +144,9 @@ class NativeConversation(CallSide, TokenConversation):
         return self.prompt_ids
 
     def _pieces(self, observation: str, info: Mapping[str, Any], *, waiting: bool = False) -> list[str]:
-        """Return a result as the model reads it; that its reply was cut stands in the last one, when no call is waiting."""
+        """Return a result as the model reads it; the last result (no call is waiting) contains the notice of a cut
+        reply.
+        """
         text = self.told(observation)
         values = self.values(text, info)
         if waiting:
@@ -175,7 +175,7 @@ class NativeConversation(CallSide, TokenConversation):
         return "".join(self.template.family.write(Call(tool.name, samples(tool))))
 
     def written(self, action: str) -> list[str]:
-        """Return the pieces of a reply that takes an action of the environment: the other way round from `reply`."""
+        """Return the pieces of a reply that takes an action of the environment: the inverse of `reply`."""
         if self.commands:
             return self.template.family.write(Call(ACT.name, {"command": action}))
         call = parse_call(action, self.tools)

@@ -1,4 +1,4 @@
-"""From a reply to an action: what is sent to the environment, and whether an action was found."""
+"""Parses the action for the environment from a reply."""
 
 import re
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ class Parsed(NamedTuple):
 
 
 def project(text: str, last: int = FALLBACK, chinese: bool = False) -> Parsed:
-    """Return the action of a reply as verl-agent's projections read it, and whether they call that valid.
+    """Return the action of a reply by the rules of verl-agent's projections, and its validity.
 
-    The reply in lower case, from the first `<action>` to the first `</action>`; valid where a thought's two tags stand
-    somewhere and, unless `chinese` may, no Chinese character does. Without the tags, its `last` characters.
+    The action is the lower-case text from the first `<action>` to the first `</action>`, or without these tags the
+    `last` characters. It is valid if the reply has both tags of a thought and, unless `chinese`, no Chinese character.
     """
     lowered = text.lower()
     start, end = lowered.find("<action>"), lowered.find("</action>")
@@ -108,11 +108,11 @@ class Reply:
         return Parsed(calls, thought or not self.think)
 
     def closer(self, text: str) -> str | None:
-        """Return the closing tag with which an `until` reply ends; None where it holds none."""
+        """Return the closing tag that ends an `until` reply; None if it has none."""
         return next((closer for name in self.until if (closer := f"</{name}>") in text), None)
 
     def ended(self, text: str) -> str:
-        """Return an `until` reply up to where it ends."""
+        """Return an `until` reply up to its end."""
         closer = self.closer(text)
         return text if closer is None else text.partition(closer)[0] + closer
 
@@ -133,7 +133,7 @@ class Reply:
 
 
 def _called(body: str, tools: Mapping[str, Tool]) -> str:
-    """Return the call of an environment's first tool with a body, or the body where there are no tools."""
+    """Return the call of an environment's first tool with a body, or the body if there are no tools."""
     return spell(next(iter(tools)), body) if tools else body
 
 

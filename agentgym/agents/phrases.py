@@ -1,4 +1,4 @@
-"""The pre-tokenizer `phrases` of policies made from nothing, and where a text may be cut before it.
+"""The pre-tokenizer `phrases` of policies made from scratch, and the places where a text may be cut before it.
 
 A cut never changes the tokens if no match of the pattern spans it, and if no match before it depends on what follows. The
 pattern does not look back, so its matches after the cut are then those of the whole text. No match of it contains
@@ -16,15 +16,18 @@ from typing import Any
 ACT = "<|act|>"
 """The token that opens a reply of such a policy: no other tokenizer has it."""
 WHOLE = r" ?\[[A-Z]+\] ?| ?(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{8,}"
-"""A mark in brackets and capitals ("[SEP]") with the blanks around it, so that what it parts begins as it does in a command;
-a code of letters and digits, whose characters would else be cut in ever other ways."""
+"""A mark in brackets and capitals ("[SEP]") with the blanks around it, so that the parts around it begin as in a
+command; or a code of letters and digits, which would otherwise be cut inconsistently.
+"""
 BORDER = re.compile(r" (?:(?=[!-~])(?<=[!-+\-/-@\[\\^-`{-~] )|(?=[!-@\[-`{-~])(?<=[!-\\^-~] ))")
-"""A blank before which a text may be cut; its neighbours are ASCII, where all libraries agree what a letter is."""
+"""A blank before which a text may be cut; its neighbors are ASCII, for which all libraries agree on letters."""
 _NAMES = r"(?:[^\W\d_]+(?:\|[^\W\d_]+)*|\(\?!\))"
 
 
 def pattern(names: Iterable[str]) -> str:
-    """Return a pattern that cuts an environment's text into what a token may grow to, given the names of its things."""
+    """Return a pattern that cuts an environment's text into the largest possible tokens, given the names of its
+    things.
+    """
     return _pattern("|".join(names) or "(?!)")
 
 
@@ -39,7 +42,7 @@ def _pattern(names: str) -> str:
 
 
 def recognized(tokenizer: dict[str, Any]) -> bool:
-    """Return whether a tokenizer, as the object of its JSON, cuts texts by this pattern, and changes nothing before that."""
+    """Return whether a tokenizer (its parsed JSON) cuts texts by this pattern without changing them first."""
     first: dict[str, Any] = tokenizer.get("pre_tokenizer") or {}
     steps: list[dict[str, Any]] = first.get("pretokenizers") or []
     if tokenizer.get("normalizer") or tokenizer["added_tokens"] or len(steps) != 2:

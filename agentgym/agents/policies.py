@@ -26,13 +26,13 @@ class Noise:
     """Mistakes mixed into an expert's play, so that a learner sees them repaired; all are probabilities of a turn."""
 
     random: float = 0.0
-    """A random admissible command; where these are not finite, a mistake of the environment's own, if it has any."""
+    """A random admissible command; if these are not a finite list, the environment's own kind of mistake."""
     invalid: float = 0.0
     """An action that is not admissible: the halves of two commands put together, or a tool call without its end."""
     forget: float = 0.0
-    """The expert's next step is left out and the one after it taken, where that is admissible; at most once an episode."""
+    """The expert skips its next step if the step after it is admissible; at most once per episode."""
     masked: tuple[str, ...] = ("invalid",)
-    """The kinds whose turns say `extra["train"] = False`."""
+    """Kinds of mistakes whose turns have `extra["train"] = False`."""
 
     def __post_init__(self) -> None:
         for name in ("random", "invalid", "forget"):
@@ -47,14 +47,14 @@ class Noise:
 
 @dataclass(slots=True)
 class Choice:
-    """An action, and what kind of mistake it is, if one."""
+    """An action, and its kind of mistake if it is one."""
 
     action: str
     mistake: str | None = None
 
 
 def silent(observation: str) -> Turn:
-    """Return the turn of a policy that knows nothing to do: it ends the episode as a failure."""
+    """Return the turn of a policy without a next action; it ends the episode as a failure."""
     return Turn(observation, parsed=False, finish=Finish.SILENT)
 
 
@@ -64,7 +64,7 @@ class ScriptedPolicy:
     engine = None
     sampling = Sampling()
     plays: str = ""
-    """The method of the environment that says its actions, if one does."""
+    """The environment's method that yields the actions, if any."""
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> Self:
         """Start an episode."""
@@ -92,12 +92,12 @@ class OracleAgent(ScriptedPolicy):
     plays = "oracle"
 
     def choose(self, env: TextEnv, info: Mapping[str, object], rng: np.random.Generator) -> str | None:
-        """Return the next action of a correct solution; None where the environment knows none any more."""
+        """Return the next action of a correct solution; None if the environment knows no further action."""
         return _next_of_oracle(env)
 
 
 class RandomAgent(ScriptedPolicy):
-    """Plays a random admissible command; where these are not finite, a random tool call or a random word."""
+    """Plays a random admissible command; if these are not a finite list, a random tool call or a random word."""
 
     def choose(self, env: TextEnv, info: Mapping[str, object], rng: np.random.Generator) -> str:
         """Return a random action."""
@@ -141,13 +141,13 @@ class ExpertConversation:
         return Turn(observation, text=choice.action, action=choice.action, extra=self.extra(choice))
 
     def extra(self, choice: Choice) -> dict[str, object]:
-        """Return a turn's `extra`: `train`, and `mistake` where it is one."""
+        """Return a turn's `extra`: `train`, and `mistake` if the action is one."""
         if choice.mistake is None:
             return {"train": True}
         return {"train": choice.mistake not in self.noise.masked, "mistake": choice.mistake}
 
     async def choose(self, env: TextEnv | Elsewhere, info: Mapping[str, object], seed: int) -> Choice | None:
-        """Return the next action; None where the expert has none."""
+        """Return the next action; None if the expert has none."""
         choice = await consult(env, expert_choice, info["admissible"] or [], self.noise, seed, self.forgot)
         self.forgot = self.forgot or (choice is not None and choice.mistake == "forget")
         return choice
@@ -158,10 +158,10 @@ class ExpertConversation:
 
 
 def expert_choice(env: TextEnv, commands: list[str], noise: Noise, seed: int, forgot: bool) -> Choice | None:
-    """Return the expert's next action, or a mistake instead of it; None where the expert has none.
+    """Return the expert's next action, or a mistake instead of it; None if the expert has none.
 
-    A pure function of the environment's state, the admissible `commands` (empty where they are not finite), the noise, the
-    seed and whether a step was `forgot`ten before, so that it can be computed in whatever process holds the environment.
+    A pure function of the environment's state, the admissible `commands` (empty if they are not a finite list), the
+    noise, the seed and `forgot` (a step was skipped before), so that the environment's process can compute it.
     """
     action = next(iter(env.expert()), None)
     if action is None or not (noise.random or noise.invalid or noise.forget):
@@ -187,8 +187,7 @@ def _next_of_oracle(env: TextEnv) -> str | None:
 
 
 def _step_after(env: TextEnv, action: str) -> str | None:
-    """Return what the expert would do after an action, the environment left as it was; None where the episode would be
-    over."""
+    """Return the expert's action after an action, without changing the environment; None if the episode would end."""
     state = env.snapshot()
     try:
         _, _, terminated, truncated, _ = env.step(action)
@@ -198,7 +197,7 @@ def _step_after(env: TextEnv, action: str) -> str | None:
 
 
 def scramble(commands: list[str], rng: np.random.Generator) -> str:
-    """Return something that looks like a command and is none of these: the head of one and the tail of another."""
+    """Return a command-like text that is not admissible: the head of one command and the tail of another."""
     for _ in range(8):
         first, second = (commands[int(i)].split() for i in rng.integers(len(commands), size=2))
         head = first[: 1 + int(rng.integers(len(first)))] if first else []
@@ -210,7 +209,7 @@ def scramble(commands: list[str], rng: np.random.Generator) -> str:
 
 
 def _random_argument(tool: Tool, env: TextEnv, rng: np.random.Generator) -> str:
-    """Return words of the last observation, or a number: what someone without understanding might ask."""
+    """Return words of the last observation, or a number, as an uninformed argument."""
     kind = tool.kind(tool.required[0])
     if kind in ("integer", "number"):
         return str(int(rng.integers(10)))

@@ -1,4 +1,4 @@
-"""Prompts live in text files: what is said once, what is said each turn, and how a reply is to be read."""
+"""Prompts in text files: the texts of the first message and of each turn, and the form of replies."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,19 +20,19 @@ _SECTION = re.compile(r"^\[(\w+)\][ \t]*$", re.MULTILINE)
 _FIELD = re.compile(r"\{([a-z_]+)\}")
 _SECTIONS = ("system", "first", "turn", "reply", "summary", "resume", "hint", "most")
 HINT = "hint"
-"""The one field of the section of that name, and of no other."""
+"""The only field of section `[hint]`; other sections cannot use it."""
 _NO_TEXT = ("reply", "most")
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A text with gaps: strings are the prompt's own words, and every second piece is the name of a field."""
+    """A text with fields: strings are the prompt's own words, and every second piece is the name of a field."""
 
     pieces: tuple[str, ...]
 
     @property
     def fields(self) -> frozenset[str]:
-        """The names of the gaps."""
+        """Names of the fields."""
         return frozenset(self.pieces[1::2])
 
     def fill(self, values: Mapping[str, Callable[[], str]]) -> list[str]:
@@ -79,7 +79,7 @@ class Prompt:
     hint: Section = _HINT_SECTION
     """End of the first message in a training episode with a hint."""
     most: int | None = None
-    """Characters of a later message beyond which `first` is said in its place; None: no limit."""
+    """Maximum characters of a later message, beyond which `first` replaces it; None means no limit."""
 
     def shows(self, tools: Mapping[str, Tool]) -> bool:
         """True if it tells of every tool before the first reply: it lists them, or its own words have each one's name."""
@@ -90,7 +90,7 @@ class Prompt:
         return words.issuperset(tools)
 
     def opening(self, values: Mapping[str, Callable[[], str]], *, later: bool = False) -> Opening:
-        """Return what a conversation begins with; `later`: when it begins again after turns, as a window's does."""
+        """Return the opening of a conversation; `later`: of one that starts again after turns, such as a window's."""
         return Opening(self.system.fill(values), self.later(values) if later else self.first.fill(values))
 
     def hinted(self, opening: Opening, hint: str) -> Opening:

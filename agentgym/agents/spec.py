@@ -17,7 +17,7 @@ from agentgym.errors import BadConfig, UnknownName, no_such
 NAMED = ("agent", "tools", "history", "window_turns", "observation_tokens", "turn_tokens")
 """Fields of an `AgentSpec` that a training run has under the same name; its prompt is `TrainConfig.prompt_asked`."""
 CHARACTERS = 4
-"""Characters that stand for a token where a model shows none."""
+"""Characters counted as one token for a model that exposes no tokens."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,9 @@ class AgentSpec:
     window_turns: int = 2
     observation_tokens: int = 2048
     turn_tokens: int | None = None
-    """Most tokens of a reply. None: 256 (that of `Sampling`), or 4,096 (`message_agent.TURN_TOKENS`) over plain chat, where
-    replies include thoughts that nobody sees. Recipes of small policies set less."""
+    """Maximum tokens of a reply. None: 256 (the default of `Sampling`), or 4,096 (`message_agent.TURN_TOKENS`) over
+    plain chat, where replies include hidden thoughts. Recipes of small policies set less.
+    """
     messages: bool = False
     """True if the model is behind plain chat (chat:URL)."""
 
@@ -108,7 +109,7 @@ class AgentSpec:
             raise BadConfig(f"prompt {self.prompt!r} has [reply] {kind}; tools {self.tools!r} needs [reply] call")
 
     def check_tools(self, tools: Mapping[str, Tool]) -> None:
-        """Raise BadConfig where the model would not be told of an environment's tools, however able it is."""
+        """Raise BadConfig if no prompt would describe an environment's tools to the model."""
         prompt = None if self.prompt is None else load_prompt(self.prompt)
         kind = self.kind
         why = BadConfig(f"agent {self.agent!r} {kind.text_only}") if kind.text_only else None

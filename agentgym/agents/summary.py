@@ -1,4 +1,4 @@
-"""The agent whose memory the model itself writes: when it is full, a summary takes the place of what was held."""
+"""The agent whose memory the model writes: when the history is full, a summary replaces it."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ MEMORY = 4096  # tokens, where the context has no limit
 class SummaryAgent(TokenAgent):
     """Full history up to `memory_tokens`; then the model writes a summary and continues from task, summary, observation.
 
-    A summary is asked for when a prompt would be longer than `memory_tokens` (default: half of the context, or 4096
-    where that has no limit), or after `turns` turns of the environment, whichever comes first; at least one turn lies
-    between two. It is a call of the model with exact tokens of its own, at most `summary_tokens`, kept in `turn.notes` of
-    the turn that follows: it is trained with that turn's advantage, and the environment never hears of it.
+    A summary is asked for when a prompt would be longer than `memory_tokens` (default: half of the context, or 4096 if
+    that has no limit), or after `turns` turns of the environment, whichever comes first; at least one turn lies between
+    two. It is a call of the model with exact tokens of its own, at most `summary_tokens`, kept in `turn.notes` of the
+    turn that follows: it is trained with that turn's advantage, and the environment never hears of it.
     """
 
     default_prompt = "summary"
@@ -76,7 +76,7 @@ class SummaryConversation(ChatConversation):
         self._fresh = False  # whether the next prompt begins from the summary
 
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
-        """Answer an observation, after a summary where one is due; see `Conversation.take`."""
+        """Answer an observation, after a summary if one is due; see `Conversation.take`."""
         notes: list[Turn] = []
         if self.due(observation, info):
             note = await self.summarize(observation, info, seed=seed, session=session)
@@ -97,9 +97,9 @@ class SummaryConversation(ChatConversation):
         )
 
     async def summarize(self, observation: str, info: Mapping[str, Any], *, seed: int, session: str) -> Turn:
-        """Ask for a summary of what is held, take it in, and return the call as a turn of its own.
+        """Request a summary of the history, replace the history by it, and return the call as a separate turn.
 
-        The new observation is not part of what is summed up: it follows the summary whole.
+        The new observation is not summarized: it follows the summary unchanged.
         """
         agent, template = self.settings, self.agent.template
         pieces = agent.request.fill(self.values(observation, info))
@@ -127,7 +127,7 @@ class SummaryConversation(ChatConversation):
         )
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
-        """Return all that is held and the bridge, or, after a summary, task, summary and observation."""
+        """Return all stored tokens and the bridge, or, after a summary, task, summary and observation."""
         if not self._fresh:
             return super().prompt(observation, info)
         form, values = self.agent.prompt, self.values(observation, info)

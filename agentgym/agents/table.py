@@ -19,7 +19,7 @@ class Entry:
     messages: bool = False
     """True if it can also play over plain chat."""
     attended: bool = False
-    """True if a person has to be there."""
+    """True if a person must be present."""
 
     def load(self) -> Any:
         """Return its class; it is imported now."""
@@ -42,5 +42,7 @@ POLICIES: dict[str, Entry] = {
     "random": Entry("agentgym.agents.policies:RandomAgent", "a random admissible command or tool call"),
     "human": Entry("agentgym.agents.policies:HumanAgent", "a person at the terminal", attended=True),
 }
-"""Policies without a language model, which `eval` and `play` take as `--policy`; `eval` those that need no person."""
+"""Policies without a language model, which `eval` and `play` take as `--policy`; `eval` only those that need no
+person.
+"""
 UNATTENDED = {name: entry for name, entry in POLICIES.items() if not entry.attended}

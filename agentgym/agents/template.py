@@ -1,4 +1,4 @@
-"""The bridge: what a chat template puts around a new message, in tokens, found out by rendering dummies."""
+"""The bridge: the tokens that a chat template puts around a new message, found by rendering placeholders."""
 
 import datetime
 import json
@@ -16,7 +16,7 @@ PROBE = 'a"\\b'
 _KEPT = 2048  # skeletons; one per shape of message, where the environment decides only the white space
 _LONGEST = 8192  # characters of a shape worth keeping
 Split = tuple[tuple[int, ...], Skeleton]
-"""The tokens that end a turn, and what follows them."""
+"""The tokens that end a turn, and the tokens after them."""
 
 
 def _date(format: str) -> str:
@@ -26,9 +26,9 @@ def _date(format: str) -> str:
 class ChatTemplate:
     """Chat template of a tokenizer in parts: first prompts and bridges in tokens, without rendering each time.
 
-    `options` go to the template (`enable_thinking=False`, …). Raises BadConfig when there is no template or when
-    what it makes of a conversation cannot be continued. `role` is that of observations, found out where it is None;
-    `encoder` one made for this tokenizer before.
+    `options` go to the template (`enable_thinking=False`, …). `role` is the role of observations; None detects it.
+    `encoder`: an existing encoder for this tokenizer. Raises BadConfig if there is no template, or if its rendering of
+    a conversation cannot be continued.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ChatTemplate:
         self.prefix = after[len(before) :].partition(mark("a"))[0] if after.startswith(before) else ""
         """Text that the template writes before a plain reply and the generation prompt does not (gpt-oss: a channel)."""
         self.end_ids, _ = self._bridge(mark(0))
-        """End of the assistant's turn in a conversation that goes on."""
+        """End of the assistant's turn in a conversation that continues."""
         final = self.render(self._past, generate=False).partition(mark("a"))[2]
         ends = self.split(final)[0][-1:]
         self._closes = bool(ends)
@@ -125,7 +125,7 @@ class ChatTemplate:
         return between == PROBE or self.escape
 
     def _openers(self) -> list[int]:
-        """Return the tokens that open a turn of either role, where these end the turn before."""
+        """Return the tokens that open a turn of either role, if they also end the previous turn."""
         openers: list[int] = []
         for role in dict.fromkeys((self.role, "user")):
             tail = self.render([*self._past, (role, mark(0))]).partition(mark("a"))[2]
@@ -139,7 +139,7 @@ class ChatTemplate:
         return self._closes or ids[-1:] == list(self.end_ids[-1:])
 
     def final(self, text: str) -> str:
-        """Return what of a reply is said to the user: all of it, or what follows the header a family writes before it."""
+        """Return the user-visible part of a reply: all of it, or the text after the family's header."""
         header = self.prefix.strip()
         return text.rpartition(header)[2] if header and "</think>" not in header else text
 
@@ -176,7 +176,7 @@ class ChatTemplate:
     def whole(self, messages: Sequence[tuple[str, Sequence[str]]]) -> list[int]:
         """Return the tokens of a conversation of (role, pieces) from its beginning, the next reply opened.
 
-        System messages before the first user message become one. Raises BadConfig where the template refuses.
+        System messages before the first user message become one. Raises BadConfig if the template refuses.
         """
         cores: list[str] = []
         hidden = self._shown(messages, cores)
@@ -235,7 +235,7 @@ class ChatTemplate:
         return self.encoder.compile(tail).split(self.encoder.control_ids)
 
     def known(self, key: tuple[str, str, str]) -> Split | None:
-        """Return what was kept under a key."""
+        """Return the value stored under a key."""
         return self._skeletons.get(key)
 
     def keep(self, key: tuple[str, str, str], value: Split) -> Split:

@@ -27,7 +27,7 @@ LEAST_OBSERVATION = 64  # tokens: below this the line that says how much was cut
 
 
 class AgentOptions(TypedDict, total=False):
-    """The keywords that every agent with a language model takes; docs/guides/agents.md says what they mean."""
+    """The keywords that every agent with a language model takes; docs/guides/agents.md describes them."""
 
     prompt: str | Path | Prompt | None
     sampling: Sampling | None
@@ -48,14 +48,14 @@ def option_names(kind: "type[TokenAgent]") -> list[str]:
 
 
 class TokenAgent:
-    """Configuration of an agent whose turns are exact tokens; its subclasses say what it remembers."""
+    """Configuration of an agent whose turns are exact tokens; its subclasses define its memory."""
 
     default_prompt = "react"
     """Its prompt in environments without tools."""
     tools_prompt = "react-tools"
     """Its prompt in environments with tools that are called as text."""
     text_only = ""
-    """Why it cannot give the model tools natively; empty where it can."""
+    """Reason why it cannot give the model tools natively; empty if it can."""
     demonstrable = True
     """True if an expert can play this agent's part: it acts, and writes nothing else."""
 
@@ -90,7 +90,7 @@ class TokenAgent:
         self.context_tokens = context
         prompt = options.get("prompt")
         self.asked = None if prompt is None else load_prompt(prompt)
-        """The prompt that was asked for by name; None: it follows from the environment."""
+        """The prompt requested by name; None selects it by environment."""
         self.way = way
         """The option `tools`."""
         self._fitted: dict[str, TokenAgent] = {}
@@ -136,7 +136,7 @@ class TokenAgent:
         return cast("Self", self._fitted[name])
 
     def _native_refusal(self, tools: Mapping[str, Tool]) -> BadConfig | None:
-        """Return why the model cannot be given these tools natively; None where it can."""
+        """Return the reason why the model cannot get these tools natively; None if it can."""
         return self._refuses_native(NATIVE)
 
     def _refuses_native(self, way: str) -> BadConfig:
@@ -156,7 +156,9 @@ class TokenAgent:
         raise NotImplementedError
 
     def cut(self, text: str) -> str:
-        """Return the text within `observation_tokens`: the middle of a longer one gives way to a line saying how much."""
+        """Return the text limited to `observation_tokens`; a line with the number of cut tokens replaces the middle of
+        a longer one.
+        """
         limit = self.observation_tokens
         if len(text) * 4 <= limit:
             return text
@@ -181,13 +183,15 @@ class TokenAgent:
 
 
 class TokenConversation:
-    """One episode's conversation with a model; subclasses say what the next prompt is."""
+    """One episode's conversation with a model; subclasses define the next prompt."""
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         self.agent, self.task, self.tools = agent, task, tools
         self.turns = 0
         self.text, self.action, self.parsed = "", "", False
-        """The last reply: its text without the stop token, what went to the environment, and whether an action was found."""
+        """The last reply: its text without the stop token, the action sent to the environment, and whether an action
+        was found.
+        """
         self.prompt_ids: list[int] = []
         """The last prompt."""
         self.said_ids: list[int] = []
@@ -210,7 +214,7 @@ class TokenConversation:
         return self.turn(observation, completion)
 
     async def complete(self, ids: list[int], sampling: Sampling, session: str) -> Completion | None:
-        """Return the model's reply, no longer than the context has room for; None where it has none."""
+        """Return the model's reply, limited by the remaining context; None if no context remains."""
         if self.agent.context_tokens is not None:
             room = self.agent.context_tokens - len(ids)
             if room < 1:
@@ -253,7 +257,7 @@ class TokenConversation:
         return opening if self.hint is None else self.agent.prompt.hinted(opening, self.hint.text)
 
     def plain(self, prompt_ids: Sequence[int]) -> list[int]:
-        """Return a prompt as it would be without the hint; nothing where there is no hint."""
+        """Return a prompt without the hint; empty if there is no hint."""
         length, opening = self._opened
         return [] if self.hint is None else [*opening, *prompt_ids[length:]]
 
@@ -275,7 +279,7 @@ class TokenConversation:
     def note_cut(self, completion: Completion) -> None:
         """Note whether the next observation begins with the notice that this reply was cut (`agentgym.agents.cut`).
 
-        A policy made from nothing is never told: it knows the words of its environment only.
+        A policy made from scratch never gets the notice: it only knows the words of its environment.
         """
         notified = completion.finish == Finish.LENGTH and tells(self.agent.prompt)
         self.cut_at = len(completion.ids) if notified and ACT not in self.agent.template.encoder.control else 0
@@ -285,7 +289,7 @@ class TokenConversation:
         return ids[:-1] if ids and ids[-1] in self.agent.sampling.stop_ids else ids
 
     def written(self, action: str) -> list[str]:
-        """Return the pieces of a reply, after its thought, that takes an action: the other way round from `reply`."""
+        """Return the pieces of a reply, after its thought, that takes an action: the inverse of `reply`."""
         form = self.agent.prompt.reply
         if form.kind == "block":
             call = parse_call(action, self.tools) if self.tools else action

@@ -12,7 +12,7 @@ from agentgym.core.actions import Call, Tool
 from agentgym.core.json_value import JSON
 
 CALL_ID = "call{:05d}"
-"""The id of a call that has none of its own: nine characters, as Mistral's templates demand."""
+"""Id for a call without one: nine characters, as Mistral's templates require."""
 _ID = re.compile(r"[A-Za-z0-9]{9}")
 _CALL_NAME = re.compile(r"\s*([\w.-]+)\s*(?=<arg_key>|</tool_call>|\Z)")
 _PAIR = re.compile(r"\s*<arg_key>([^<]*)</arg_key>\s*<arg_value>")
@@ -27,8 +27,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Attempt(NamedTuple):
-    """A call as the environment takes it: JSON with `name` and `arguments`, or what was written where that cannot be
-    read."""
+    """A call in the environment's form: JSON with `name` and `arguments`, or the raw text if it cannot be parsed."""
 
     action: str
     name: str = ""
@@ -39,7 +38,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """A way of writing calls. `sign` shows in a template that writes them so; `close` ends the call (or nothing does)."""
+    """A syntax of calls. A template with this syntax contains `sign`; `close` ends the call (empty: nothing does)."""
 
     sign: re.Pattern[str]
     close: str
@@ -57,7 +56,7 @@ def _json(value: object) -> str:
 
 
 def _value(text: str) -> tuple[JSON, int] | None:
-    """Return the JSON value that a text begins with and where it ends."""
+    """Return the JSON value at the beginning of a text, and its end."""
     try:
         return _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
@@ -65,7 +64,7 @@ def _value(text: str) -> tuple[JSON, int] | None:
 
 
 def _attempt(raw: JSON) -> Attempt:
-    """Return a call from its JSON, whichever name it has for the arguments."""
+    """Return a call from its JSON, under any of the known names for the arguments."""
     if not isinstance(raw, dict):
         return Attempt(_json(raw))
     arguments = raw.get("arguments", raw.get("parameters", {}))
@@ -76,7 +75,7 @@ def _attempt(raw: JSON) -> Attempt:
 
 
 def told(name: str, arguments: str) -> Attempt:
-    """Return a call that a chat API tells as a name and arguments, which are JSON or what the model wrote instead."""
+    """Return a call from a chat API's name and arguments, which are JSON or the model's malformed text."""
     text = arguments.strip()
     value = _value(text)
     if value is None or value[1] != len(text):
@@ -198,7 +197,7 @@ def _read_glm(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
 
 
 def _read_glm_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]) -> tuple[Attempt | None, int]:
-    """Return the call whose name stands at a place and where it ends; None if it is broken."""
+    """Return the call whose name is at a position, and its end; None if it is broken."""
     name = _CALL_NAME.match(text, place)
     if name is None:
         return None, place
@@ -215,7 +214,9 @@ def _read_glm_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]
 
 
 def _typed(name: str, pairs: Sequence[tuple[str, str]], tools: Mapping[str, Tool]) -> Attempt:
-    """Return a call whose arguments were written as bare text: what the tool's schema calls no string is read as JSON."""
+    """Return a call whose arguments were written as bare text: arguments that are not strings in the tool's schema are
+    parsed as JSON.
+    """
     arguments: dict[str, object] = {}
     tool = tools.get(name)
     for key, text in pairs:
@@ -250,7 +251,9 @@ def _read_xml(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
 
 
 def _read_xml_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]) -> tuple[Attempt | None, int]:
-    """Return the call whose name stands at a place and where it ends; None and how far it could be read if it is broken."""
+    """Return the call whose name is at a position, and its end; for a broken call, None and the end of the readable
+    part.
+    """
     name = _NAME.match(text, place)
     if name is None:
         return None, place
@@ -285,7 +288,7 @@ def _read_mistral(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
 
 
 def _read_mistral_part(rest: str) -> tuple[list[Attempt], str]:
-    """Return the calls after one sign, and what follows them: a string in their JSON may spell the sign."""
+    """Return the calls after one sign, and the text after them; a string in their JSON may contain the sign."""
     if named := _MISTRAL_NAME.match(rest):
         value = _value(rest[named.end() :])
         if value is not None:
@@ -334,7 +337,7 @@ FAMILIES: dict[str, CallForm] = {  # the first whose sign a template writes is i
 def read_reply(family: CallForm, text: str, opened: bool, tools: Mapping[str, Tool]) -> tuple[bool, str, list[Attempt]]:
     """Return whether a reply has a whole thought, the text after it, and the calls in that.
 
-    `opened`: the prompt opened the thought. A call may spell both tags of a thought: those are none.
+    `opened`: the prompt opened the thought. Tags of a thought inside a call do not count.
     """
     thought, unfinished, rest = split_thought(text, opened)
     if thought and not opened and family.read(text.partition("<think>")[0], tools):

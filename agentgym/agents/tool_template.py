@@ -1,4 +1,4 @@
-"""A chat template with tools: schemas in the prompt, results back as tool messages, in tokens as everything else."""
+"""A chat template with tools: schemas in the prompt and results as tool messages, all as tokens."""
 
 import json
 import re
@@ -14,15 +14,15 @@ from agentgym.errors import BadConfig
 _TAG_BEGUN = re.compile(r"<[^<>\n]*\Z")
 """Common opening of `<tool_call>` and of `<think>`, which a template may write for the model."""
 _AWKWARD = 'a "b"\n<c> \\d'
-"""An argument that some way of writing would change."""
+"""An argument that some call syntaxes would change."""
 
 
 class ToolTemplate(ChatTemplate):
-    """A chat template that was given tools: `start` shows them, `results` is the bridge after calls.
+    """A chat template with tools: `start` shows them, and `results` is the bridge after calls.
 
-    What answers a reply without a call is a user message (`bridge`). `family` names the form of the calls; None finds it
-    from what the template writes. Raises BadConfig where the template shows no tools, writes calls in no known form, or
-    cannot be continued after them.
+    A reply without a call is answered by a user message (`bridge`). `family` names the form of the calls; None detects
+    it from the template's rendering. Raises BadConfig if the template does not show tools, writes calls in an unknown
+    form, or cannot be continued after them.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ToolTemplate(ChatTemplate):
         self._parallel = mark(1) in self._called([mark(0), mark(1)]).partition(mark(0))[2]
 
     def _check_schemas(self, schemas: Sequence[Mapping[str, object]]) -> None:
-        """Check that no schema has a control token's text: the template writes schemas as its own words.
+        """Check that no schema has a control token's text: the template renders schemas as trusted text.
 
         Raises:
             BadConfig: a schema contains a control string of the model.
@@ -72,8 +72,9 @@ class ToolTemplate(ChatTemplate):
     def _called(
         self, results: Sequence[str], attempts: Sequence[Attempt] = (), after: Sequence[tuple[str, str]] = ()
     ) -> str:
-        """Render a reply with as many calls as there are results, the results, and messages after them; empty where the
-        template refuses."""
+        """Render a reply with as many calls as there are results, the results, and messages after them; empty if the
+        template refuses.
+        """
         padded = [*attempts, *[Attempt("")] * (len(results) - len(attempts))]
         ids = [attempt.id or CALL_ID.format(place) for place, attempt in enumerate(padded)]
         names = [self._known_name(attempt) or self._names[0] for attempt in padded]
@@ -93,7 +94,7 @@ class ToolTemplate(ChatTemplate):
             return ""
 
     def _known_name(self, attempt: Attempt) -> str:
-        """Return the name of the tool that a call names, empty where there is no such tool."""
+        """Return the name of the called tool, or an empty string if there is no such tool."""
         return attempt.name if attempt.name in self._names else ""
 
     def _escapes(self) -> bool:
@@ -184,8 +185,8 @@ class ToolTemplate(ChatTemplate):
     ) -> list[int]:
         """Return the tokens between a reply with calls and the next reply: one tool message per result, in order.
 
-        Where a template takes one call a turn (Llama 3), they become one message. `attempts` are the calls, `after` is what
-        else was said, as (role, pieces). Raises BadConfig where the template has no place for that.
+        If a template takes one call per turn (Llama 3), they become one message. `attempts` are the calls, `after` the
+        later messages as (role, pieces). Raises BadConfig if the template has no place for them.
         """
         if not self._parallel:
             results, attempts = [[piece for result in results for piece in (*result, "\n\n")][:-1]], attempts[:1]

@@ -45,7 +45,7 @@ class WindowConversation(TokenConversation):
         self._observation = ""
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
-        """Return a fresh prompt: task, step, the last pairs, the observation, what may be done."""
+        """Return a fresh prompt: task, step, the last pairs, the observation, the admissible actions."""
         form, template = self.agent.prompt, self.agent.template
         if not self.turns:
             self.first_observation = observation
