@@ -133,9 +133,7 @@ FOREIGN: dict[str, tuple[str, str]] = {
 
 
 def foreign(name: str) -> str:
-    """Return the prefix of a name that refers to another library's environment (`verifiers:NAME`); empty for other
-    names.
-    """
+    """Return the prefix of a name of another library's environment (`verifiers:NAME`); empty for other names."""
     prefix = name.partition(":")[0]
     return prefix if ":" in name and prefix in FOREIGN else ""
 
@@ -228,9 +226,7 @@ def make(id: str, **options: object) -> TextEnv:
 
 
 def missing(id: str) -> str:
-    """Return the requirements of a registered environment, with its default options, that this machine lacks; may be
-    empty.
-    """
+    """Return the missing requirements of an environment with default options on this machine; may be empty."""
     spec = gymnasium.registry[id]
     try:
         kind = class_of(id)
@@ -324,7 +320,7 @@ class Maker:
         return make(self.id, **self.options)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Take along to another process what was registered in this one alone: nobody's module says it there."""
+        """Pickle the entries that were registered only in this process: no module registers them in another process."""
         spec = gymnasium.registry.get(self.id)
         own = spec if spec and not str(spec.entry_point).startswith("agentgym.") else None
         return _registered, (self.id, self.options, own and _sent(own))

@@ -124,9 +124,7 @@ class ChatConversation(TokenConversation):
 
 
 class RenderedConversation(ChatConversation):
-    """A conversation as the chat template renders it; stored tokens are reused where the rendering still contains
-    them.
-    """
+    """A conversation as the chat template renders it; stored tokens are reused where they are unchanged."""
 
     def __init__(self, agent: ChatAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)

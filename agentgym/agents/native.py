@@ -144,9 +144,7 @@ class NativeConversation(CallSide, TokenConversation):
         return self.prompt_ids
 
     def _pieces(self, observation: str, info: Mapping[str, Any], *, waiting: bool = False) -> list[str]:
-        """Return a result as the model reads it; the last result (no call is waiting) contains the notice of a cut
-        reply.
-        """
+        """Return a result as the model reads it; the last result contains the notice of a cut reply."""
         text = self.told(observation)
         values = self.values(text, info)
         if waiting:

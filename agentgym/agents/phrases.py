@@ -25,9 +25,7 @@ _NAMES = r"(?:[^\W\d_]+(?:\|[^\W\d_]+)*|\(\?!\))"
 
 
 def pattern(names: Iterable[str]) -> str:
-    """Return a pattern that cuts an environment's text into the largest possible tokens, given the names of its
-    things.
-    """
+    """Return the pattern that cuts an environment's text into its largest tokens, given the names of its things."""
     return _pattern("|".join(names) or "(?!)")
 
 

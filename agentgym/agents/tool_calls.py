@@ -214,9 +214,7 @@ def _read_glm_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]
 
 
 def _typed(name: str, pairs: Sequence[tuple[str, str]], tools: Mapping[str, Tool]) -> Attempt:
-    """Return a call whose arguments were written as bare text: arguments that are not strings in the tool's schema are
-    parsed as JSON.
-    """
+    """Return a call whose arguments were written as bare text: those of other types than string are parsed as JSON."""
     arguments: dict[str, object] = {}
     tool = tools.get(name)
     for key, text in pairs:
@@ -251,9 +249,7 @@ def _read_xml(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
 
 
 def _read_xml_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]) -> tuple[Attempt | None, int]:
-    """Return the call whose name is at a position, and its end; for a broken call, None and the end of the readable
-    part.
-    """
+    """Return the call whose name is at a position, and its end; for a broken call, None and its readable end."""
     name = _NAME.match(text, place)
     if name is None:
         return None, place

@@ -132,7 +132,7 @@ NEEDS = (
 
 
 def run(config: Config) -> int:
-    """Print the table; the exit code is always 0, since nobody needs everything."""
+    """Print the table; the exit code is always 0, because no one needs everything."""
     if config.json:
         rows = {need.name: {"here": need.find(), "for": need.what_for, "get": need.how_to_get} for need in NEEDS}
         print(json.dumps(rows, indent=2))

@@ -17,7 +17,7 @@ _EXAMPLE = re.compile(
 def folded_text(description: str, width: int) -> str:
     """Return a command's docstring in lines of at most `width` characters, as far as words allow.
 
-    Explanations of examples stand beside the commands if all of them fit, else below.
+    Explanations of examples are printed next to the commands if all of them fit, else below.
     """
     lines = [line for block in inspect.cleandoc(description).split("\n\n") for line in [*_block(block, width), ""]]
     return "\n".join(lines[:-1])

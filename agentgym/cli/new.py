@@ -1,4 +1,4 @@
-"""Start an installable package with an environment of yours: a class, tests, CI, a card and an entry point.
+"""Create an installable package with your own environment: a class, tests, CI, a card and an entry point.
 
 agentgym new frost-envs                                      frost/Frost-v0 in the folder frost-envs
 agentgym new frost-envs --id frost/Lighthouse-v0 --out work/frost

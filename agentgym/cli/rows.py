@@ -18,7 +18,7 @@ def say(console: Console, text: str, style: str = "") -> None:
 
 
 def labelled(rows: Mapping[str, str], *, indent: int = 2) -> Table:
-    """Return a table of escaped texts beside their names; a long text wraps in its column."""
+    """Return a table of names and escaped texts; a long text wraps in its column."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")

@@ -66,9 +66,8 @@ def _options_of(env: TextEnv) -> dict[str, object]:
 
 
 def looks(under_test: EnvUnderTest, names: Collection[str], known: Mapping[str, Result] | None = None) -> Iterator[Result]:
-    """Yield what becomes of each check; one defect is reported once, by the first check that it breaks.
-
-    `known`: what is broken already, by check.
+    """Yield the result of each check; each defect is reported once, by the first check that it breaks. `known`: defects
+    so far.
     """
     broken = dict(known or {})
     for name in names:

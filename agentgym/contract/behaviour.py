@@ -131,7 +131,7 @@ def wrong_with(step: Step, task: Task) -> str | None:
 
 
 def admissible_is_valid(under_test: EnvUnderTest) -> str:
-    """Every command that is said to be admissible is accepted."""
+    """Every command listed as admissible is accepted."""
     if under_test.env.reset(seed=0, options={"task": under_test.tasks[0]})[1]["admissible"] is None:
         raise NotChecked("its commands are not a finite list")
     tried = 0

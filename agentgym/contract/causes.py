@@ -83,9 +83,7 @@ _ADVICE = {
 
 
 def _source(function: object) -> str:
-    """Return the source of a C function's random numbers, or an empty string if it is the environment's own
-    generator.
-    """
+    """Return the source of a C function's random numbers; empty for the environment's own generator."""
     name = getattr(function, "__name__", "")
     if getattr(function, "__self__", None) is _GLOBAL:
         return f"random.{name}"

@@ -42,7 +42,7 @@ OF_OTHERS = tuple(name for name in CHECKS if name == "chance is poor" or any(nam
 
 @runtime_checkable
 class OfFiles(Protocol):
-    """An environment whose tasks are more than their data: files that decide what is right."""
+    """An environment whose tasks also depend on files that determine the right answer."""
 
     def fingerprint(self, task: Task) -> str:
         """Return the hash of everything that a task is made of."""
@@ -86,7 +86,7 @@ def _described(env: TextEnv, task: Task) -> object:
 
 
 def _observations(under_test: EnvUnderTest) -> str | None:
-    """Return the hash of what is seen first; None where that may differ, or cannot be had, which the checks say."""
+    """Return the hash of the first observations; None if they may vary or cannot be read, which the checks report."""
     if under_test.env.declared.nondeterministic:
         return None
     try:
@@ -129,9 +129,9 @@ def _packages(name: str, under_test: EnvUnderTest) -> dict[str, str]:
 def certificate(
     previous: Certificate, results: Sequence[Result], *, version: str, thorough: bool, seconds: float
 ) -> Certificate:
-    """Return the certificate of an environment from what was examined (`subject`) and what became of each check.
+    """Return the certificate of an environment from `subject` and the results of the checks.
 
-    Its verdict is `passed`, `failed`, or `partial` where nothing is broken and not every check of a claim was asked for.
+    Its verdict is `passed`, `failed`, or `partial` if no check failed but not every check of a claim was run.
     """
     claims = {name: _claim([result for result in results if result.check in checks]) for name, checks in CLAIMS.items()}
     failed = any(result.status == "broken" for result in results)
@@ -164,7 +164,7 @@ def _claim(results: Sequence[Result]) -> dict[str, str]:
 
 
 def _shortcuts(results: Sequence[Result]) -> dict[str, dict[str, object]]:
-    """Return each shortcut policy's success and what is allowed; of the forgeries that do not apply, why not."""
+    """Return each shortcut policy's success and its allowed maximum; for forgeries that do not apply, the reason."""
     counted = [result.numbers for result in results if result.check == "shortcut policies fail"]
     numbers: Mapping[str, object] = counted[0] if counted else {}
     rates, allowed = _by_name(numbers.get("success")), _by_name(numbers.get("allowed"))
@@ -179,7 +179,7 @@ def _shortcuts(results: Sequence[Result]) -> dict[str, dict[str, object]]:
 
 
 def _by_name(value: object) -> Mapping[str, object]:
-    """Return a table; an empty one in place of what is none, for the process that counted may say anything."""
+    """Return a table, or an empty one for any other value: the process that reports it is not trusted."""
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
 
 

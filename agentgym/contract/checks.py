@@ -1,4 +1,4 @@
-"""The table of checks: what each is called, which promise it belongs to, and the function that looks."""
+"""The table of checks: name, promise and function."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from agentgym.contract import behaviour, hints, repeatability, solutions, tasks
 from agentgym.contract.env_under_test import EnvUnderTest
 
 Check = Callable[[EnvUnderTest], str]
-"""Returns what was looked at; raises Broken or NotChecked."""
+"""Returns a description of the evidence; raises Broken or NotChecked."""
 
 CHECKS: dict[str, tuple[int, Check]] = {
     "same again": (1, repeatability.same_again),
@@ -58,4 +58,4 @@ RESTS_ON: dict[str, tuple[str, ...]] = {
     "infrastructure errors": _REPEATED,
     "made bare": ("snapshots here",),
 }
-"""Checks that say nothing new about an environment that breaks another one: what breaks that breaks them too."""
+"""Checks that depend on another check: a defect that breaks that check breaks them too, and is not reported again."""

@@ -1,5 +1,8 @@
-"""Play in another process, with another hash seed: nothing of this process can be leaned on there, and nothing there tells
-that a check asks. What goes in and out is made by us at both ends; nothing of a stranger's is unpickled."""
+"""Plays in another process, with another hash seed.
+
+The environment cannot use state of this process there, and cannot detect the check. Our own code writes and reads all
+messages; nothing from a stranger is unpickled.
+"""
 
 import json
 import os

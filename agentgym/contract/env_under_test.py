@@ -40,7 +40,7 @@ class EnvUnderTest:
     plays: int = 30
     """Episodes behind a success rate."""
     seed: int = 0
-    """Which tasks are looked at: with 0 the fixed evaluation list, else others for every number."""
+    """Seed that selects the tasks: 0 is the fixed evaluation list, any other number draws others."""
 
     def make(self, **options: object) -> TextEnv:
         """Return a fresh environment, bare."""
@@ -77,10 +77,10 @@ class EnvUnderTest:
 
     @cached_property
     def levels(self) -> Sequence["EnvUnderTest"]:
-        """This environment, and the same one at the other difficulties from 0 to 3 where those have tasks of their own.
+        """This environment, and the same one at the other difficulties from 0 to 3 that have separate tasks.
 
-        Where the caller names a difficulty, a horizon or a preset, that one is meant and no other; nor is there another
-        with the smallest budget, one task.
+        If the caller sets a difficulty, a horizon or a preset, or if the budget is one task, only this environment is
+        listed.
         """
         if self.count == 1 or {"difficulty", "horizon", "preset"} & set(self.options):
             return [self]
@@ -210,7 +210,7 @@ def any_action(env: TextEnv, observation: str, info: Info, rng: np.random.Genera
 
 
 def random_action(env: TextEnv, observation: str, info: Info, rng: np.random.Generator) -> str:
-    """Return an action drawn at random from what is admissible, else a random call, else random words."""
+    """Return a random admissible action, else a random call, else random words."""
     if info["admissible"]:
         return pick(info["admissible"], rng)
     words = observation.split() or ["word"]
@@ -247,9 +247,7 @@ def call(tool: Tool, arguments: Mapping[str, object]) -> str:
 
 
 def first(source: Callable[[], Iterator[str]]) -> str | None:
-    """Return the next action of the oracle or expert; None if the environment has no such policy or it yields
-    nothing.
-    """
+    """Return the next action of the oracle or expert; None if there is no such policy or it yields nothing."""
     try:
         return next(iter(source()), None)
     except NotImplementedError:

@@ -1,4 +1,4 @@
-"""The check of hints: what training may ask an environment for at the beginning of an episode, and in its middle."""
+"""The check of hints, which training can request at the beginning and in the middle of an episode."""
 
 from collections.abc import Sequence
 
@@ -70,7 +70,7 @@ def _told(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> se
 
 
 def _so_much(env: TextEnv, level: float) -> str:
-    """Return the part of a solution that a hint of a level stands for; nothing where nobody knows one."""
+    """Return the part of a solution that a hint of a level covers; empty if no solution is known."""
     try:
         return first_share(solution(env), level)
     except NotImplementedError:

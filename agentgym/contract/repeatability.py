@@ -1,4 +1,4 @@
-"""Checks of determinism and snapshots: the same again, elsewhere, and from the middle."""
+"""Checks of determinism and snapshots: repeated, in another process, and from the middle of an episode."""
 
 import pickle
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def _from_start(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequen
 
 
 def _explained(broken: Broken, why: str) -> Broken:
-    """Return the same finding with its cause, where one was seen."""
+    """Return the same finding with its cause, if one was found."""
     text = f"{broken}. {why}" if why and not broken.cause else str(broken)
     return Broken(text, task=broken.task, seed=broken.seed, actions=broken.actions, cause=broken.cause)
 

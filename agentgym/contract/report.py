@@ -62,7 +62,7 @@ class Result:
     seconds: float = 0.0
     """Duration of the check."""
     applies: bool = True
-    """False where a check was skipped because it says nothing about an environment of this kind."""
+    """False if a check was skipped because it does not apply to this kind of environment."""
 
     def __str__(self) -> str:
         text = f"{self.status:<8}{self.check:<28}{self.note}"

@@ -1,4 +1,4 @@
-"""Shortcut policies that know no environment: what can be done without understanding anything."""
+"""Generic shortcut policies, which act without understanding the task."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def _words(text: str) -> list[str]:
 
 
 class WordOverlap:
-    """Say the admissible command that has most words of the instruction; of equal ones the one said least, then any."""
+    """Play the admissible command that shares the most words with the instruction; ties go to the least used one."""
 
     def __init__(self) -> None:
         self.said: Counter[str] = Counter()
@@ -45,9 +45,9 @@ class WordOverlap:
 
 
 class FirstHit:
-    """Search for the instruction, open what comes first, choose what the instruction names, and finish.
+    """Search for the instruction, open the first result, choose the options named by the instruction, and finish.
 
-    It gives up where nothing can be searched: where commands are listed from the start and none of them searches.
+    It gives up if the commands are listed from the start and none of them searches.
     """
 
     def __init__(self) -> None:
@@ -120,9 +120,9 @@ GENERIC: dict[str, Policy] = {
 
 
 def shell_of(env: TextEnv) -> Tool | None:
-    """Return the tool that runs commands in a shell that is shut in; None where an environment has no such tool.
+    """Return the tool that runs commands in a sandboxed shell; None if the environment has no such tool.
 
-    A shell that is not of our sandboxes may be this machine's own, where forged files have no business.
+    A shell outside our sandboxes may be this machine's own, and forged files must not be written there.
     """
     if not isinstance(env, SandboxEnv) or env.backend == "process":
         return None

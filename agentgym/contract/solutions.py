@@ -47,7 +47,7 @@ def oracle_solves(under_test: EnvUnderTest) -> str:
 
 
 def reference_holds(under_test: EnvUnderTest) -> str:
-    """Each task's own check of its reference answer says yes: what its authors wrote for that, without any agent."""
+    """Each task's own check, written by its authors, accepts its reference answer."""
     env, verdicts = under_test.env, list[bool | None]()
     if not isinstance(env, Validated):
         raise NotChecked("it has no check of its own besides its oracle")
@@ -182,7 +182,7 @@ def chance_is_poor(under_test: EnvUnderTest) -> str:
 
 
 def _slack(share: float, n: int) -> float:
-    """Return three standard errors of a rate over n episodes: what chance may add to a declared number."""
+    """Return three standard errors of a rate over n episodes, the allowed deviation from a declared number."""
     return 3 * (share * (1 - share) / n) ** 0.5
 
 

@@ -1,7 +1,7 @@
-"""Checks in a process of their own, which an environment can hang, end or leave half done without being believed.
+"""Runs the checks in a separate process, so that an environment that hangs, exits or writes partial output cannot pass.
 
-The process that reports and writes certificates runs nothing of the environment: it reads lines of JSON, each of which it
-checks, and ends the process, with all that it started, when a check takes too long.
+The process that reports and writes certificates runs no code of the environment. It reads and validates lines of
+JSON, and kills the other process and its descendants when a check takes too long.
 """
 
 import contextlib
@@ -51,9 +51,8 @@ class CheckRequest:
 
 
 def supervised(request: CheckRequest, report: Callable[[Examined], None], seconds: float = SECONDS) -> Generator[Result]:
-    """Yield what becomes of each check, in order; `report` is given what was examined before the first.
-
-    BadConfig where the environment cannot be made as asked. Whatever else goes wrong with it breaks the check it was in.
+    """Yield the result of each check, in order; `report` receives the subject before the first. Raises BadConfig if the
+    environment cannot be made with these options. Any other error breaks the check in which it occurs.
     """
     left, done, hangs = list(request.checks), list[Result](), 0
     while left:
@@ -121,7 +120,7 @@ def _listened(here: Connection, messages: int) -> Heard:
 
 
 def _said(heard: Heard, process: BaseProcess, seconds: float) -> Said:
-    """Return the next message; what went wrong under `broken` where none came, or none that can be read."""
+    """Return the next message; if none arrives or it is invalid, a message whose `broken` describes the error."""
     try:
         content = heard.get(timeout=min(seconds, threading.TIMEOUT_MAX))
         if content is None:
@@ -141,7 +140,7 @@ def _said(heard: Heard, process: BaseProcess, seconds: float) -> Said:
 
 
 def _is_subject(message: Said, request: CheckRequest) -> bool:
-    """Return whether a message says what was examined."""
+    """Return whether a message is a valid subject."""
     parts = {"environment", "budget", "tasks", "splits"}
     if set(message) != parts or not all(isinstance(part, dict) for part in message.values()):
         return False
@@ -176,7 +175,7 @@ def _result(name: str, status: str, note: str) -> Result:
 
 
 def _end(process: BaseProcess, ours: set[int]) -> None:
-    """End the process and everything that it started: what left its group became a child of this process with its end."""
+    """Kill the process and its descendants; those that left its group were adopted by this process."""
     with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
         if process.pid is not None:
             os.killpg(process.pid, signal.SIGKILL)  # its own group, see `_examine`

@@ -18,7 +18,7 @@ from agentgym.tasks.library import ALL
 
 
 def splits_are_disjoint(under_test: EnvUnderTest) -> str:
-    """Each split has tasks of its own; what decides a split is the content of a task, never a seed."""
+    """The splits share no task; the content of a task determines its split, never a seed."""
     owner: dict[str, tuple[str, str]] = {}
     counts: dict[str, int] = {}
     for split in under_test.env.splits:
@@ -81,9 +81,9 @@ def answers_stay_hidden(under_test: EnvUnderTest) -> str:
 
 
 def shown_in(text: str, env: TextEnv, task: Task) -> set[str]:
-    """Return which answers of a task, as the environment names them, are in a text as words of their own.
+    """Return the declared answers of a task that occur in a text as whole words.
 
-    An answer among declared choices is not told where the text shows all of them, two at least.
+    An answer among declared choices does not count if the text shows all choices (at least two).
     """
 
     def shown(words: str) -> bool:
@@ -151,7 +151,7 @@ def bad_options_are_refused(under_test: EnvUnderTest) -> str:
 
 
 def faults_end_one_episode(under_test: EnvUnderTest) -> str:
-    """When what the environment leans on fails, that episode ends as a fault, and the next begins as if nothing had been."""
+    """When a service that the environment uses fails, the episode ends as a fault, and the next one begins normally."""
 
     def fail(self: TextEnv, *_: object, **__: object) -> str:
         raise Fault("the check pulled the plug", reason=Reason.TIMEOUT)
@@ -184,7 +184,7 @@ def _call(tool: Tool) -> str:
 
 
 def made_bare(under_test: EnvUnderTest) -> str:
-    """`gym.make` returns the environment itself, and TextWrapper forwards what is beyond Gymnasium."""
+    """`gym.make` returns the environment itself, and TextWrapper forwards everything beyond Gymnasium's interface."""
     if under_test.id in gymnasium.registry:
         make: Callable[..., gymnasium.Env[str, str]] = gymnasium.make
         bare = make(under_test.id, **under_test.options)

@@ -1,4 +1,4 @@
-"""Tools: what an environment offers to be called, and the three spellings in which a call may be written."""
+"""Tools that an environment offers, and the three spellings of a call."""
 
 import inspect
 import json
@@ -113,7 +113,7 @@ _ENTRY = re.compile(r"(\w+)(?: \([^)]*\))?:\s*(.*)", re.DOTALL)
 
 
 def described(docstring: str) -> tuple[str, dict[str, str]]:
-    """Return a docstring's first paragraph, and what an `Args:` section in Google's form says of each parameter."""
+    """Return a docstring's first paragraph, and the parameters' descriptions in its Google-style `Args:` section."""
     section = _ARGS.search(docstring)
     entries: list[str] = []
     for line in inspect.cleandoc(section[1]).splitlines() if section else ():
@@ -132,7 +132,7 @@ def spell(name: str, *values: object) -> str:
 
 
 def example(tool: Tool) -> str:
-    """Return a call of a tool to show how it is done: in brackets where these will do, else as JSON."""
+    """Return an example call of a tool: in brackets if possible, else as JSON."""
     if len(tool.required) <= 1 and all(tool.kind(name) in _JSON_TYPES.values() for name in tool.required):
         return spell(tool.name, *tool.required)
     return json.dumps({"name": tool.name, "arguments": samples(tool)}, ensure_ascii=False)
@@ -161,7 +161,7 @@ def unreadable(action: object, longest: int) -> str:
 
 
 def parse_call(action: str, tools: Mapping[str, Tool], example: Callable[[Tool], str] = example) -> Call | str:
-    """Read an action that is exactly one call; return the call, or a sentence saying what is wrong with it.
+    """Parse an action that is exactly one call; return the call, or a sentence that describes the error.
 
     Spellings: JSON `{"name": …, "arguments": {…}}`; tag `<name>body</name>`; bracket `name[body]`. Tag and bracket
     serve tools with no parameter or one required; the body is everything up to the final closer: a string verbatim,

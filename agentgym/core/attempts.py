@@ -11,10 +11,10 @@ from agentgym.errors import BadConfig
 class Attempts(TextEnv):
     """An environment that judges answers, and lets an agent try again if the caller allows it (`attempts=k`).
 
-    A wrong answer is told to be wrong, and what is right stays hidden; the k-th wrong one ends the episode (unary
-    feedback: "A Simple 'Try Again' Can Elicit Multi-Turn LLM Reasoning", 2025). A solution pays 1 whenever it comes;
-    `shaping={"promptness": w}` pays w times the share of attempts that a solution left over, its own included: 1 + w for
-    the first of k, 1 + w / k for the last, and nothing for a failure.
+    A wrong answer is reported as wrong without the right one; the k-th wrong one ends the episode (unary feedback: "A
+    Simple 'Try Again' Can Elicit Multi-Turn LLM Reasoning", 2025). A solution pays 1 whenever it comes;
+    `shaping={"promptness": w}` pays w times the share of attempts that a solution left over, its own included: 1 + w
+    for the first of k, 1 + w / k for the last, and nothing for a failure.
 
     A subclass puts `*Attempts.settings` into its settings, returns `self.judged(…)` from its tool, and has `self.tried`
     in its `state()`.

@@ -1,4 +1,4 @@
-"""The current folder of a command: the modules that its user names may lie there, and nothing else is imported from it.
+"""The current folder of a command: modules that its user names can be imported from it, and nothing else.
 
 The folder may be a stranger's download. A `docker.py` in it must not stand in for a package that is not installed.
 """
@@ -17,7 +17,7 @@ FOLDERS: list[str] = []
 """Folders in which a command looks for modules that its user names; empty outside of commands."""
 _SAFE = "PYTHONSAFEPATH"
 _OURS = "agentgym"
-"""A value of the variable that says who set it; any text has the same effect."""
+"""A value of the variable that shows that agentgym set it; any text has the same effect."""
 _OWN_FOLDER = str(Path(__file__).parents[2])
 """Folder that the package is imported from: a checkout or site-packages."""
 _LOCK = threading.Lock()

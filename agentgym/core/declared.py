@@ -20,11 +20,11 @@ class Declarations:
     answers: tuple[str, ...] = ()
     """Keys of `task.data` that hold the answer: its text must not be in the first observation."""
     choices: tuple[str, ...] = ()
-    """Keys of `task.data` that hold the choices that the question shows: an answer among them is not told by that."""
+    """Keys of `task.data` with the choices that the question shows; showing all of them does not reveal the answer."""
     ceilings: Mapping[str, float] = field(default_factory=dict[str, float])
     """Success of shortcut policies that is not 0, by name, explained in the environment's docstring."""
     nondeterministic: str = ""
-    """Why the environment cannot be repeated, where it cannot."""
+    """Reason why the environment is not deterministic; empty if it is."""
 
     def __post_init__(self) -> None:
         ceilings = {f"the ceiling of {name!r}": value for name, value in self.ceilings.items()}

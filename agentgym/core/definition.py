@@ -31,10 +31,11 @@ class Definition(Pool):
     )
     """Settings of this class that shape tasks, so that a stored file may set them; those of base classes count too."""
     caller_settings: ClassVar[tuple[str, ...]] = ("pool_file",)
-    """Settings of this class that say where or how something runs (files, addresses, sandboxes, models): the caller alone
-    sets them. A setting in neither list is treated as one of these."""
+    """Settings of this class that determine where or how something runs (files, addresses, sandboxes, models); only the
+    caller sets them. A setting in neither list is treated as one of these.
+    """
     caps: ClassVar[tuple[str, ...]] = ()
-    """Settings that cap what a task grants by itself: a number measured with one is comparable with none."""
+    """Settings that cap resources that a task grants; results with a cap are not comparable."""
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {}
     """Named sets of settings: `gym.make(id, preset="tiny")`; an explicit keyword wins over the preset."""
     shaping: Mapping[str, float] = MappingProxyType({})
@@ -64,10 +65,10 @@ class Definition(Pool):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Return how an episode with these options is counted or limited otherwise than in the published environment.
+        """Return how these options make scoring or limits differ from the published environment.
 
-        `options` are keywords of the constructor, and `horizon` where an evaluation sets it. Empty where steps are the
-        published ones, or nothing is published. An evaluation says it, and that its numbers are not comparable.
+        `options` are keywords of the constructor, and `horizon` where an evaluation sets it. Empty if nothing differs
+        or nothing is published. An evaluation prints it, with a note that its results are not comparable.
         """
         return ""
 
@@ -79,7 +80,7 @@ class Definition(Pool):
         """
 
     def setup(self) -> None:
-        """Prepare what all episodes share (indexes, data files); called once, after the options are set."""
+        """Prepare data that all episodes share (indexes, files); called once, after the options are set."""
 
     def begin(self, task: Task) -> str:
         """Set the attributes that make up the state and return the first observation."""
@@ -104,7 +105,7 @@ class Definition(Pool):
     def mistake(self, rng: np.random.Generator) -> str | None:
         """Return a plausible wrong action made from what was shown, or None if there is none.
 
-        Noise in demonstrations takes it where commands are not a finite list.
+        Noise in demonstrations uses it if commands are not a finite list.
         """
         return None
 
@@ -121,7 +122,7 @@ class Definition(Pool):
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         """Return the environment's own shortcuts by name: from all observations so far to an action.
 
-        Each must have success 0, or at most what `declared.ceilings` says of its name.
+        Each must have success 0, or at most its number in `declared.ceilings`.
         """
         return {}
 
@@ -141,9 +142,9 @@ class Definition(Pool):
         self.__dict__["role"] = name  # in snapshots, and deleted at the next reset, like all that an episode sets
 
     def role_rewards(self) -> Mapping[str, RoleReward] | None:
-        """Return reward and success by role once an episode of an environment with several players is over, else None.
+        """Return reward and success by role when an episode with several players is over, else None.
 
-        None pays the role that acted last. What shaping paid a role for its turns is added to its reward.
+        None pays the role that acted last. The shaping paid to a role's turns is added to its reward.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""The text environment that every environment is: what it defines, and what comes with it."""
+"""Base class of all text environments."""
 
 import copy
 import hashlib
@@ -110,7 +110,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         self._settle()
 
     def _settle(self) -> None:
-        """Take what is set by now for the environment's own: later attributes are an episode's, and in its snapshots."""
+        """Mark the present attributes as the environment's own; later ones belong to the episode and its snapshots."""
         self._own = frozenset(self.__dict__) | {"_own", "spec", "_np_random_seed"}
 
     @final
@@ -151,7 +151,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return copied(mine, type(self).__name__), {k: self.__dict__[k] for k in self.shared if k in self.__dict__}
 
     def load(self, payload: object) -> None:
-        """Recreate the state from what `save` returned, leaving the payload as it was."""
+        """Recreate the state from the payload of `save`, without changing the payload."""
         mine, shared = cast("tuple[dict[str, object], dict[str, object]]", payload)
         self.forget()
         self.__dict__.update(copy.deepcopy(mine))
@@ -176,14 +176,12 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return Outcome(cast("str", error) if helpful else text, valid=False, error=error or text)
 
     def malformed(self, error: str) -> Outcome:
-        """The action is not text or not a call; an environment with a reference implementation answers in its words
-        here.
-        """
+        """Answer an action that is not text or not a call; override this to use a reference implementation's words."""
         return self.invalid(error)
 
     @final
     def reward(self, text: str, **levels: float) -> Outcome:
-        """Report measures from 0 to 1: a rise is paid times the caller's `shaping` weight, a fall is taken back."""
+        """Report measures from 0 to 1: increases times the `shaping` weight are paid, decreases deducted."""
         return Outcome(text, measures=levels)
 
     # Gymnasium
@@ -225,9 +223,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return self.observation, self._info(Outcome(self.observation), {}, None)
 
     def limit_of(self, task: Task) -> int:
-        """Return the number of turns after which an episode of a task is truncated: by default `horizon` for every
-        task.
-        """
+        """Return the turns after which an episode of this task is truncated; `horizon` by default."""
         return self.horizon
 
     def forget(self) -> None:

@@ -1,4 +1,4 @@
-"""Folders that runs write to: held by one writer at a time, files in them whole or not there."""
+"""Folders that runs write to: one writer at a time, and files that are complete or absent."""
 
 import os
 from collections.abc import Generator, Iterator
@@ -38,10 +38,10 @@ def check_file(flag: str, file: Path) -> None:
 
 
 def below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[tuple[str, list[str]]]:
-    """Yield each folder below one, itself first, with the names of what it has beside folders; links are followed.
+    """Yield each folder below one, itself first, with the names of its files; links are followed.
 
-    A folder is entered once on each path to it, so that a link to a folder above it leads to no circle. What cannot be
-    read is left out.
+    A folder is entered once on each path to it, so that a link to a parent folder causes no endless loop. Unreadable
+    folders are skipped.
     """
     try:
         status = os.stat(folder)  # noqa: PTH116  (thousands of them)
@@ -58,16 +58,15 @@ def below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> Itera
 
 
 def cache(name: str) -> Path:
-    """Return the folder for what can be computed again: below AGENTGYM_CACHE, or in the user's cache; it may not exist."""
+    """Return the cache folder: AGENTGYM_CACHE, or a folder in the user's cache; it may not exist."""
     base = os.environ.get("AGENTGYM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "agentgym"
     return Path(base) / name
 
 
 @contextmanager
 def alone(folder: Path, what: str) -> Generator[None]:
-    """Hold a folder for one writer; the system lets go of it when the process ends, killed or not.
-
-    Raises BadConfig, with `what` ("evaluation") as the name of the other, where it is held already.
+    """Lock a folder for one writer; the system releases the lock when the process ends, even if killed. Raises
+    BadConfig, which names the other writer `what` ("evaluation"), if it is already locked.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("a") as file:
@@ -76,7 +75,7 @@ def alone(folder: Path, what: str) -> Generator[None]:
 
 
 def check_alone(folder: Path, what: str) -> None:
-    """Raise BadConfig where a folder is held by another writer now; see `alone`."""
+    """Raise BadConfig if another writer has locked the folder; see `alone`."""
     if (folder / ".lock").is_file():
         with alone(folder, what):
             pass
@@ -110,7 +109,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove what an interrupted `write_whole` left in a folder."""
+    """Remove partial files of an interrupted `write_whole` from a folder."""
     for part in folder.glob("*.part"):
         part.unlink(missing_ok=True)
 

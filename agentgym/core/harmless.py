@@ -9,8 +9,8 @@ DEEPEST = 8
 def harmless(schema: Mapping[str, object], definitions: Mapping[str, object] | None = None, depth: int = 0) -> object:
     """Return the plainest value that a schema takes: required fields alone, empty texts, zeros, the first choice.
 
-    Length, range and pattern are kept as far as `minLength`, `minimum` and `minItems` say them. A schema of a stranger
-    makes no deeper a value than `DEEPEST`.
+    `minLength`, `minimum` and `minItems` are respected; other limits are not. The value is at most `DEEPEST` levels
+    deep, even for an untrusted schema.
     """
     if definitions is None:
         definitions = _table(schema.get("$defs"))

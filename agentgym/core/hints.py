@@ -1,4 +1,4 @@
-"""Hints: guidance that an episode of training may be played with, and what the base class makes of a solution."""
+"""Hints: guidance for training episodes, and the base class's default, a part of a solution."""
 
 import math
 import re
@@ -34,9 +34,8 @@ class Hint:
 
 
 def solution(env: "TextEnv") -> list[str]:
-    """Return the actions that the oracle takes from the present state, else the expert's; the episode stays as it is.
-
-    NotImplementedError where neither knows a solution.
+    """Return the oracle's actions from the present state, else the expert's, without changing the episode. Raises
+    NotImplementedError if neither knows a solution.
     """
     try:
         return _played(env, "oracle")
@@ -76,8 +75,8 @@ def first_share(actions: Sequence[str], level: float) -> str:
 def guidance(steps: Sequence[str], level: float, solution: Callable[[], str], answers: Iterable[str] = ()) -> str:
     """Return the first share `level` of steps towards a solution, rounded up; at level 1 all of them and the solution.
 
-    Below level 1 a step in which one of the `answers` stands as a word of its own is left out. If nothing is left, the
-    answers in the first step are replaced by dots.
+    Below level 1 a step that contains one of the `answers` as a whole word is left out. If nothing is left, the answers
+    in the first step are replaced by dots.
     """
     if level >= 1:
         return "\n".join([*steps, solution()])

@@ -1,7 +1,8 @@
-"""Which names a base class keeps for itself: a subclass that takes one of them by accident is refused.
+"""Names that a base class reserves; a subclass that reuses one by accident is refused.
 
-Nothing is listed here. A base class keeps its private names, what it marks with `typing.final`, the attributes that it
-annotates without a value (its `__init__` sets them), and what it inherits from another package and does not define itself.
+There is no list of names. A base class reserves its private names, members marked with `typing.final`, attributes
+annotated without a value (its `__init__` sets them), and members inherited from another package that it does not define
+itself.
 """
 
 import inspect
@@ -79,7 +80,7 @@ def guarded(env: object, base: type, hook: Callable[[], object], name: str, also
 
 
 def then_settled(initialize: Callable[..., None]) -> Callable[..., None]:
-    """Return a subclass's `__init__` so that what it sets is the environment's own, before `super().__init__()` or after."""
+    """Wrap a subclass's `__init__` so that all attributes that it sets belong to the environment."""
 
     @wraps(initialize)
     def __init__(self: "TextEnv", *arguments: object, **options: object) -> None:

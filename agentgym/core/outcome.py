@@ -25,7 +25,7 @@ class Info(TypedDict):
     error: str | None
     """Reason that the action is invalid, or the fault."""
     admissible: list[str] | None
-    """The commands that are valid now; None where they are not a finite list."""
+    """The commands that are valid now; None if they are not a finite list."""
     rewards: dict[str, float]
     """Reward by part; the parts sum to the reward."""
     metrics: dict[str, float]
@@ -151,7 +151,7 @@ _ADVICE = ("Return a string, or self.win(…), self.lose(…), self.invalid(…)
 
 
 def place_of(function: Callable[..., object]) -> str:
-    """Return where a function is defined, as ` (FILE:LINE)`; nothing where that is not known."""
+    """Return where a function is defined, as ` (FILE:LINE)`; empty if unknown."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
 

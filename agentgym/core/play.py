@@ -26,9 +26,9 @@ class Step(NamedTuple):
 
 
 def steps(env: TextEnv, actions: Iterable[object]) -> Iterator[Step]:
-    """Take the actions one by one until the episode ends, and yield what each brought.
+    """Take the actions one by one until the episode ends, and yield each result.
 
-    An action is asked for only when the one before has been looked at.
+    The next action is requested only after the caller has processed the previous result.
     """
     for action in actions:
         step = Step(*env.step(cast("str", action)))  # the checks of an environment say what is no text, too
@@ -38,9 +38,9 @@ def steps(env: TextEnv, actions: Iterable[object]) -> Iterator[Step]:
 
 
 def play(env: TextEnv, choose: Choose, seen: tuple[str, Info], stop: object = None) -> Iterator[tuple[Any, Step]]:
-    """Play on from what is `seen`, observation and info, and yield each action with what it brought.
+    """Continue from `seen` (observation and info), and yield each action with its result.
 
-    It ends with the episode, or where `choose` returns `stop`.
+    It stops at the end of the episode, or when `choose` returns `stop`.
     """
     responses: list[object] = []
 
@@ -55,7 +55,7 @@ def play(env: TextEnv, choose: Choose, seen: tuple[str, Info], stop: object = No
 
 
 def said(env: TextEnv, choose: Choose, seen: tuple[str, Info]) -> Iterator[str]:
-    """Play an episode on from what is `seen` and yield its text: what was seen, each action and what was answered."""
+    """Continue an episode from `seen` and yield its text: the observation, then each action and its observation."""
     yield seen[0]
     for action, step in play(env, choose, seen):
         yield action

@@ -1,4 +1,4 @@
-"""Pools: a fixed list of tasks that come again, as a file's do, where an environment generates them without end."""
+"""Pools: a fixed list of tasks that repeat, as from a file, for environments that generate unlimited tasks."""
 
 import hashlib
 import json

@@ -15,7 +15,7 @@ from agentgym.core.folders import write_whole
 
 LIBRARIES = ("gymnasium", "numpy", "bm25s", "torch", "transformers", "tokenizers", "vllm")
 SECRETS = ("key", "apikey", "token", "password", "secret", "authorization", "sig", "signature")
-"""Last words of names whose values nobody else is to read."""
+"""Last words of names whose values are secret."""
 
 
 def session(version: str) -> dict[str, object]:

@@ -14,5 +14,5 @@ def storable(text: str) -> str:
 
 
 def announce(line: str) -> None:
-    """Say on standard error what is about to be done, before what takes seconds: loading torch, a model, a test run."""
+    """Print a slow step on standard error before it starts: loading torch or a model, a test run."""
     print(printable(line), file=sys.stderr, flush=True)

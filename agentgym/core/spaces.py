@@ -1,4 +1,4 @@
-"""A Gymnasium space of Unicode text: what environments print and what agents say."""
+"""A Gymnasium space of Unicode text, for observations and actions."""
 
 import multiprocessing
 from collections.abc import Sequence
@@ -42,10 +42,10 @@ class Unicode(gymnasium.spaces.Text):
 
 
 class SharedTexts(Sequence[str]):
-    """The current observations of an asynchronous vector environment, decoded from shared memory when looked at.
+    """The current observations of an asynchronous vector environment, decoded from shared memory on access.
 
-    Gymnasium asks for its observations once, when the memory is still empty, and copies what it was given after every
-    step: so this is a view, and a copy of it is a tuple of strings that stays as it is.
+    Gymnasium requests the observations once, while the memory is still empty, and copies the object after every step.
+    So this is a view, and a copy of it is an immutable tuple of strings.
     """
 
     def __init__(self, rows: NDArray[np.int32]) -> None:

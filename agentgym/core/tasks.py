@@ -17,7 +17,7 @@ DRAWS = 5000  # a split that so many draws do not meet is taken to be empty
 
 @dataclass(frozen=True)
 class Task:
-    """One thing to do. `data` holds what the environment needs, including answers; it never reaches an observation."""
+    """One task. `data` holds all the environment needs, answers included; it never appears in an observation."""
 
     instruction: str = ""
     data: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -39,7 +39,7 @@ class TaskSpace:
     split: str = "train"
     difficulty: int = 0
     hardest: int | None = None
-    """Largest difficulty, to which task samplers raise at most: harder tasks take long to make. None: there is no limit."""
+    """Largest difficulty that task samplers use, because harder tasks take long to generate; None means no limit."""
 
     generate: Callable[[np.random.Generator, int], Task] = staticmethod(_no_generator)
     """Draw a task of a difficulty; a method, static or not."""

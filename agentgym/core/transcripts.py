@@ -39,7 +39,9 @@ def line(step: Step) -> str:
 
 
 def answer() -> None:
-    """Be the other process: read what to play from standard input, write the responses to standard output as JSON."""
+    """Run the other process: read the episodes to play from standard input, write the responses as JSON to standard
+    output.
+    """
     reference, options, what, items = pickle.loads(sys.stdin.buffer.read())
     with contextlib.redirect_stdout(sys.stderr):  # what an environment prints must not mix with the answer
         module, _, name = reference.partition(":")

@@ -13,8 +13,8 @@ from agentgym.errors import BadConfig
 class TextWrapper(gymnasium.Wrapper[str, str, str, str]):
     """A Gymnasium wrapper that forwards everything a `TextEnv` offers beyond Gymnasium's own interface.
 
-    Where a wrapper inside (Gymnasium's `TimeLimit`) ends an episode and leaves open how, `info` says it here: truncated is
-    the reason `horizon`, terminated `failure`, and neither is a success.
+    If an inner wrapper (Gymnasium's `TimeLimit`) ends an episode without a reason, `info` gets one here: `horizon` if
+    truncated, `failure` if terminated; neither is a success.
     """
 
     def __getattr__(self, name: str) -> Any:  # whatever the environment inside has

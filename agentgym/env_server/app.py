@@ -93,7 +93,7 @@ class App:
         return await told(self.sessions, path[1:], self.sessions.find(named), data)
 
     async def _begun(self, data: dict[str, object]) -> dict[str, object]:
-        """Begin a session with its first episode; where that fails there is no session."""
+        """Begin a session with its first episode; if that fails, no session is created."""
         session = self.sessions.begin()
         try:
             return await self.sessions.reset(session, data)

@@ -129,7 +129,7 @@ class _Connection:
             self._wound = now
 
     async def _answered(self, message: JsonObject) -> bool:
-        """Answer one message; False where it says `close`."""
+        """Answer one message; return False if it is `close`."""
         try:
             said = parsed(message.get("text") or message.get("bytes") or b"")
             if said.get("type") == "close":

@@ -248,7 +248,7 @@ class McpServer:
 
 
 def _session_name(context: Any) -> str:
-    """Return who asks: over stdio the one client, over HTTP what the address or the header names."""
+    """Return the session's name: over stdio that of the only client, over HTTP from the address or the header."""
     if context.request is None:
         return "the client of stdio"
     return context.request.query_params.get("session") or context.request.headers.get("mcp-session-id") or ""

@@ -1,4 +1,4 @@
-"""Sessions of an environment that is served: how many there may be, how long they live, and what leaves them."""
+"""Sessions of a served environment: their number, lifetime and public data."""
 
 import asyncio
 import hashlib
@@ -76,8 +76,9 @@ _BUSY = (409, "the session is busy with another request", "SESSION_BUSY")
 class Sessions:
     """The sessions of one environment; blocking environments live in worker processes.
 
-    Only what `answer` lists leaves a session: the observation, the reward, how the episode stands, and the public part of
-    the info. `state_key` is hashed again with a secret of this server, so that nobody can try states until one fits.
+    A session only exposes the fields of `answer`: the observation, the reward, the state of the episode, and the public
+    part of the info. `state_key` is hashed again with a secret of this server, so that nobody can try states until one
+    fits.
     """
 
     def __init__(self, make: Callable[[], TextEnv], limits: Limits | None = None) -> None:
@@ -198,7 +199,9 @@ class Sessions:
     def step_here(
         self, session: Session, action: str, brief: bool = False
     ) -> dict[str, object] | Coroutine[object, object, dict[str, object]]:
-        """Carry out one action in an environment of this process; where it faults, return what gives the answer awaited."""
+        """Execute one action in an environment of this process; after a fault, return a callable for the awaited
+        answer.
+        """
         result = self._acting(session, action).step_here(action, self._seconds)
         if not isinstance(result, tuple):
             return self._awaited(session, result, brief)
@@ -249,7 +252,7 @@ class Sessions:
         return self._answer(result)
 
     def state(self, session: Session) -> dict[str, object]:
-        """Return where the episode stands, in OpenEnv's words."""
+        """Return the state of the episode in OpenEnv's form."""
         limit = session.env.status.limit if session.env else 0
         return {
             "episode_id": session.episode or None,

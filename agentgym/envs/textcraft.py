@@ -160,7 +160,7 @@ class TextCraft(TextEnv):
         return steps
 
     def _missing(self, carried: Mapping[str, int]) -> tuple[list[tuple[str, int]], dict[str, int]]:
-        """Return what to get (amount) and craft (times), in a working order; and the total amounts needed."""
+        """Return the things to get (amount) and to craft (times), in a working order, and the total amounts needed."""
         needed, order = {self.goal: 1}, _above(self.recipes, self.goal)
         missing: list[tuple[str, int]] = []
         for name in order:  # every thing follows all products it goes into

@@ -237,7 +237,7 @@ def _text(message: object, lost: Counter[str]) -> str:
 
 
 def _numbers(values: object) -> object:
-    """Return the log-probabilities of one of our documents, where null is NaN."""
+    """Return the log-probabilities of a document written by agentgym; null becomes NaN."""
     listed = cast("list[object]", values) if isinstance(values, list) else []
     return [math.nan if value is None else value for value in listed]
 

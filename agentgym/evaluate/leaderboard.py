@@ -83,7 +83,7 @@ def leaderboard(paths: Sequence[str | Path], references: Sequence[str | Path] = 
 
 
 def _place(path: Path) -> Path:
-    """Return the folder of an evaluation one of whose files is named; anything else as it is."""
+    """Return an evaluation's folder for the path of one of its files; any other path unchanged."""
     return path.parent if path.is_file() and (path.parent / "manifest.json").exists() else path
 
 

@@ -22,7 +22,7 @@ class Regret:
 
     distances: tuple[int | None, ...]
     """Turns that the oracle needs before each turn and after the last, regardless of the horizon.  0 once the task is
-    solved; None where the oracle can no longer solve it."""
+    solved; None if the oracle can no longer solve it."""
     lost: int | None
     """Number of turns taken when the oracle could no longer win within the remaining turns; None if it always could."""
     wasted: int

@@ -56,9 +56,7 @@ class ChatWriter:
         return self._chunk([{**part, "text": piece.text}])
 
     def end(self, answer: Answer) -> bytes:
-        """Return the remaining events: text that was withheld, calls, the finish reason of each choice, and the token
-        counts.
-        """
+        """Return the remaining events: text that was withheld, calls, finish reasons and token counts."""
         events: list[bytes] = [] if self._prompt is not None else [self.began(answer.prompt_ids)]
         for index, choice in enumerate(answer.choices):
             text, ids, logprobs = choice.rest

@@ -131,9 +131,7 @@ def second_call(template: ToolTemplate, tools: Mapping[str, Tool], text: str) ->
 
 
 def call_head(family: CallForm, name: str) -> str:
-    """Return the fixed beginning of a reply that calls a tool, in the family's form; without a name, the part before
-    the name.
-    """
+    """Return the fixed beginning of a reply that calls a tool, in the family's form; without a name, up to the name."""
     if not name:
         return commonprefix([call_head(family, name) for name in ("a", "b")])  # noqa: RUF071
     shapes: list[dict[str, object]] = [{}, {"a": "b"}]
@@ -144,9 +142,7 @@ def call_head(family: CallForm, name: str) -> str:
 def results(
     messages: Sequence[Message], calls: Sequence[Mapping[str, str]]
 ) -> tuple[list[list[str]], list[tuple[str, list[str]]]] | None:
-    """Return the results of calls in the calls' order, and the messages after them; None if there are other
-    messages.
-    """
+    """Return the results of calls in the calls' order, and the messages after them; None for other messages."""
     answers, after = messages[: len(calls)], messages[len(calls) :]
     by_call = {message.get("tool_call_id"): message["content"] for message in answers}
     if len(answers) != len(calls) or set(by_call) != {call["id"] for call in calls}:

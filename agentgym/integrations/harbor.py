@@ -206,9 +206,7 @@ class HarborSandbox(BaseSandbox):
             archive.replace(self._do, state)
 
     def run_as(self, user: str, command: Sequence[str], *, timeout: float | None = None) -> Result:
-        """Run a program as a user of the image; empty for root, because Harbor does not report the image's default
-        user.
-        """
+        """Run a program as a user of the image; empty for root, because Harbor does not report the default user."""
         return self._run(command, b"", self.limits.seconds(timeout), self.limits.output, user=user or "root")
 
     def copy_in(self, content: bytes, path: str) -> None:

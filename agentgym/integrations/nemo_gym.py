@@ -175,9 +175,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         return {**fixed, **settings, "tools": params.get("tools") or [], "output": output}
 
     def _answered(self, where: str, body: Row) -> Row | None:
-        """Return the server's answer to the conversation; None if it fails on this one but not on a harmless
-        message.
-        """
+        """Return the server's answer to the conversation; None if only this conversation makes it fail."""
         answer = self._client.post(f"/{where}", json=body)
         if answer.is_success:
             return _object(answer)

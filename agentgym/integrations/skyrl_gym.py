@@ -41,9 +41,7 @@ def dataset(env: str, split: str = "train", tasks: int = 512, **options: object)
 
 
 class AgentgymEnv(BaseTextEnv):
-    """One episode; replies are parsed in the form that our prompt requests (`prompt` of the row, or the default
-    prompt).
-    """
+    """One episode; replies are parsed in the form that our prompt requests (the row's `prompt`, or the default)."""
 
     def __init__(self, env_config: Any = None, extras: dict[str, Any] | None = None) -> None:
         super().__init__()

@@ -124,9 +124,7 @@ class Rollouts:
         self._own = engine is None
 
     def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        """Play the prompts and return the fields that TRL expects; `env_mask` marks the tokens that the model
-        sampled.
-        """
+        """Play the prompts and return the fields that TRL expects; `env_mask` marks the sampled tokens."""
         model: Any = trainer.accelerator.unwrap_model(trainer.model)
         training, step = model.training, trainer.state.global_step
         probe = self.pool.probe(self.name)
@@ -256,9 +254,7 @@ class TurnCreditTrainer(GRPOTrainer):
 
 
 def _end(mask: list[int], messages: Sequence[Mapping[str, object]], calls: int) -> None:
-    """Clear the mask of tokens sampled after the call that ended the episode; each run of zeros is the results of a
-    turn.
-    """
+    """Clear the mask of tokens sampled after the call that ended the episode; each run of zeros is a turn's results."""
     results = rounds = 0
     for before, message in itertools.pairwise(messages):
         if message["role"] == "tool":

@@ -154,9 +154,7 @@ class Seat:
     async def chat(
         self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling, session: str
     ) -> Completion:
-        """Return the reply to the messages after the last reply; once the run's limits are reached, report a full
-        context.
-        """
+        """Return the reply to the messages after the last reply; beyond the run's limits, report a full context."""
         last = max((place for place, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
         segment = await self._interaction.turn("\n\n".join(str(message["content"]) for message in messages[last + 1 :]))
         return Completion([], [], "context" if segment.terminated else "stop", text=segment.last_reply)

@@ -1,4 +1,4 @@
-"""Bound on a message from somebody else's server: the official package reads a line, or a body, of any length."""
+"""Bound on a message from an untrusted server: the official package reads lines and bodies of any length."""
 
 import codecs
 from collections.abc import Callable
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 LARGEST = 4 << 20
-"""Bytes of one message, which holds a result twice where a tool says its type; its text is cut by whoever shows it."""
+"""Bytes of one message, which contains a result twice if a tool declares its type; callers cut the text."""
 ENCODING = "agentgym_mcp_utf_8"
 """UTF-8 of the lines of a server's output, none longer than `LARGEST`."""
 TOO_MUCH: ContextVar[Callable[[], None]] = ContextVar("TOO_MUCH")

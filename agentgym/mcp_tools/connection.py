@@ -1,4 +1,4 @@
-"""A connection to an MCP server, in a thread of its own; the official package speaks the protocol."""
+"""A connection to an MCP server in a separate thread; the official package implements the protocol."""
 
 import asyncio
 import importlib
@@ -37,9 +37,9 @@ class ServerError(Fault):
 class Connection:
     """A server that a command starts (`mcp:python server.py`) or an address names (`mcp:http://HOST/mcp`).
 
-    What it says is text of others: tools with odd names or endless descriptions are refused, a message of more than
-    `LARGEST` bytes ends the connection, and results are cut by whoever shows them. The command runs without a shell, outside
-    any sandbox, with no more of our environment than PATH, HOME and the like.
+    Its messages are untrusted: tools with odd names or overlong descriptions are refused, a message of more than
+    `LARGEST` bytes ends the connection, and callers cut results. The command runs without a shell, outside any sandbox,
+    with no more of our environment than PATH, HOME and the like.
     """
 
     def __init__(self, where: str, client: Callable[[], Any] | None = None) -> None:
@@ -115,7 +115,7 @@ class Connection:
                 self._up.set_exception(error if known else Fault(f"{self.where} cannot be used: {str(error)[:300]}"))
 
     def _flood(self) -> None:
-        """Give up what waits for a message that is too long: none of it is kept, so nothing else would end the wait."""
+        """Fail the requests that wait for an overlong message: it is discarded, so nothing else would end the wait."""
         self._flooded.set()
         if not self._up.done():
             self._up.set_exception(Fault(f"{self.where} cannot be used: {TOO_LONG}"))

@@ -1,4 +1,4 @@
-"""The environment that every environment with tools of an MCP server is: what it defines, and what comes with it."""
+"""Base class of environments whose tools come from an MCP server."""
 
 import hashlib
 import importlib.util
@@ -21,7 +21,7 @@ class Done(NamedTuple):
     name: str
     arguments: str
     digest: str
-    """A hash of what it returned."""
+    """Hash of the result."""
 
 
 class McpEnv(TextEnv, replaces=("_respond",)):

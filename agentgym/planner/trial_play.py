@@ -103,9 +103,7 @@ def _trial(config: TrainConfig, env: EnvSpec, tokenizer: object) -> Play | None:
 
 
 def _joined(plays: Sequence[tuple[Play, float]]) -> Play:
-    """Return the combined episode lengths of several environments: the maximum, and means by the environments'
-    weights.
-    """
+    """Return the combined episode lengths of several environments: the maximum, and weighted means."""
     if len(plays) == 1:
         return plays[0][0]
     total = sum(weight for _, weight in plays)

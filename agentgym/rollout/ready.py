@@ -28,7 +28,7 @@ class Ready:
 
     @property
     def over(self) -> bool:
-        """True if the episode has ended: the next action, whatever its text, starts another."""
+        """True if the episode has ended: the next action, with any text, starts another episode."""
         return self.terminated or self.truncated
 
 

@@ -56,7 +56,7 @@ class Session:
         self.success: bool | None = None
         """None while undecided, and after a fault."""
         self.reason: str | None = None
-        """Why the episode ended; `timeout`, `crash` and `engine` are faults, which nobody should be trained on."""
+        """Reason why the episode ended; `timeout`, `crash` and `engine` are faults, which are never trained on."""
         self.error: str | None = None
 
     @property

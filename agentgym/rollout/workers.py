@@ -189,7 +189,7 @@ class RemoteEnv:
 
     @property
     def usable(self) -> bool:
-        """True if another episode may be played here: not beside a step that hangs, whose worker must end."""
+        """True if another episode may be played here; false during a step that hangs, because the worker must end."""
         return self.worker is None or self.worker.usable()
 
     async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:

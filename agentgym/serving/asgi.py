@@ -19,7 +19,7 @@ class Gone(Exception):
 
 
 class Refusal(Exception):
-    """An answer other than 200: its status, what is wrong, a code for programs, and what failed where something did."""
+    """An error response: its status, message, machine-readable code, and the exception if there was one."""
 
     def __init__(self, status: int, detail: str, code: str = "EXECUTION_ERROR", reason: str | None = None) -> None:
         super().__init__(detail)

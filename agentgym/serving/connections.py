@@ -1,4 +1,4 @@
-"""Bounds on the connections of a server: nobody keeps others out by connecting and saying nothing, or by reading nothing.
+"""Bounds on the connections of a server: a client that connects without sending or reading cannot block others.
 
 uvicorn ends a connection that is idle after an answer, but not one that never sends a whole request, and at its
 `limit_concurrency` it answers 503 to everybody, however silent the others are. So uvicorn's own protocol stands inside of
@@ -16,7 +16,7 @@ from agentgym.serving.asgi import ASGI, Message, Receive, Scope, Send
 REQUEST_SECONDS = 10.0
 """Within which a request is whole, and one second more for each MiB of it."""
 READ_SECONDS = 60.0
-"""Within which a client reads what it was sent."""
+"""Seconds within which a client must read a response."""
 MOST = 1024
 """Maximum number of connections at once, capped by the system's limit on open files."""
 _SPARE = 32
@@ -83,12 +83,12 @@ class Connections:
             self._look()
 
     def end(self, connection: "Connection") -> None:
-        """Cut a connection off; what it has not read is dropped."""
+        """Close a connection; unread data is dropped."""
         self._open.pop(connection, None)
         connection.transport.abort()
 
     def _look(self) -> None:
-        """End what is late, and look again while there are connections."""
+        """Close late connections, and check again while any are open."""
         if self._looking:
             self._looking.cancel()
             self._looking = None
@@ -103,7 +103,7 @@ class Connections:
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection: what uvicorn made for it, and how far its request is."""
+    """One client's connection: uvicorn's protocol object, and the progress of its request."""
 
     inner: asyncio.Protocol
     transport: asyncio.Transport
@@ -140,7 +140,7 @@ class Connection(asyncio.Protocol):
         self._all.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on what came."""
+        """Forward received data."""
         if self.idle and not self._asking:
             self._begin_asking()
         if self._asking:
@@ -198,7 +198,7 @@ class Connection(asyncio.Protocol):
 
 
 def _files() -> int:
-    """Return how many connections this process has files for, beside its own."""
+    """Return the number of connections that the limit on file descriptors allows, minus a reserve for other files."""
     try:
         resource = importlib.import_module("resource")
     except ImportError:  # Windows

@@ -37,7 +37,7 @@ class Duel(TextEnv):
     rule: ClassVar[str]
     """The winning condition and the form of a reply; an example move follows."""
     not_a_move: ClassVar[str]
-    """Error for a reply that is no move, and the form of a reply; an example move follows."""
+    """Error for a reply that is not a move, and the form of a reply; an example move follows."""
 
     @abstractmethod
     def opening(self, rng: np.random.Generator, difficulty: int) -> tuple[str, str]:

@@ -14,7 +14,7 @@ Row = dict[str, Value]
 Values = Mapping[str, Value]
 """Arguments by role, or a record's columns."""
 Operation = list[Value]
-"""What fulfills a request: its name, the service, and its arguments."""
+"""The operation that fulfills a request: its name, the service, and its arguments."""
 Tables = Mapping[str, Mapping[str, Row]]
 """Initial records, by service and id."""
 Fact = tuple[str, ...]

@@ -13,7 +13,7 @@ Share = tuple[int, ...]
 
 @lru_cache(maxsize=256)
 def divisions(counts: Share) -> tuple[Share, ...]:
-    """Return all possible shares of one side, from nothing to everything."""
+    """Return all possible shares of one side, from none to all of the things."""
     return tuple(itertools.product(*(range(count + 1) for count in counts)))
 
 
@@ -64,7 +64,7 @@ def level(top: int, floor: int, offers: int, last: int) -> int:
 
 
 def counter(counts: Share, values: Share, least: int, request: Share) -> Share:
-    """Return the request of a side that demands `least` points: the share closest to what the other asked for.
+    """Return the request of a side that demands `least` points: the share closest to the other side's request.
 
     Ties go to the share worth most, then to the first.
     """

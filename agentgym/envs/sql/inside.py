@@ -98,7 +98,7 @@ class Result:
 
 
 class Heavy(Exception):
-    """A query with functions of `HEAVY`, which runs only where it can be killed."""
+    """A query with functions of `HEAVY`, which runs only in a process that can be killed."""
 
 
 class Damaged(Exception):

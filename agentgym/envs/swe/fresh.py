@@ -41,7 +41,8 @@ _known: OrderedDict[str, Telling] = OrderedDict()
 
 
 def telling(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
-    """Return what tests of the issue observe with fresh values where the broken code gives something else.
+    """Return the values that tests of the issue observe with fresh inputs, at positions where the broken code gives
+    other values.
 
     Functions without such a position are left out. Where the clean code rejects a value, a repair may differ. Values that
     also occur with a test's own values are left out unless there is nothing else. Computed once per task.

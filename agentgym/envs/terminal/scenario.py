@@ -91,8 +91,8 @@ class Scenario:
 Maker = Callable[[Rng, Rng, int], Scenario]
 """Creates a scenario from a generator for the instruction, one for the folder's content, and a level from 0.
 
-The same first generator and level give the same instruction and the same solution, whatever the second: so nothing in the
-solution can depend on what the instruction does not say.
+The first generator and the level alone determine the instruction and the solution, so the solution cannot depend on
+anything that the instruction does not say.
 """
 FAMILIES: dict[str, Maker] = {}
 

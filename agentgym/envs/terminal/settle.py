@@ -7,7 +7,7 @@ from agentgym.sandbox.protocol import Program, Result, SandboxFault
 from agentgym.sandbox.working_folder import packed
 
 _LINE = 65_536
-"""Bytes for a fingerprint, and for what is wrong."""
+"""Bytes for a fingerprint and an error message."""
 
 _SETTLE = """
 import sys
@@ -72,7 +72,7 @@ def looking(since: float, clock: int, seen: str, packing: Program) -> Program:
 
 
 def looked(result: Result, packing: Program) -> tuple[str, bytes]:
-    """Return the fingerprint that `looking` printed, and the packed folder; empty where nothing has changed.
+    """Return the fingerprint that `looking` printed, and the packed folder; empty if nothing has changed.
 
     Raises:
         OSError: the folder could not be packed.

@@ -40,8 +40,6 @@ def leaks(env: TextEnv, files: Mapping[str, bytes], actions: Sequence[str]) -> l
 
 
 def _texts(env: TextEnv, actions: Sequence[str]) -> list[str]:
-    """Return actions and the arguments of calls among them, except the text that an edit replaces: the file contains
-    it.
-    """
+    """Return actions and the arguments of calls among them, except text that an edit replaces, which the file contains."""
     pairs = [pair for call in calls(env, actions) for pair in call.arguments.items()]
     return [*actions, *(value for name, value in pairs if isinstance(value, str) and name != "old")]

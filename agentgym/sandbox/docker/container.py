@@ -84,7 +84,7 @@ class ContainerSpec:
     install_network: str = ""
     """Network for the installation; empty: the daemon's default."""
     room: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Additions to the limits, by name, for programs that run beside the agent's commands."""
+    """Additions to the limits, by name, for programs that run next to the agent's commands."""
     user: str = NOBODY
     """User of programs: a name or a number, and a group after a colon."""
     work: str = "/home/agent"

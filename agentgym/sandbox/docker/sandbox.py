@@ -333,7 +333,7 @@ class Docker(BaseSandbox):
             )
 
     def looked(self, code: str, stdin: bytes, seconds: float) -> Result:
-        """Run trusted code beside the programs, as the sandbox's user."""
+        """Run trusted code next to the programs, as the sandbox's user."""
         return self._execute({"kind": "python", "code": code, "cwd": "/"}, stdin, seconds)
 
     def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:

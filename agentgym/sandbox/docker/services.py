@@ -22,7 +22,7 @@ STARTED, HEALTHY, COMPLETED = "service_started", "service_healthy", "service_com
 
 @dataclass(frozen=True)
 class Service:
-    """One container beside the main one, without ports or folders of this machine and without privileges."""
+    """One additional container, without privileges and without ports or folders of this machine."""
 
     name: str
     image: str = ""

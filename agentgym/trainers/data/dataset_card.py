@@ -14,7 +14,7 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, MissingExtra, how_to_install
 
 HELD_OUT = ("test", "valid")
-"""Splits that nobody should train on; splits of published benchmarks keep their own names."""
+"""Splits that must not be used for training; splits of published benchmarks keep their own names."""
 
 SIZES = ((1000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"), (10**18, "n>1M"))
 """The Hub's size categories: (upper bound of rows, name)."""

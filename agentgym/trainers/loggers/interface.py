@@ -34,9 +34,8 @@ MARK = "logged.json"
 
 
 class Logger(Protocol):
-    """Made as `CLASS(folder, config, **options)`, in the main process only; `config`: the run's, as a flat mapping.
-
-    A resumed run makes it again with the same folder, where it may store its run id.
+    """Created as `CLASS(folder, config, **options)`, only in the main process; `config`: the run's, as a flat mapping.
+    A resumed run creates it again with the same folder, in which it may store its run id.
     """
 
     def log(self, position: int, row: Mapping[str, object]) -> None:

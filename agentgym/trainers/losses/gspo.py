@@ -20,7 +20,8 @@ def gspo(
     """Compute GSPO (arXiv 2507.18071, eqs. 5 to 7, 14): `clip` with s = exp(mean log ratio), 1 - low to 1 + high.
 
     The gradient of a token is that of its own log-probability (GSPO-token). A sequence is a training row: an episode if
-    its prompts extend one another, else a turn; `level="turn"` is the same whatever the rows. The published aggregation is
-    `--loss-aggregation episode`. It is `clip` with importance_sampling_level under its own name and with its own widths.
+    its prompts extend one another, else a turn; `level="turn"` does not depend on the rows. The published aggregation
+    is `--loss-aggregation episode`. It is `clip` with importance_sampling_level under its own name and with its own
+    widths.
     """
     return clip(tokens, clip_low=low, clip_high=high, importance_sampling_level=level)

@@ -75,13 +75,14 @@ async def evidence(
 ) -> list[dict[str, float] | Fault]:
     """Pay `weight` times the F1 of a frozen model's answer from the episode's evidence alone.
 
-    Source: R-Search, arXiv 2506.04185, and its published code: a frozen model is given the question and the evidence, and
-    the F1 of its answer is paid beside that of the policy's own (measure `f1`) and the form (`format`). There the evidence
-    is text that the policy writes; here `shown` is the environment's answers to valid actions, and `quoted` the lines
-    between `<evidence>` and `</evidence>` in the last reply that occur in them word for word, since a policy could write the
-    answer itself. Each passage is cut to its share of about `characters` in total. `engine` is as in the reward `judge`;
-    it answers greedily, and its scores are stored by content in `evidence.sqlite` of the run's folder. If it fails, the
-    episode is an infrastructure error. The weight stays below 1, so that no failure earns what a success does.
+    Source: R-Search, arXiv 2506.04185, and its published code: a frozen model gets the question and the evidence, and
+    the F1 of its answer is paid in addition to the F1 of the policy's answer (measure `f1`) and the format (`format`).
+    There the evidence is text that the policy writes; here `shown` is the environment's answers to valid actions, and
+    `quoted` the lines between `<evidence>` and `</evidence>` in the last reply that occur in them word for word, since
+    a policy could write the answer itself. Each passage is cut to its share of about `characters` in total. `engine` is
+    as in the reward `judge`; it answers greedily, and its scores are stored by content in `evidence.sqlite` of the
+    run's folder. If it fails, the episode is an infrastructure error. The weight stays below 1, so that no failure
+    earns what a success does.
 
     Raises:
         BadConfig: it is called without a run.

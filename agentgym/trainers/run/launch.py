@@ -30,7 +30,7 @@ def main_process() -> bool:
 
 
 def end_with_launcher() -> None:
-    """End this process when its launcher is gone, even if killed: nobody else would stop it."""
+    """End this process when its launcher is gone, even if killed: nothing else would stop it."""
     if LAUNCHER in os.environ:
         threading.Thread(target=_outlive, daemon=True).start()
 

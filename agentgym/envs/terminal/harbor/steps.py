@@ -48,7 +48,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Verifier:
-    """How a step is judged."""
+    """The verifier of a step."""
 
     seconds: float = 600.0
     user: str = ""
