@@ -66,7 +66,9 @@ class ToolTemplate(ChatTemplate):
                 raise BadConfig(f"the tools' schemas hold {string!r}, a control string of this model: use tools='text'")
 
     def _more_ends(self) -> list[int]:
-        """Llama 3 may end a call with a token for `the message goes on` that its template writes nowhere."""
+        """Return additional end tokens: Llama 3 may end a call with its end-of-message token, which its template never
+        writes.
+        """
         return [self.encoder.control[name] for name in ("<|eom_id|>",) if name in self.encoder.control]
 
     def _called(

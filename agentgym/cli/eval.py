@@ -89,13 +89,13 @@ class Config:
     agent: str | None = None
     """`chat` (full history), `window` (the last turns), `summary` (the model writes its memory) or `completion` (one
     continuing reply); by default the training run's, else chat. Or `harness:NAME`, `harness:FILE.toml`: a program that
-    works in the container of the task (docs/guides/harnesses.md)."""
+    works in the task's container (docs/guides/harnesses.md)."""
     attempt_seconds: float | None = None
-    """Seconds that an attempt of a harness may take, after which what it left is judged; by default 3600."""
+    """Maximum seconds per attempt of a harness, whose work is then graded; by default 3600."""
     attempt_turns: int | None = None
-    """Replies that an attempt of a harness may ask for; by default no limit."""
+    """Maximum replies per attempt of a harness; by default no limit."""
     attempt_tokens: int | None = None
-    """Tokens that may be sampled in an attempt of a harness; by default no limit."""
+    """Maximum sampled tokens per attempt of a harness; by default no limit."""
     prompt: str | None = None
     """Prompt of the agent: a name or a file; by default the training run's, else one chosen for the environment that
     lists all its tools."""
@@ -130,12 +130,15 @@ class Config:
     """TOML file with US dollars per million tokens by model, for servers that do not say what a request costs; by default
     the one that AGENTGYM_PRICES names."""
     plan: bool = False
-    """Print how much would be played, and at most how many tokens that takes, and stop."""
+    """Print the number of episodes and the maximum number of tokens, and stop."""
     max_cost: float | None = None
-    """US dollars after which no episode starts; those in flight are finished and kept, and a larger value continues."""
+    """US dollars after which no episode starts; those in flight are finished and kept, and a larger value continues the
+    evaluation.
+    """
     regret: bool = False
-    """Replay every episode next to the oracle: how far from the goal it was before and after each turn, when it was
-    lost, and which turns were wasted."""
+    """Replay every episode next to the oracle: report the distance to the goal before and after each turn, the turn at
+    which the episode was lost, and wasted turns.
+    """
     env_options: Options = field(default_factory=dict[str, object])
     """Options of the environments: --env.KEY VALUE. In the environment that a training run was trained in they
     override the run's own."""

@@ -59,7 +59,7 @@ class Config:
     credit: str = ""
     """With `grpo`: the credit algorithm of the advantages; by default those that the training run recorded."""
     credit_options: Options = field(default_factory=dict[str, object])
-    """Its hyperparameters: --credit.KEY VALUE."""
+    """Hyperparameters of that credit algorithm: --credit.KEY VALUE."""
     tasks: int = 0
     """With `harbor`: number of tasks; 0 for every task of a run."""
     difficulty: int | None = None

@@ -32,7 +32,7 @@ class Config:
     out: str = "leaderboard.html"
     """The page to write."""
     reference: tuple[str, ...] = ()
-    """The evaluations that differences are taken against, such as your GRPO and GiGPO baselines; default: the best."""
+    """Evaluations to compare with, such as your GRPO and GiGPO baselines; default: the best one."""
     json: bool = False
     """Print JSON and write no page."""
 

@@ -52,7 +52,7 @@ class Config:
     combined: float = 0.2
     """Share of tasks with several bugs."""
     bugs: int = 2
-    """Number of bugs in each of these."""
+    """Number of bugs in each such task."""
     split: Literal["train", "valid", "test"] = "train"
     """Split of all tasks of this repository."""
     seed: int = 0

@@ -34,7 +34,7 @@ class PredictionsConfig:
     name: str | None = None
     """`model_name_or_path` of the predictions; default: the name of the folder or file."""
     attempt: int = 0
-    """Which attempt at each task."""
+    """Number of the attempt at each task to export."""
 
 
 @dataclass(frozen=True)

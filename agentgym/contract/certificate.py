@@ -73,7 +73,7 @@ def subject(name: str, under_test: EnvUnderTest) -> dict[str, object]:
 
 
 def _count(env: TextEnv, split: str) -> int | None:
-    """Return the number of tasks of a split, None for an endless one; 0 where a file has none."""
+    """Return the number of tasks of a split: None if it is endless, 0 if a file has none."""
     try:
         return env.task_count(split)
     except BadConfig:

@@ -32,9 +32,8 @@ class Pool(TaskSpace):
         return self.pool is not None or self.pool_file is not None
 
     def pooled(self, split: str | None = None) -> list[Task] | None:
-        """Return the pool of a split, no task twice; None without a pool.
-
-        Raises BadConfig where the split has fewer tasks than `pool`, BadData for a `pool_file` that does not fit.
+        """Return the pool of a split, without duplicates; None without a pool. Raises BadConfig if the split has fewer
+        tasks than `pool`, BadData for a `pool_file` that does not fit.
         """
         split = split or self.split
         if not self.has_pool:

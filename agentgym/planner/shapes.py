@@ -64,7 +64,7 @@ KNOWN = _table()
 
 
 def published(name: str) -> dict[str, Any] | None:
-    """Return the shape of a model by its name on the hub, with or without its owner; None where it is not known."""
+    """Return the shape of a model by its name on the hub, with or without its owner; None if it is unknown."""
     plain = name.removesuffix("-Instruct").removesuffix("-Base").lower()
     names = {word: shape for known, shape in KNOWN.items() for word in (known.lower(), known.rpartition("/")[2].lower())}
     return names.get(plain)

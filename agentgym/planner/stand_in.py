@@ -60,7 +60,7 @@ def stand_in(envs: Sequence[tuple[str, dict[str, object]]], seed: int) -> PreTra
 
 
 def printed(env: str, options: dict[str, object], seed: int) -> Iterable[str]:
-    """Yield what an environment prints at the start of some episodes, and in each as far as its oracle or expert goes."""
+    """Yield an environment's output in some episodes: the start, and the turns of its oracle or expert."""
     env_made = registry.make(env, **options)
     for number in range(EPISODES):
         text = said(env_made, lambda _, __: next(iter(env_made.expert()), None), env_made.reset(seed=seed + number))

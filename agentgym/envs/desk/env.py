@@ -66,7 +66,9 @@ class Desk(Attacked):
     ignore: Sequence[str] = ()
     """With `data`: columns of the file to leave out on purpose."""
     user: Any = ""
-    """Who plays the customer: a program, or a model (`chat:URL#MODEL` or a ChatEngine), whose episodes are unverifiable."""
+    """Player of the customer: a program, or a model (`chat:URL#MODEL` or a ChatEngine), whose episodes are
+    unverifiable.
+    """
     shared = ("given", "base", "ways")
     declared = Declarations(
         random_bound=0.01,

@@ -32,7 +32,7 @@ class Duel(TextEnv):
     task_settings: ClassVar[tuple[str, ...]] = ("opponent",)
     settings = task_settings
     opponent: str = "minimax"
-    """Who plays the other side: `minimax`, or `self` for the same agent in both roles."""
+    """Player of the other side: `minimax`, or `self` for the same agent in both roles."""
     game: ClassVar[Game]
     rule: ClassVar[str]
     """The winning condition and the form of a reply; an example move follows."""

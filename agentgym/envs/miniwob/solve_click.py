@@ -186,7 +186,9 @@ def count_shape(page: Page) -> str:
 
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 RANDOM_SHARE = 0.55
-"""Probability that the page's opponent marks a random cell; otherwise it completes a line or blocks one of ours."""
+"""Probability that the page's opponent marks a random cell; otherwise it completes its own line or blocks the
+agent's.
+"""
 
 
 def _with(board: str, cell: int, mark: str) -> str:

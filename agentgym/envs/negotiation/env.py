@@ -43,7 +43,7 @@ class Negotiation(TextEnv):
     task_settings = ("opponent", "scoring", "rounds")
     settings = task_settings
     opponent: str = "scripted"
-    """Who plays the other side: `scripted`, or `self` for the same agent in both roles."""
+    """Player of the other side: `scripted`, or `self` for the same agent in both roles."""
     scoring: str = "competitive"
     """Success criterion: `competitive`, more points than in the fairest deal; `cooperative`, the maximum total."""
     rounds: int = 6

@@ -108,7 +108,7 @@ class AgentConfig:
     """How turns become tokens: `chat` (full history), `completion` (the same as one continuing reply), `window` (the
     last turns, with a fresh prompt each) or `summary` (the model summarizes what no longer fits; no SFT warm start); or
     MODULE:NAME, a function that runs an external agent against a base URL; or `harness:NAME`, `harness:FILE.toml`, a
-    program that works in the container of the task (docs/guides/harnesses.md)."""
+    program that works in the task's container (docs/guides/harnesses.md)."""
     attempt_seconds: float = 3600.0
     """Maximum seconds per attempt of an external agent; a longer attempt counts as a failure or an infrastructure error, and
     the run continues. A harness is then stopped and its work is graded."""

@@ -22,7 +22,7 @@ class Segment:
     mask: npt.NDArray[np.bool_]  # [tokens]
     """Mask of the tokens to train: those that the policy sampled in a trained turn."""
     advantages: npt.NDArray[np.float32]  # [tokens]
-    """0 where the mask is False."""
+    """Advantage of each token; 0 where the mask is False."""
     logprobs: npt.NDArray[np.float32]  # [tokens]
     """The engine's log-probabilities; NaN for tokens without any (prompts, demonstrations)."""
     turns: npt.NDArray[np.int32]  # [tokens]
