@@ -86,7 +86,7 @@ class ChatAgent(TokenAgent):
         return self._tool_templates[name]
 
     def talk(self, task: Task, tools: Mapping[str, Tool]) -> TokenConversation:
-        """Return a conversation of this agent as it is."""
+        """Return a new conversation of this agent without fitting it to an environment."""
         if self.tools != TEXT:
             return NativeConversation(self, task, tools, self.tool_template(tools))
         return (ChatConversation if self.history == "keep" else RenderedConversation)(self, task, tools)

@@ -38,7 +38,7 @@ class CompletionAgent(TokenAgent):
         super().become(prompt, tools)
 
     def talk(self, task: Task, tools: Mapping[str, Tool]) -> "CompletionConversation":
-        """Return a conversation of this agent as it is."""
+        """Return a new conversation of this agent without fitting it to an environment."""
         return CompletionConversation(self, task, tools)
 
     def cut(self, text: str) -> str:

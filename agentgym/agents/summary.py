@@ -59,7 +59,7 @@ class SummaryAgent(TokenAgent):
         super().become(dataclasses.replace(prompt, summary=request, resume=resume), tools)
 
     def talk(self, task: Task, tools: Mapping[str, Tool]) -> "SummaryConversation":
-        """Return a conversation of this agent as it is."""
+        """Return a new conversation of this agent without fitting it to an environment."""
         return SummaryConversation(self, task, tools)
 
 

@@ -152,7 +152,7 @@ class TokenAgent:
         return self.fitted(tools).talk(task, tools)
 
     def talk(self, task: Task, tools: Mapping[str, Tool]) -> "TokenConversation":
-        """Return a conversation of this agent as it is."""
+        """Return a new conversation of this agent without fitting it to an environment."""
         raise NotImplementedError
 
     def cut(self, text: str) -> str:

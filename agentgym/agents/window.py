@@ -30,7 +30,7 @@ class WindowAgent(TokenAgent):
         self.turns = turns
 
     def talk(self, task: Task, tools: Mapping[str, Tool]) -> "WindowConversation":
-        """Return a conversation of this agent as it is."""
+        """Return a new conversation of this agent without fitting it to an environment."""
         return WindowConversation(self, task, tools)
 
 

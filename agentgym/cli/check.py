@@ -50,7 +50,9 @@ class Config:
     json: bool = False
     """Print the results as JSON once all checks have run."""
     check: Repeated[str] = ()
-    """Run only this check; may be given several times. By default all; for others' environments, the certificate's."""
+    """Run only this check; may be given several times. By default all checks; for environments of other libraries,
+    those of a certificate.
+    """
     certificate: str = ""
     """Write the checks and their results to this file as JSON."""
     markdown: str = ""

@@ -46,7 +46,9 @@ class Config:
     separate).
     """
     template: Literal["own", "chatml"] = "own"
-    """Chat template: `own` has two control tokens per turn; `chatml` is that of Qwen2.5, which TRL, verl and vLLM know."""
+    """Chat template: `own` has two control tokens per turn; `chatml` is Qwen2.5's template, which TRL, verl and vLLM
+    know.
+    """
     induction_heads: bool = False
     """Write heads into the initial weights that copy from the context. The SFT warm start then takes fewer
     demonstrations; before it, such a policy repeats what it reads."""

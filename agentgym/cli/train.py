@@ -138,7 +138,7 @@ def _check_kind(name: str, recipe: Mapping[str, Any], config: TrainConfig) -> No
     """Check that a pretrained model is not used with a recipe for a small policy trained from scratch.
 
     Raises:
-        BadConfig: it is.
+        BadConfig: a pretrained model is used with such a recipe.
     """
     folder = preflight.model_folder(config.model)
     if recipe["model"] != "init" or folder == "init" or homemade(folder):
@@ -243,7 +243,7 @@ def need_training() -> None:
     """Check that the extra for training is installed.
 
     Raises:
-        MissingExtra: it is not.
+        MissingExtra: the extra is not installed.
     """
     for name in ("torch", "transformers", "accelerate", "tokenizers"):
         if importlib.util.find_spec(name) is None:

@@ -36,7 +36,7 @@ class EnvUnderTest:
     count: int = 4
     """Tasks a check looks at."""
     steps: int = 25
-    """Most turns of one play."""
+    """Maximum turns of one play."""
     plays: int = 30
     """Episodes behind a success rate."""
     seed: int = 0

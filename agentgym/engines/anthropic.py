@@ -100,7 +100,7 @@ class AnthropicEngine(OpenAIChatEngine):
         """Return the reply in a message.
 
         Raises:
-            Garbage: there is none.
+            Garbage: the message has no reply.
         """
         blocks, stopped = answer.get("content"), answer.get("stop_reason")
         if not isinstance(stopped, str) or stopped not in _ENDED:

@@ -211,7 +211,7 @@ def check_scored(ids: list[int], context: int) -> None:
     """Check that a server can score a text: one token is sampled after it.
 
     Raises:
-        BadConfig: it cannot.
+        BadConfig: the text is invalid or too long.
     """
     check_prompt(ids)
     if len(ids) >= context:

@@ -72,7 +72,7 @@ class EngineKind:
         """Check that its requirements are installed.
 
         Raises:
-            MissingExtra: they are not.
+            MissingExtra: a requirement is missing.
         """
 
     def check_target(self, target: str) -> None:
@@ -156,7 +156,7 @@ class VLLM(EngineKind):
         """Check that vLLM is installed.
 
         Raises:
-            MissingExtra: it is not.
+            MissingExtra: vLLM is not installed.
         """
         if find_spec("vllm") is None:
             raise MissingExtra(
@@ -347,7 +347,7 @@ def training_kind(name: str) -> EngineKind:
     """Return the kind of a training run's engine: `hf`, `vllm`, `vllm:URL,…` or `openai:URL`.
 
     Raises:
-        UnknownName: it is another.
+        UnknownName: the engine is of another kind.
     """
     kind, colon, target = name.partition(":")
     engine_kind = _of_target(kind, target) or ENGINES.get(kind)

@@ -18,7 +18,7 @@ def check_files(model: str | Path) -> None:
     names are not checked.
 
     Raises:
-        BadData: it does.
+        BadData: a file names compiled code or outside weights.
     """
     folder = Path(model)
     if not folder.is_dir():

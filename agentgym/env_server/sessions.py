@@ -32,11 +32,11 @@ class Limits:
     """Limits of one server."""
 
     sessions: int = 64
-    """Most sessions at once."""
+    """Maximum number of open sessions."""
     idle_seconds: float = 600.0
     """A session that nobody used for so long ends."""
     step_seconds: float = 60.0
-    """Most seconds for a step or reset."""
+    """Maximum seconds for a step or reset."""
     snapshots: int = 16
     """Snapshots that a session keeps; one more drops its oldest."""
     workers: int = 2

@@ -54,7 +54,7 @@ def check_verdict(reason: object, success: object) -> None:
     """Check that a stored verdict is true, false or null, and null after an infrastructure error.
 
     Raises:
-        TypeError: it is not.
+        TypeError: the verdict is invalid.
     """
     if not (success is None or isinstance(success, bool)):
         raise TypeError(f"success is {str(success)[:40]!r}; expected true, false or null")

@@ -42,9 +42,9 @@ class McpEnv(TextEnv, replaces=("_respond",)):
     tool_server: str = ""
     """`mcp:COMMAND`, or `mcp:http://HOST/mcp`."""
     call_seconds: float = 20.0
-    """Most seconds for a call."""
+    """Maximum seconds for a call."""
     max_chars: int = 16_000
-    """Most characters of a result; the middle of a longer one is left out."""
+    """Maximum characters of a result; the middle of a longer one is left out."""
 
     def judge(self, answer: str) -> bool:
         """Return whether an answer is right."""

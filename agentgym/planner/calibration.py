@@ -30,7 +30,7 @@ SMALL = 30_000_000
 LARGE = 500_000_000
 """Parameters beyond which a model is not timed on a CPU: it takes minutes, and nobody trains it there."""
 TOKENS = 2048
-"""Most tokens of a measured batch."""
+"""Maximum tokens of a measured batch."""
 WORK = {"cpu": 1e11, "cuda": 2e13}
 """Multiplications of a measured pass, about: seconds on a slow CPU, less on a GPU."""
 

@@ -31,7 +31,7 @@ class Play:
     """Shape of a run's episodes; lengths in tokens."""
 
     horizon: int
-    """Most turns of an episode."""
+    """Maximum turns of an episode."""
     turns: float
     """Turns that the expert takes."""
     first: int

@@ -98,7 +98,7 @@ class Client:
         raise Fault(f"no answer from {self.url} in {len(met)} attempts: {', '.join(met)}", reason=reason)
 
     def titled(self, name: str) -> list[Document]:
-        """Return those of the ten best results for a title that bear it."""
+        """Return the results with this title among the ten best ones for it."""
         [hits] = self.search([name], _TITLED)
         return [hit.document for hit in hits if title_key(hit.document.title) == title_key(name)]
 

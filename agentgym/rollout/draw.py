@@ -75,7 +75,7 @@ def check_sampling(draw: Draw) -> None:
     """Check that the trainer can compute log-probabilities for a draw's sampling settings.
 
     Raises:
-        BadConfig: it cannot.
+        BadConfig: the trainer does not support a setting.
     """
     for name, value in draw.sampling.items():
         if name not in ("temperature", "max_tokens"):

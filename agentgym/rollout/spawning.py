@@ -44,7 +44,7 @@ def check_not_importing() -> None:
     """Check that this process is not importing its parent's script, which would otherwise run again in it.
 
     Raises:
-        BadConfig: it is.
+        BadConfig: this process is importing its parent's script.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise BadConfig(f"this script plays episodes while a worker process imports it: {GUARD}")

@@ -48,12 +48,12 @@ class BaseSandbox(ABC):
 
     @property
     def _most(self) -> int:
-        """Bytes of an archive of the working folder at most."""
+        """Maximum bytes of an archive of the working folder."""
         return 2 * self.limits.disk + 2048 * self.limits.files
 
     @property
     def _kept(self) -> int:
-        """Bytes of the files in it at most."""
+        """Maximum bytes of its files."""
         return self._most
 
     @abstractmethod

@@ -82,7 +82,7 @@ class SandboxEnv(TextEnv):
         """Check that the sandbox and its preloaded libraries are available.
 
         Raises:
-            MissingExtra: they are not.
+            MissingExtra: a library or the sandbox is missing.
         """
         super().requires()
         packages = (self.packages,) if isinstance(self.packages, str) else self.packages
@@ -264,7 +264,7 @@ class SandboxEnv(TextEnv):
         """Check that a fresh sandbox runs a trivial program.
 
         Raises:
-            SandboxFault: it does not.
+            SandboxFault: the program fails.
         """
         result = self.elsewhere(lambda sandbox: sandbox.run("echo works"))
         if not result.ok or result.stdout.strip() != b"works":

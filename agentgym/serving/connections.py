@@ -14,7 +14,7 @@ from typing import cast
 from agentgym.serving.asgi import ASGI, Message, Receive, Scope, Send
 
 REQUEST_SECONDS = 10.0
-"""Within which a request is whole, and one second more for each MiB of it."""
+"""Seconds until a request must be complete, plus one second per MiB."""
 READ_SECONDS = 60.0
 """Seconds within which a client must read a response."""
 MOST = 1024
@@ -23,7 +23,9 @@ _SPARE = 32
 """Connections beyond the most that still get an answer: that the server is busy."""
 _LOOK = 20  # times that connections are looked at within the shorter of the limits
 _BODY = 1.5
-"""Times that long a body may take here: an application that reads it says before that it is late, and why."""
+"""Factor on the time limit of a body here; an application that reads the body reports a late one earlier, with a
+reason.
+"""
 _STATE = "agentgym.connection"
 
 
@@ -152,11 +154,11 @@ class Connection(asyncio.Protocol):
         self.inner.connection_lost(exc)
 
     def eof_received(self) -> bool | None:
-        """Pass on that no more comes."""
+        """Tell uvicorn's protocol that the client sends no more."""
         return self.inner.eof_received()
 
     def pause_writing(self) -> None:
-        """Pass on that the client does not read."""
+        """Tell uvicorn's protocol that the client does not read."""
         self.inner.pause_writing()
 
     def resume_writing(self) -> None:

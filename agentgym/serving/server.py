@@ -25,7 +25,9 @@ _GRACE = 5  # seconds that requests under way get when the server ends
 
 @contextlib.contextmanager
 def terminated_as_interrupted() -> Generator[None]:
-    """Make SIGTERM, as service managers and containers send it, end the block as Ctrl-C does: nothing is lost."""
+    """Handle SIGTERM, which service managers and containers send, like Ctrl-C during the block, so that nothing is
+    lost.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

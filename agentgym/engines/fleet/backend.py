@@ -8,7 +8,7 @@ from agentgym.engines.protocol import Completion, Sampling
 
 
 class Lost(Exception):
-    """A server cannot be reached, broke the connection, or gave no sign of life in time."""
+    """A server cannot be reached, broke the connection, or did not answer a health check in time."""
 
 
 class Trouble(Exception):

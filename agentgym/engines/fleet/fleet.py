@@ -140,7 +140,7 @@ class Fleet(InFlight, Completing):
         """Await a request while checking that its server is alive.
 
         Raises:
-            Lost: it is not.
+            Lost: the server is not alive.
         """
         loop, losses = asyncio.get_running_loop(), member.losses
         if not member.running:  # its last sign of life is from before it was idle

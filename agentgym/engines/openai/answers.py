@@ -30,7 +30,7 @@ def read_completion(answer: Object) -> Completion:
     """Return the reply in an answer of `/chat/completions`.
 
     Raises:
-        Garbage: there is none.
+        Garbage: the answer has no reply.
     """
     choice = only_choice(answer)
     reply = choice.get("message")

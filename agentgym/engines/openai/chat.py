@@ -138,7 +138,7 @@ class OpenAIChatEngine(ServedEngine):
         """Return the reply in an answer.
 
         Raises:
-            Garbage: there is none.
+            Garbage: the answer has no reply.
         """
         return read_completion(answer)
 
@@ -182,7 +182,7 @@ class OpenAIChatEngine(ServedEngine):
         """Return True if later requests can omit what a server refused.
 
         Raises:
-            BadConfig: they cannot; the message names the flag to use.
+            BadConfig: requests cannot omit it; the message names the flag to use.
         """
         name = named_parameter(refusal, body, first=first)
         if name is None or (too_long(refusal) and not first):

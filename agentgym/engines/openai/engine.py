@@ -225,7 +225,7 @@ def scored(entry: JSON, id: int) -> float:
     """Return the log-probability of a token in an entry of `prompt_logprobs`.
 
     Raises:
-        Garbage: it has none.
+        Garbage: the entry lacks the token.
     """
     value = table(table(entry).get(str(id))).get("logprob")
     if (type(value) is not float and type(value) is not int) or not -_LARGEST < value < 1e-3:

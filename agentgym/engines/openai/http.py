@@ -287,7 +287,7 @@ def read_object(content: bytes) -> Object:
     """Return the JSON object in an answer.
 
     Raises:
-        Garbage: there is none.
+        Garbage: the answer is not a JSON object.
     """
     try:
         answer: JSON = json.loads(content)

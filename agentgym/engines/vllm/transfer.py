@@ -77,7 +77,7 @@ def check_transport(transport: str) -> None:
     """Check that this machine supports a transport.
 
     Raises:
-        BadConfig: it does not.
+        BadConfig: the transport is not supported here.
     """
     if transport not in TRANSPORTS:
         raise BadConfig(f"weight_transport is {transport!r}; expected one of {', '.join(TRANSPORTS)}")
@@ -93,7 +93,7 @@ def check_devices(transport: str, trainer: int | None, engine: list[int]) -> Non
     """Check that trainer and engine are on devices that the transport supports; GPUs by number, None for a CPU.
 
     Raises:
-        BadConfig: they are not.
+        BadConfig: the transport does not support these devices.
     """
     if transport == "ipc" and trainer not in engine:
         where = "a CPU" if trainer is None else f"GPU {trainer}"

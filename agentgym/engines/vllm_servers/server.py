@@ -47,7 +47,7 @@ class Limits:
     request: float = 600.0
     """For a completion, including its wait in the server's queue."""
     sign: float = 30.0
-    """For a sign of life."""
+    """For a health check."""
     update: float = 300.0
     """For each call of an update of its weights."""
 

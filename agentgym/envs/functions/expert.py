@@ -156,7 +156,7 @@ class Reader:
 
         Raises:
             Next: it must be searched for first.
-            Lacking: there is none.
+            Lacking: no function has this meaning.
         """
         if meaning in self.known:
             return self.known[meaning]

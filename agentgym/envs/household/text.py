@@ -31,7 +31,7 @@ class Dialect:
     put: tuple[str, str] = ("move ", " to ")
     """Words before the object and before the receptacle in the command for putting down."""
     put_text: tuple[str, str] = ("You move the ", " to the ")
-    """The same words in the answer."""
+    """Wording of the same action in the answer."""
     arrive_at_location: bool = False
     """True if arriving names the location (`loc 15`) instead of the receptacle."""
     help: str | None = HELP

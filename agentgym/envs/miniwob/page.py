@@ -48,7 +48,7 @@ class Page:
         """Return the first element with a role, a name and a class.
 
         Raises:
-            LookupError: there is none.
+            LookupError: no element matches.
         """
         matching = self.all(role, name, style)
         if not matching:
@@ -59,7 +59,7 @@ class Page:
         """Return the element with this `id` in the document.
 
         Raises:
-            LookupError: there is none.
+            LookupError: no element has this `id`.
         """
         matching = [e for e in self.elements if e.fact("id") == id]
         if not matching:

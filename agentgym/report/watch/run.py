@@ -84,7 +84,7 @@ class FollowedRun:
         """Check that an existing path is a run.
 
         Raises:
-            BadConfig: it is not.
+            BadConfig: the path is not a run.
         """
         if self.single:
             if not self.path.exists():

@@ -11,9 +11,9 @@ from agentgym.sandbox.protocol import ExitReason
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "state.py"
 READ = 256 << 20
-"""Maximum bytes of changed files read for one hash; beyond it there is none."""
+"""Maximum bytes of changed files read for one hash; beyond it the hash is None."""
 SECONDS = 20.0
-"""Time limit for one hash; beyond it there is none."""
+"""Time limit for one hash; beyond it the hash is None."""
 DAEMONS = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/mtab", "/dev", "/proc", "/sys")
 """Paths the daemon adds to every container."""
 

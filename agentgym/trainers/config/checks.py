@@ -274,7 +274,7 @@ def check_precision(config: "TrainConfig") -> None:
     """Check that the attention computes in the run's precision; called again once `auto` is resolved.
 
     Raises:
-        BadConfig: it does not.
+        BadConfig: the attention does not support the precision.
     """
     if config.attention == "small" and config.precision == "bf16":
         raise BadConfig(_not_small("precision = 'bf16'"))

@@ -21,7 +21,7 @@ def choice(name: str, value: str, known: Sequence[str]) -> None:
     """Check that a hyperparameter has one of the known values.
 
     Raises:
-        BadConfig: it has not.
+        BadConfig: the value is unknown.
     """
     if value not in known:
         raise BadConfig(f"{name} is {value!r}; expected one of {', '.join(map(repr, known))}")

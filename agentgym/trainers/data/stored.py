@@ -79,7 +79,7 @@ def episode_file(name: str) -> Path:
     """Return the path of an episode file, given itself or the folder of a run.
 
     Raises:
-        BadConfig: it does not exist.
+        BadConfig: the file does not exist.
     """
     path = Path(name).expanduser()
     path = path / "episodes.jsonl" if path.is_dir() else path

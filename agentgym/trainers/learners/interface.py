@@ -136,7 +136,7 @@ def check(run: "FreshRun") -> None:
     """Check that the learner supports everything that the run asks of it.
 
     Raises:
-        BadConfig: it does not.
+        BadConfig: the learner lacks something that the run uses.
         UnknownName: there is no such learner.
     """
     config, needed = run.config, run.stages.needs
@@ -160,7 +160,7 @@ def check_embeds(config: "TrainConfig", what: str) -> None:
     """Check that the learner gives hidden states, which `what` needs.
 
     Raises:
-        BadConfig: it does not.
+        BadConfig: the learner does not give hidden states.
     """
     kind = kind_of(config.learner)
     if not kind.embeds or (kind is OWN and _inherited(resolve_learner(config).target, "embed")):
@@ -174,7 +174,7 @@ def _check_methods(target: object, config: "TrainConfig", needed: Sequence[str])
     """Check that a learner class of the user's own implements the methods that the run calls.
 
     Raises:
-        BadConfig: it does not.
+        BadConfig: the class lacks a method.
     """
     mine = f"learner {config.learner!r}"
     if missing := unwritten(target, Learner):

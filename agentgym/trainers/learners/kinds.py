@@ -46,7 +46,7 @@ class LearnerKind:
         """Check that the learner supports everything that a run asks of it.
 
         Raises:
-            BadConfig: it does not; the message has the reason.
+            BadConfig: the learner lacks something; the message has the reason.
         """
         if config.sharded and not self.shards:
             raise BadConfig(
@@ -58,7 +58,7 @@ class LearnerKind:
         """Check that the learner computes everything that credit and loss need.
 
         Raises:
-            BadConfig: it does not.
+            BadConfig: the learner lacks something that credit or loss needs.
         """
         for stage in needed:
             if reason := self.lacks.get(stage.attributes["asks"]):
@@ -68,7 +68,7 @@ class LearnerKind:
         """Check that the packages it imports for this run are installed.
 
         Raises:
-            MissingExtra: one is not.
+            MissingExtra: a package is not installed.
         """
         if config.lora_rank and find_spec("peft") is None:
             raise MissingExtra(f"lora_rank needs peft: {how_to_install('train')}")
@@ -96,7 +96,7 @@ class TinkerKind(LearnerKind):
         """Check that a server supports everything that a run asks of it.
 
         Raises:
-            BadConfig: it does not; the message has the reason.
+            BadConfig: the server lacks something; the message has the reason.
         """
         learner = f"learner {config.learner!r}"
         super().check(config)
@@ -136,7 +136,7 @@ class TinkerKind(LearnerKind):
         """Check that the client's package is installed.
 
         Raises:
-            MissingExtra: it is not.
+            MissingExtra: the package is not installed.
         """
         if find_spec("tinker") is None:
             raise MissingExtra(f"learner {config.learner!r} needs the client package: {how_to_install('tinker')}")

@@ -18,7 +18,7 @@ def _check(config: "TrainConfig") -> None:
     """Check that engine and trainer can differ.
 
     Raises:
-        BadConfig: they cannot.
+        BadConfig: engine and trainer cannot differ.
     """
     reason = ""
     if config.engine_kind.in_process and config.precision == "fp32" and not config.async_level:

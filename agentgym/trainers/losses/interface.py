@@ -121,7 +121,7 @@ def check(run: "FreshRun") -> None:
     """Check that the run's updates suit its loss.
 
     Raises:
-        BadConfig: they do not.
+        BadConfig: the updates do not suit the loss.
     """
     config, loss = run.config, run.stages.named_loss
     if loss is None:
@@ -136,7 +136,7 @@ def _check_present(config: "TrainConfig", loss: Stage) -> None:
     """Check that a loss that compares turns of the whole step sees them together.
 
     Raises:
-        BadConfig: it does not, or a setting would distort the comparison.
+        BadConfig: the step is split, or a setting would distort the comparison.
     """
     if config.steps and config.minibatches > 1:
         raise BadConfig(

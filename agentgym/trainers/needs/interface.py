@@ -93,7 +93,7 @@ def check(run: "FreshRun") -> None:
     """Check that every need can be computed in all environments of a run.
 
     Raises:
-        BadConfig: one cannot.
+        BadConfig: a need cannot be computed in an environment.
     """
     for stage in run.stages.needs:
         if stage.attributes["check"]:

@@ -48,7 +48,7 @@ def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
     """Check that the teacher exists, can score the run's samples, and has the same vocabulary as far as known.
 
     Raises:
-        BadConfig: it does not.
+        BadConfig: the teacher fails one of these checks.
     """
     own = given_to(config.needs_options, "teacher_logprobs")
     teacher, options = own.get("teacher"), own.get("teacher_options")

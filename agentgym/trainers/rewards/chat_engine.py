@@ -42,7 +42,7 @@ async def reach(who: str, engine: str, options: Mapping[str, object] | None) -> 
     """Check that the engine answers a short question.
 
     Raises:
-        BadConfig: it does not.
+        BadConfig: the engine does not answer.
     """
     chat = _made(engine, options or {})
     try:

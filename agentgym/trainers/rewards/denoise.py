@@ -15,7 +15,7 @@ def check(*, false_positive: float, false_negative: float) -> None:
     """Check that the error rates leave something to correct and to learn.
 
     Raises:
-        BadConfig: they do not.
+        BadConfig: the error rates are too high.
     """
     if false_positive + false_negative >= 1:
         raise BadConfig(

@@ -42,7 +42,7 @@ async def reach(*, engine: str, engine_options: Mapping[str, object] | None, **_
     """Check that the model answers a short question.
 
     Raises:
-        BadConfig: it does not.
+        BadConfig: the model does not answer.
     """
     await chat_engine.reach("the model that answers from evidence,", engine, engine_options)
 
@@ -51,7 +51,7 @@ def fits(env: TextEnv, name: str) -> None:
     """Check that an environment's tasks have answers to compare with.
 
     Raises:
-        BadConfig: they do not.
+        BadConfig: the tasks have no answers.
     """
     plain: Any = env.unwrapped
     if "answers" not in plain.declared.answers:

@@ -244,7 +244,7 @@ def _scheduled(key: str, stages: Sequence[Stage]) -> Stage:
     """Return the stage whose weight a schedule controls.
 
     Raises:
-        BadConfig: there is none, or several.
+        BadConfig: no stage matches, or several do.
     """
     name = key.rpartition(".")[0]
     owners = [stage for stage in stages if name in ("", stage.name) and "weight" in options_of(stage.target)]

@@ -17,7 +17,7 @@ def _fits(env: TextEnv, name: str) -> None:
     """Check that an environment measures the similarity and does not pay for it already.
 
     Raises:
-        BadConfig: it does not measure it, or pays for it.
+        BadConfig: the environment does not measure the similarity, or already pays for it.
     """
     env.reset(seed=0)
     if MEASURE not in env.measures():

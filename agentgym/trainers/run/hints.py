@@ -19,7 +19,7 @@ def check(config: "TrainConfig", what: str, level: float, envs: "Sequence[tuple[
     """Check that the environments have hints up to this level and that the agent can show them.
 
     Raises:
-        BadConfig: they have none, or the agent cannot.
+        BadConfig: an environment has no hint, or the agent cannot show hints.
     """
     if config.agent not in AGENTS:
         raise BadConfig(f"{what} plays with hints, and agent {config.agent!r} writes its own prompts: use agent 'chat'")

@@ -16,7 +16,7 @@ def check(stage: Stage, run: "FreshRun") -> None:
     """Check that a run has everything that a stage requires.
 
     Raises:
-        BadConfig: it has not.
+        BadConfig: a requirement is missing.
     """
     what, requires = f"{stage.kind} {stage.name!r}", stage.attributes["requires"]
     if not run.config.steps:
@@ -35,7 +35,7 @@ def _check_repeats(run: "FreshRun", what: str) -> None:
     """Check that tasks repeat.
 
     Raises:
-        BadConfig: they do not.
+        BadConfig: tasks do not repeat.
     """
     if not run.tasks_repeat:
         raise BadConfig(
@@ -48,7 +48,7 @@ def _check_repeatable(run: "FreshRun", what: str) -> None:
     """Check that every environment allows a stage to replay episodes.
 
     Raises:
-        BadConfig: one does not.
+        BadConfig: an environment does not allow replay.
     """
     for spec, env in run.envs:
         plain: Any = env.unwrapped
@@ -65,7 +65,7 @@ def _check_demonstrable(run: "FreshRun", what: str) -> None:
     """Check that the run's agent and environments allow a stage to play demonstrations.
 
     Raises:
-        BadConfig: they do not.
+        BadConfig: the agent or an environment does not allow demonstrations.
     """
     config = run.config
     for agent in dict.fromkeys((config.agent, *(str(env.agent.get("agent", config.agent)) for env in config.envs))):
@@ -79,7 +79,7 @@ def check_expert(env: TextEnv, asks: str, instead: str) -> None:
     """Check that an environment has an expert; `asks` names the feature that needs it, `instead` an alternative.
 
     Raises:
-        BadConfig: it has none.
+        BadConfig: the environment has no expert.
     """
     plain: Any = env.unwrapped
     reason = f"{env.spec.id if env.spec else type(plain).__name__} has none"

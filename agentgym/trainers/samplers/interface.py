@@ -289,7 +289,7 @@ def check(run: "FreshRun") -> None:
     """Check that the task sampler works in a run and with its selection.
 
     Raises:
-        BadConfig: it does not.
+        BadConfig: the sampler does not work with them.
     """
     sampler = run.stages.sampler
     for requirement in sampler.attributes["requires"]:
@@ -348,7 +348,7 @@ def _check_beside(sampler: Stage, selection: Stage) -> None:
     """Check that the selection's own episodes are compatible with the sampler's draws.
 
     Raises:
-        BadConfig: they are not.
+        BadConfig: the episodes are not compatible.
     """
     both = f"sampler {sampler.name!r} with select {selection.name!r}"
     draws, plays = set(sampler.attributes["requires"]), set(selection.attributes["requires"])

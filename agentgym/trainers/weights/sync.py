@@ -251,7 +251,7 @@ async def prove(server: Any, model: Any, tokenizer: Any) -> None:
     """Check that a server scores like the trainer's model at temperature 0.7.
 
     Raises:
-        BadConfig: it does not.
+        BadConfig: the server's scores differ.
     """
     if not server.accepted:
         await server.qualify(HFEngine(model, tokenizer, slots=1))

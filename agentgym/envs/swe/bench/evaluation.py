@@ -85,7 +85,7 @@ def check_installed() -> None:
     """Check that swebench is installed.
 
     Raises:
-        MissingExtra: it is not.
+        MissingExtra: swebench is not installed.
     """
     if importlib.util.find_spec("swebench") is None:
         raise MissingExtra(f"grading by SWE-bench's rules needs swebench: {how_to_install('swebench')}")

@@ -124,7 +124,7 @@ class _Grading:
         """Check that the clean code passes in one process in time.
 
         Raises:
-            SandboxFault: it does not, so the machine is to blame.
+            SandboxFault: the clean code fails or is too slow, so the machine is to blame.
         """
         clock = Clock(self.seconds)
         outcomes = self._shared(self.instance.graded(self.instance.base()), clock)
@@ -194,10 +194,10 @@ class _Grading:
         return self._counted(outcomes)
 
     def _refuse_slow_machines(self, pair: Pair) -> None:
-        """Check that the clean code runs as it should.
+        """Check that the clean code passes and is fast enough.
 
         Raises:
-            SandboxFault: it does not, so the machine is to blame.
+            SandboxFault: the clean code fails or is too slow, so the machine is to blame.
         """
         clean, clock = self.instance.graded(self.instance.base()), Clock(self.seconds)
         ended = run(self.instance, clean, {}, clock, pair)

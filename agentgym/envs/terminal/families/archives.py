@@ -159,9 +159,8 @@ def backup(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 
 def _members(final: Final, archive: str) -> dict[str, str] | None:
-    """Return the hashes of the files in a compressed tar archive by path; None if it is none.
-
-    It is read in a sandbox, because a stranger's archive may decompress to any size.
+    """Return the hashes of the files in a compressed tar archive by path; None if the file is not one. It is read in a
+    sandbox, because a stranger's archive may decompress to any size.
     """
     printed = final.prints(f"python3 -I -c '{_LIST}' {archive}")
     members: dict[str, str] = {}

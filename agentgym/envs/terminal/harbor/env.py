@@ -335,7 +335,7 @@ class Harbor(Lending, ServerTools):
         """Check that `number` steps without the agent's part, idle or solved, do not fail as well.
 
         Raises:
-            Fault: they do.
+            Fault: they fail as well.
         """
         for solved in (False, True) if self._present.solved else (False,):
             try:
