@@ -6,6 +6,7 @@ the answers, and a scorer that evaluates and has no gate is refused.
 """
 
 import ast
+import decimal
 import importlib
 import inspect
 import json
@@ -77,8 +78,9 @@ def _data_set(name: str, level: int, options: str, seed: int) -> Any:
 def _entry(name: str, level: int, options: str, seed: int) -> tuple[Any, JsonObject]:
     random.seed(seed)  # a few generators, and programs they run, use the global generator
     numpy.random.seed(seed % 2**32)
-    data_set = _data_set(name, level, options, seed)
-    return data_set, data_set[0]
+    with decimal.localcontext(decimal.Context()):  # decimal_arithmetic changes the precision of all that come after it
+        data_set = _data_set(name, level, options, seed)
+        return data_set, data_set[0]
 
 
 def generate(name: str, level: int, options: str, seed: int) -> dict[str, str | None]:

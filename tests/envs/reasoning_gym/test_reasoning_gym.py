@@ -184,3 +184,13 @@ def test_oracle_solves_200_tasks_of_the_mixture() -> None:
         env.reset(seed=0, options={"task": task})
         env.step(next(env.oracle()))
         assert env.success, task
+
+
+def test_no_task_changes_the_precision_of_those_after_it() -> None:
+    """`decimal_arithmetic` of reasoning-gym 0.1.25 sets the precision of all decimals of its process."""
+    place = ("decimal_chain_sum", 3, "{}", 1014749736)
+    before = package.generate(*place)
+    package._entry.cache_clear()
+    package.generate("decimal_arithmetic", 0, "{}", 1)
+    assert package.generate(*place) == before
+    assert before["answer"] == "167231.22185384"  # the sum that the question states, by hand
