@@ -281,9 +281,9 @@ class Sessions:
         self.gave_way: dict[str, None] = {}
         """Names of the last `limit` sessions that were closed to make room."""
         self._limit, self._most = limit, tokens
-        self._written = Counter[str]()
         self._tokens = 0
         self._file = None if out is None else append_episodes(out)
+        self._written = Counter[str]() if out is None else _written(Path(out))
 
     def get(self, name: str) -> Session:
         """Return a session, created if it does not exist."""
@@ -357,6 +357,18 @@ class Sessions:
             self.gave_way[idle] = None
             if len(self.gave_way) > self._limit:
                 del self.gave_way[next(iter(self.gave_way))]
+
+
+def _written(file: Path) -> Counter[str]:
+    """Return the number of episodes of each session in a file that an earlier gateway wrote."""
+    counts = Counter[str]()
+    with file.open("rb") as lines:
+        for line in lines:
+            try:
+                counts[json.loads(line)["labels"]["session"]] += 1
+            except (ValueError, TypeError, LookupError, RecursionError):  # no episode of a gateway: readers say so
+                continue
+    return counts
 
 
 def _digests(messages: Sequence[Message], tools: str = "") -> list[bytes]:

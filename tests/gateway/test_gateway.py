@@ -326,6 +326,20 @@ def test_the_longest_idle_session_gives_way(tmp_path: Path) -> None:
     assert list(gateway.sessions.open) == ["b", "c"] and len(read_episodes(tmp_path / "e.jsonl")) == 1
 
 
+def test_a_gateway_started_again_goes_on_counting_a_session_of_the_same_name(tmp_path: Path) -> None:
+    out = tmp_path / "e.jsonl"
+    for words in ("hi", "hello"):
+        gateway = Gateway(ScriptedEngine(["yes"]), "tiny", out=out)
+        with loopback.serving(App(gateway)) as url, httpx2.Client(base_url=url, timeout=60) as client:
+            ask(client, [user(words)], "a")
+        gateway.sessions.close()
+    with out.open("a", encoding="utf-8") as file:
+        file.write("not an episode\n")
+    Gateway(ScriptedEngine(["yes"]), "tiny", out=out).sessions.close()
+    out.write_text("".join(out.read_text(encoding="utf-8").splitlines(keepends=True)[:2]), encoding="utf-8")
+    assert [episode.attempt for episode in read_episodes(out)] == [0, 1]
+
+
 def test_an_engine_that_fails_is_a_503(tmp_path: Path) -> None:
     with loopback.serving(App(Gateway(ScriptedEngine([]), "tiny"))) as url:
         answer = httpx2.post(f"{url}/v1/chat/completions", json=HI)
