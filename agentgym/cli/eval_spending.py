@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from agentgym.agents.base import Agent
 from agentgym.agents.message_agent import MessageAgent
 from agentgym.core.tasks import Task
+from agentgym.engines.kinds import ENGINES
 from agentgym.episodes.episode import read_episodes
 from agentgym.errors import BadConfig, MissingExtra, UnknownName, no_such
 from agentgym.evaluate.choice import UNCOUNTED, EvaluationPlan, choose
@@ -94,11 +95,11 @@ def _price(config: Spending) -> Price | None:
 def planned(config: Spending, plan: EvaluationPlan, named: Mapping[str, object], turn_tokens: int) -> str:
     """Return the amount that an evaluation would play, a line for each environment, and its maximum usage.
 
-    `named` are the manifest's entries about the suite, `turn_tokens` is the maximum of a reply, 0 without a model.
-    Nothing is
-    loaded or played.
+    Nothing is loaded or played. `named` are the manifest's entries about the suite, `turn_tokens` is the maximum of a
+    reply, 0 without a model.
     """
-    check_spending(config, chat=(config.model or "").startswith("chat:"))
+    kind = ENGINES.get((config.model or "").partition(":")[0])
+    check_spending(config, chat=kind is not None and not kind.tokens)
     lines: list[str] = []
     plans = {env: plan.of(env) for env in plan.envs}
     tasks: dict[str, list[Task]] = {}
