@@ -24,8 +24,7 @@ def table(summary: Row) -> Rows:
     """Return the results of an evaluation: a row for each environment and each of its task types.
 
     There are columns for infrastructure errors if any occurred, for the reward if it differs from the success rate, and
-    for
-    pass@k and pass^k if every task had several attempts.
+    for pass@k and pass^k if every task had several attempts.
     """
     envs: Mapping[str, Row] = summary["envs"]
     k = max(summary["pass_at"], key=int, default="1")

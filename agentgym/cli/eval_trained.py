@@ -30,8 +30,7 @@ def trained_as(
     """Return the training configuration in a model's folder; None if it is not a run.
 
     The folder may be untrusted: it raises BadConfig if the folder says where or how something runs and `caller`, the
-    flags of
-    `command`, does not. Options of an environment that is not one of `envs` are left out.
+    flags of `command`, does not. Options of an environment that is not one of `envs` are left out.
     """
     path = folder / "config.toml"
     if not path.exists():

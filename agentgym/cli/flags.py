@@ -107,8 +107,7 @@ def read_flags(
     """Return the dataclass filled from the arguments; `default` has the values of absent flags.
 
     An unknown flag raises BadConfig with the closest one, as do a value of the wrong type and a missing argument.
-    `--help`
-    prints and exits with 0.
+    `--help` prints and exits with 0.
     """
     return filled(config, given_flags(config, arguments, command=command, description=description, default=default), default)
 

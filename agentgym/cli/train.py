@@ -254,8 +254,7 @@ def quiet() -> None:
     """Turn off Hugging Face progress bars and unneeded imports of transformers.
 
     If installed, it imports scikit-learn and SciPy for assisted decoding and losses of object detectors, which agentgym
-    does
-    not use: 1.4 s of CPU time per process.
+    does not use: 1.4 s of CPU time per process.
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when it is imported
     from transformers import utils

@@ -40,8 +40,7 @@ def votes(
 
     `parts` pairs environment options with the tasks played under them. Only tasks with at least two attempts count. The
     result has `tasks`, `attempts` (the minimum), and rates over tasks: `one` (mean of the attempts), `majority`, `best`
-    (at
-    least one is right) and `agreement` (share of attempts with the chosen ballot).
+    (at least one is right) and `agreement` (share of attempts with the chosen ballot).
     """
     rows: list[tuple[float, float, float, float]] = []
     fewest = 0

@@ -48,11 +48,9 @@ def compare_folders(a: str | Path, b: str | Path) -> dict[str, object]:
     """Return the comparison of two evaluation or training folders as plain JSON.
 
     `options` lists the options that differ. `tasks` counts the paired ones, those that only one side finished, and those
-    left
-    out because their instructions differ. `faults` counts episodes, and `not_comparable` names the sides with too many of
-    them. `pass_at` has pass@k of both sides if every task has several attempts (`pass_curves`). `all`, each of `envs`,
-    and
-    their `by_type` and `by_difficulty` are a `Comparison` each.
+    left out because their instructions differ. `faults` counts episodes, and `not_comparable` names the sides with too
+    many of them. `pass_at` has pass@k of both sides if every task has several attempts (`pass_curves`). `all`, each of
+    `envs`, and their `by_type` and `by_difficulty` are a `Comparison` each.
 
     Raises:
         BadConfig: a folder holds no evaluation, or no tasks pair.
@@ -148,8 +146,7 @@ def tasks_needed(difference: float, spread: float, *, power: float = 0.8, level:
     """Return the number of paired tasks needed to detect a mean difference (two-sided); None for no difference.
 
     This is the sample size of the paired z-test, `((z(1 - level/2) + z(power)) * spread / difference)^2`, rounded up,
-    where
-    `spread` is the standard deviation of the tasks' differences; it is never below `LEAST_TASKS`.
+    where `spread` is the standard deviation of the tasks' differences; it is never below `LEAST_TASKS`.
     """
     if not difference:
         return None

@@ -30,8 +30,7 @@ def contamination(env: str, parts: Iterable[Part]) -> dict[str, Any]:
     """Return the results of both checks by name (`split_overlap`, `answer_in_prompt`), as JSON.
 
     Each has `checked` and `found` (numbers of tasks), `examples` (some of the ids found), `how` (reference of the check)
-    and
-    `why` (reason why tasks were skipped; empty if none were).
+    and `why` (reason why tasks were skipped; empty if none were).
     """
     by_check: dict[str, list[dict[str, object]]] = {}
     for options, tasks in parts:

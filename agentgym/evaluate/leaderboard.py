@@ -45,10 +45,8 @@ def leaderboard(paths: Sequence[str | Path], references: Sequence[str | Path] = 
     """Return a leaderboard as plain JSON: the shared options, and the entries, best first.
 
     An entry has `success` (rate and interval), `differences` (by reference: its success minus the reference's over the
-    same
-    tasks, with the paired interval and `p_value`; none against itself) and `fault_share`; `not_comparable` says why an
-    entry
-    has no rank: more than 1 % infrastructure errors. The default reference is the best entry.
+    same tasks, with the paired interval and `p_value`; none against itself) and `fault_share`; `not_comparable` says why
+    an entry has no rank: more than 1 % infrastructure errors. The default reference is the best entry.
 
     Raises:
         BadConfig: task lists or protocols differ, or nothing can be ranked.

@@ -20,9 +20,8 @@ def start(folder: Path, options: Mapping[str, object], skipped: Collection[str] 
     """Write `manifest.json`, or add a session to the existing one, and return it.
 
     `options` (JSON values) are those that decide the episodes; they may only differ in larger numbers of tasks and
-    attempts,
-    so that no table mixes two kinds of episodes. `skipped` are environments that cannot be played in this session; since
-    another session may play them, their options are not compared.
+    attempts, so that no table mixes two kinds of episodes. `skipped` are environments that cannot be played in this
+    session; since another session may play them, their options are not compared.
 
     Raises:
         BadConfig: the folder was started with other options.

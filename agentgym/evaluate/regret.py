@@ -106,10 +106,8 @@ def regrets(
     """Return the summary of an environment's episodes, and a row for each of them.
 
     `parts` pairs environment options with the tasks played under them. The summary has `why` if regret cannot be
-    measured,
-    else `episodes`, `not_repeated`, and means: `distance` (before the first turn), `excess` (turns of winning episodes
-    beyond
-    it), `wasted` (share of the turns up to the loss), `lost` (share of episodes), `lost_after` (turns).
+    measured, else `episodes`, `not_repeated`, and means: `distance` (before the first turn), `excess` (turns of winning
+    episodes beyond it), `wasted` (share of the turns up to the loss), `lost` (share of episodes), `lost_after` (turns).
     """
     rows: list[dict[str, object]] = []
     measured: list[Regret] = []

@@ -48,12 +48,10 @@ def rescore_folder(
     """Rescore an evaluation by `module:function` into a new folder; return that folder and its episodes.
 
     `out` defaults to a sibling of `folder`. `rewards` are reward stages of training, with their options; they are added
-    to the
-    verifier's or the environment's reward. The folder may be untrusted: `envs` names environments that it may import
-    (MODULE:ID), and `env_options` has the options that say where or how one runs (`backend`, or `2.backend` for the
-    second of
-    several); `command` is the command line without the missing options. Nothing is written before every episode is
-    rescored.
+    to the verifier's or the environment's reward. The folder may be untrusted: `envs` names environments that it may
+    import (MODULE:ID), and `env_options` has the options that say where or how one runs (`backend`, or `2.backend` for
+    the second of several); `command` is the command line without the missing options. Nothing is written before every
+    episode is rescored.
 
     Raises:
         BadConfig: the folder holds no evaluation, the new one exists, a verdict is invalid, or the caller must set an

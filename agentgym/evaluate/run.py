@@ -51,18 +51,14 @@ def evaluate(
     """Play the episodes missing from the folder and return all its episodes.
 
     Writes `manifest.json`, `contamination.json`, `episodes.jsonl` and, at the end, `summary.json` and `summary.md`.
-    `options`
-    are added to the manifest with the plan: they identify the agent (model, temperature, prompt). `started` gets the
-    numbers
-    of stored and of all episodes. After an interruption the same call resumes; with other options it raises BadConfig.
-    With
-    more tasks or attempts than before it plays the new ones. Of several environments, one that cannot be played here (an
-    extra, a sandbox or the expert is missing) is skipped, and `summary["skipped"]` has the reason by its id. `regret`
-    replays
-    every episode against the oracle (`agentgym.evaluate.regret`): `summary["regret"]`, and `regret.jsonl`. With several
-    attempts at a task `summary["votes"]` has the majority vote (`agentgym.evaluate.choosing`). `price` applies to
-    requests
-    whose cost the server does not report; `say` gets warnings about comparability before the first episode.
+    `options` are added to the manifest with the plan: they identify the agent (model, temperature, prompt). `started`
+    gets the numbers of stored and of all episodes. After an interruption the same call resumes; with other options it
+    raises BadConfig. With more tasks or attempts than before it plays the new ones. Of several environments, one that
+    cannot be played here (an extra, a sandbox or the expert is missing) is skipped, and `summary["skipped"]` has the
+    reason by its id. `regret` replays every episode against the oracle (`agentgym.evaluate.regret`):
+    `summary["regret"]`, and `regret.jsonl`. With several attempts at a task `summary["votes"]` has the majority vote
+    (`agentgym.evaluate.choosing`). `price` applies to requests whose cost the server does not report; `say` gets
+    warnings about comparability before the first episode.
     """
     folder = Path(folder)
     plans = _plans(plan)

@@ -120,8 +120,7 @@ def spending(episodes: Sequence[Episode], price: Price | None) -> dict[str, obje
     """Return `usage` (tokens of all requests), `cost` (US dollars) and `latency` (seconds of an answered request).
 
     Each is None if nothing is known of it. Faults count too, since they were paid for. `uncounted` requests are missing
-    from
-    usage and cost, which are then too low.
+    from usage and cost, which are then too low.
     """
     counted = [usage for _, usage in requests(episodes)]
     usages = [usage for usage in counted if usage]
@@ -150,8 +149,7 @@ class Metered:
     """Chat engine wrapper that adds up the cost of requests, and ends the evaluation at its limit.
 
     `spent` is the cost of earlier sessions. Running episodes are finished, so that nothing is paid twice: each may exceed
-    the
-    limit, but no new one begins.
+    the limit, but no new one begins.
     """
 
     tokenizer = None

@@ -88,8 +88,7 @@ def mean_interval(
     """Return the mean over units of each unit's mean, with a bootstrap interval over units, then attempts.
 
     `bounds` are the smallest and largest possible values, used only if all units agree (see `_interval`). A single unit
-    is
-    resampled over its attempts only. Without values everything is NaN.
+    is resampled over its attempts only. Without values everything is NaN.
     """
     _check(level, resamples)
     table = _table(values)
@@ -181,10 +180,8 @@ def _interval(units: Floats, drawn: Floats, bounds: tuple[float, float], level: 
 
     The percentile bootstrap is too narrow for few units; its percentiles are moved out by the ratio of Student's t to the
     normal quantile and by sqrt(n / (n-1)) (Hesterberg, 2015, "What teachers should know about the bootstrap", section 4).
-    If
-    all units agree, resampling would give zero width: Wilson's score interval then bounds the share of units that may
-    still
-    differ, moved to the end of `bounds`.
+    If all units agree, resampling would give zero width: Wilson's score interval then bounds the share of units that may
+    still differ, moved to the end of `bounds`.
     """
     n, mean = len(units), float(units.mean())
     z = NormalDist().inv_cdf(0.5 + level / 2)

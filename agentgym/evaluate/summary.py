@@ -29,17 +29,12 @@ def summarize(episodes: Sequence[Episode], price: Price | None = None) -> dict[s
 
     Every row has `success` (mean, low, high, tasks, episodes, faults), `fault_share`, and means over episodes: `reward`,
     `turns`, `tokens` (sampled; of episodes whose replies were all counted) and `seconds` (of turns); `invalid` and
-    `unparsed`
-    (shares of turns); `replies` (their number) and `finish` (their shares by finish reason); `usage`, `cost`, `latency`
-    and
-    `uncounted` (see `spending`); `avg_at`, `pass_at`, and `pass_hat` (by k, if every task had that many attempts),
-    `reasons`
-    (counts) and `metrics` (means); if replies state a confidence, `calibration` (see `agentgym.episodes.confidence`). The
-    rows
-    of all episodes and of environments also have `iqm` and `profile` (`agentgym.evaluate.aggregates`; None without a
-    complete
-    attempt). Faults only count in `success.faults` and `reasons`; episodes with a hint, which are from training, never
-    count.
+    `unparsed` (shares of turns); `replies` (their number) and `finish` (their shares by finish reason); `usage`, `cost`,
+    `latency` and `uncounted` (see `spending`); `avg_at`, `pass_at`, and `pass_hat` (by k, if every task had that many
+    attempts), `reasons` (counts) and `metrics` (means); if replies state a confidence, `calibration` (see
+    `agentgym.episodes.confidence`). The rows of all episodes and of environments also have `iqm` and `profile`
+    (`agentgym.evaluate.aggregates`; None without a complete attempt). Faults only count in `success.faults` and
+    `reasons`; episodes with a hint, which are from training, never count.
     """
     episodes = unhinted(episodes)
     envs: dict[str, object] = {}

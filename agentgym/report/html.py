@@ -37,8 +37,7 @@ def write_report(path: str | Path, *, limit: int = 300) -> Path:
     """Write the page of a run folder (or a file of episodes) and return its path.
 
     At most `limit` episodes are embedded, as whole groups, evenly over the run; groups with faults and failures are
-    preferred,
-    and the page states the number of each.
+    preferred, and the page states the number of each.
     """
     run = open_run(path)
     rows = list(run.rows())

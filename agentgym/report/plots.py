@@ -18,8 +18,7 @@ def learning_curve(run_dir: str | Path) -> Path:
     """Draw success by step from `metrics.jsonl` and return the path of `learning_curve.png` in the run folder.
 
     Training success is shown raw and as a running mean; held-out success as dots; success before and after the SFT warm
-    start,
-    and at the end, as horizontal lines if `summary.json` has them.
+    start, and at the end, as horizontal lines if `summary.json` has them.
 
     Raises:
         MissingExtra: matplotlib is not installed.

@@ -24,8 +24,7 @@ def no_update(row: Mapping[str, object]) -> str:
     """Return the reason why a `metrics.jsonl` row's step changed nothing (`no update: …`); empty if it made an update.
 
     Rows of older versions lack the numbers: empty. A step with a zero gradient counts as well: the selection `keep`
-    trains on
-    groups of equal returns.
+    trains on groups of equal returns.
     """
     total, equal, trained = (_count(row, name) for name in ("groups", "groups_equal", "groups_trained"))
     if total is None or equal is None or trained is None:

@@ -16,10 +16,8 @@ class Tail:
     """Complete lines of a growing file by number; an incomplete last line is left for later.
 
     A resumed run truncates its files to the last checkpoint and continues. So the position and a checksum of each line
-    are
-    stored, and before reading more, the last known line is verified: if it has changed, the longest unchanged prefix is
-    found
-    by bisection, and everything after it is read again. In-place edits of earlier lines are not detected.
+    are stored, and before reading more, the last known line is verified: if it has changed, the longest unchanged prefix
+    is found by bisection, and everything after it is read again. In-place edits of earlier lines are not detected.
     """
 
     def __init__(self, path: Path) -> None:

@@ -115,9 +115,8 @@ class Prune(Generation):
     processes. Until there are `least`, and in a share `whole` of the groups, no episode is pruned: otherwise the head
     would learn only from its own choices. Bias: survivors are not a sample of the policy's episodes. `success_train`, the
     task sampler's inputs and baselines within a group describe the survivors; no weight corrects for it. Evaluations
-    never prune.
-    Part: the paper's pruning point (a number of tokens) and its probabilities were not found; turns, and the choice of
-    the extremes, are ours.
+    never prune. Part: the paper's pruning point (a number of tokens) and its probabilities were not found; turns, and
+    the choice of the extremes, are ours.
     """
 
     def __init__(

@@ -215,10 +215,10 @@ class SearchSelfPlay(SelfProposed):
 
     Source: Search Self-play, arXiv 2510.18821. A question is valid if the policy answers it correctly without searching,
     given the documents that its proposer retrieved; these answers are not trained. One that does not pass is paid
-    `invalid`.
-    Part: the paper's ways to fill a step with valid questions (more proposals, a buffer of earlier ones) are replaced by
-    the environment's own tasks; one answer decides the check. It trains the solver by GRPO and the proposer by REINFORCE;
-    a credit is one function here, and `task_relative` with `norm="mean"` is REINFORCE with a baseline for both.
+    `invalid`. Part: the paper's ways to fill a step with valid questions (more proposals, a buffer of earlier ones) are
+    replaced by the environment's own tasks; one answer decides the check. It trains the solver by GRPO and the proposer
+    by REINFORCE; a credit is one function here, and `task_relative` with `norm="mean"` is REINFORCE with a baseline for
+    both.
     """
 
     kind: ClassVar[type] = GatedProposalEnv
