@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 UNKNOWN = "unknown"
 PEOPLE = (
@@ -70,6 +70,7 @@ def _patterns(table: str) -> list[tuple[str, re.Pattern[str]]]:
     return patterns
 
 
+@lru_cache(maxsize=4096)
 def read(line: str) -> Statement | None:
     """Return a line's statement; None for chatter."""
     for kind, pattern in _patterns("lines"):

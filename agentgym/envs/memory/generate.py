@@ -1,6 +1,8 @@
 """Generated tasks: a stream of sessions with facts about a few people, chatter about others, and questions."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +29,8 @@ Values = Mapping[str, Sequence[str]]
 Session = dict[str, Any]
 """A session (day, lines and question), or a whole task (people asked about, and sessions)."""
 DRAWS = 3000
+TWINS = 2
+"""From difficulty 1 on, so many bystanders have a fact with the same story as each fact that questions are about."""
 FAMILIES = {"recall": 0, "update": 0, "abstain": 0, "hearsay": 1, "expiry": 1, "owner": 2}
 """Kinds of changes to facts and of questions, with their first difficulty."""
 
@@ -65,11 +69,17 @@ def _drawn(
     chosen = [pairs[int(place)] for place in rng.permutation(len(pairs))]
     stated = chosen[: min(2 + difficulty, notes or 12, len(chosen) - 1)]
     asked_about = stated if "abstain" not in families else chosen[: len(stated) + 2]
-    stream = [_session(rng, 1 + 2 * place, min(1 + difficulty // 2, 6), others, attributes) for place in range(sessions)]
+    bystanders, talkers = (others[:8], others[8:]) if difficulty else ([], others)
+    stream = [_session(rng, 1 + 2 * place, min(1 + difficulty // 2, 6), talkers, attributes) for place in range(sessions)]
     last = sessions - 1
+    twins: Counter[str] = Counter()
     for who, what in stated:
-        for statement, place in _life(rng, who, what, attributes[what], families, last):
-            line = _line(rng, statement, pick(rng, others))
+        lives = [list(_life(rng, who, what, attributes[what], families, last))]
+        for _ in range(TWINS if bystanders else 0):
+            lives.append(_twin(rng, lives[0], bystanders[twins[what] % len(bystanders)], attributes[what]))
+            twins[what] += 1
+        for statement, place in (step for life in lives for step in life):
+            line = _line(rng, statement, pick(rng, talkers))
             lines: list[str] = stream[place]["lines"]
             lines.insert(int(rng.integers(len(lines) + 1)), line)
     places = sorted({last, *(int(place) for place in rng.integers(last // 2, sessions, size=1 + difficulty // 2))})
@@ -119,6 +129,19 @@ def _life(
         yield Statement("given up", who, what) if given_up else Statement("changed", who, what, values[1]), later
     if kind == "hearsay":
         yield Statement("heard", who, what, values[2]), later
+
+
+def _twin(
+    rng: np.random.Generator, life: Sequence[tuple[Statement, int]], who: str, choices: Sequence[str]
+) -> list[tuple[Statement, int]]:
+    """Return the same statements in the same sessions about somebody else, with other values: only the name differs."""
+    others = {"": ""}
+    for value in (statement.value for statement, _ in life if statement.value not in others):
+        other = value
+        while other == value or other in others.values():
+            other = pick(rng, choices)
+        others[value] = other
+    return [(replace(one, who=who, value=others[one.value]), place) for one, place in life]
 
 
 def _question(

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from surface import Listing, figure
 
 import agentgym
 from agentgym import BadConfig, Task
@@ -183,6 +184,54 @@ def test_the_rule_of_the_system_can_be_chosen_and_the_user_goes_against_it():
 def test_only_the_kinds_of_the_option_are_listed():
     env = agentgym.make(ID, kinds="tool,garment", difficulty=5)
     assert {kind for task in env.tasks(20) for _, kind, _ in task.data["items"]} == {"tool", "garment"}
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return agentgym.make(ID).tasks(150)
+
+
+def test_which_things_are_asked_for_does_not_show_in_the_document(drawn):
+    lists = []
+    for task in drawn:
+        places = {}
+        for place, (_, kind, _) in enumerate(task.data["items"]):
+            places.setdefault(kind, []).append(place)
+        entries = [
+            {
+                "kind": kind,
+                "first": places[kind][0],
+                "last": places[kind][-1],
+                "mean": sum(places[kind]) / len(places[kind]),
+                "weight": sum(task.data["items"][place][2] for place in places[kind]),
+            }
+            for kind in places
+        ]
+        lists += [
+            Listing(entries, frozenset({list(places).index(message["category"])})) for message in task.data["messages"]
+        ]
+    assert not figure(lists).above, figure(lists)
+
+
+def test_which_value_a_rule_has_does_not_show_outside_its_sentence(drawn):
+    lists = []
+    for task in drawn:
+        for about, value in generate.live(task.data, len(task.data["messages"]) - 1).items():
+            if about in rules.VALUES:
+                entries = [{"value": f"{about} {other}", "length": len(other)} for other in rules.VALUES[about]]
+                lists.append(Listing(entries, frozenset({list(rules.VALUES[about]).index(value)})))
+    assert not figure(lists).above, figure(lists)
+
+
+def test_which_rules_are_taken_back_does_not_show_in_the_first_message(drawn):
+    lists = []
+    for task in drawn:
+        wishes = [operation for operation in task.data["messages"][0]["operations"] if operation[1] in rules.VALUES]
+        later = [operation[1] for message in task.data["messages"][1:] for operation in message["operations"]]
+        gone = frozenset(place for place, operation in enumerate(wishes) if operation[1] in later)
+        if gone and len(gone) < len(wishes):
+            lists.append(Listing([{"about": about, "value": value} for _, about, value in wishes], gone))
+    assert not figure(lists).above, figure(lists)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from surface import Listing, figure
 
 import agentgym
 from agentgym import BadConfig, Task
@@ -161,6 +162,54 @@ def test_answers_are_those_of_the_lines_alone():
             held = taken_in(generate.spoken(data["sessions"], place))
             assert answer(read_question(session["question"]["text"]), held, session["day"]) == session["question"]["answer"]
     assert true_value(None, 3) == "unknown"
+
+
+def spoken_of(stream, place):
+    """Return whoever the question's attribute was stated of, as a reader sees them who leaves names out."""
+    question, lives = read_question(stream[place]["question"]["text"]), {}
+    for number, session in enumerate(stream[: place + 1]):
+        for one in map(read, session["lines"]):
+            if one is not None and one.what == question["what"]:
+                lives.setdefault(one.who, []).append((number, one))
+    entries = [
+        {
+            "first": life[0][0] / place,
+            "last": life[-1][0] / place,
+            "statements": float(len(life)),
+            "kinds": " ".join(one.kind for _, one in life),
+            "value": life[-1][1].value,
+        }
+        for life in lives.values()
+    ]
+    return list(lives), entries, question.get("who", stream[place]["question"]["answer"])
+
+
+@pytest.mark.parametrize(("difficulty", "tasks"), [(1, 80), (3, 50)])
+def test_who_is_asked_about_does_not_show_in_the_stream(difficulty, tasks):
+    lists = []
+    for task in agentgym.make(ID, difficulty=difficulty).tasks(tasks):
+        stream = task.data["sessions"]
+        for place in (place for place, session in enumerate(stream) if session["question"]):
+            people, entries, who = spoken_of(stream, place)
+            if who in people:
+                lists.append(Listing(entries, frozenset({people.index(who)})))
+    assert all(len(one.entries) > generate.TWINS for one in lists)
+    found = figure(lists)  # those who have the same story cannot be told apart, so chance is that of the twins
+    assert found.hits <= 1 / (1 + generate.TWINS) + max(4 * found.error, 2 / found.tasks), found
+
+
+def test_twins_have_the_same_story_with_other_values():
+    for task in agentgym.make(ID, difficulty=2, values=3).tasks(20):
+        lives = {}
+        for number, session in enumerate(task.data["sessions"]):
+            for one in map(read, session["lines"]):
+                if one is not None:
+                    lives.setdefault((one.who, one.what), []).append((number, one))
+        stories = {pair: [(n, one.kind, one.day, bool(one.value)) for n, one in life] for pair, life in lives.items()}
+        for (who, what), story in stories.items():
+            if who in task.data["watched"]:
+                same = [pair for pair in stories if pair[1] == what and pair[0] != who and stories[pair] == story]
+                assert len([pair for pair in same if pair[0] not in task.data["watched"]]) >= generate.TWINS
 
 
 @pytest.mark.long
