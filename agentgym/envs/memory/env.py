@@ -31,8 +31,8 @@ class Memory(Notes):
     `notes` notes of 80 characters; with `notes=0` there are none.
 
     Difficulty d: 6 + 4 d sessions with 1 + d // 2 lines (at most 6) of others' talk, 2 + d facts (at most the number of
-    notes), 1 + (d + 1) // 2 people, 2 or more questions. Tasks are kept if each shortcut policy answers at least one
-    question wrongly.
+    notes), 1 + (d + 1) // 2 people, 2 or more questions. From difficulty 1 on, two bystanders share the story of each fact
+    with other values. Tasks are kept if each shortcut policy answers at least one question wrongly.
     """
 
     horizon = 40
