@@ -30,7 +30,7 @@ Session = dict[str, Any]
 """A session (day, lines and question), or a whole task (people asked about, and sessions)."""
 DRAWS = 3000
 TWINS = 2
-"""From difficulty 1 on, the number of bystanders who have a fact with the same story as each fact that questions are about."""
+"""From difficulty 1 on, the number of bystanders with the same story as each fact that questions are about."""
 FAMILIES = {"recall": 0, "update": 0, "abstain": 0, "hearsay": 1, "expiry": 1, "owner": 2}
 """Kinds of changes to facts and of questions, with their first difficulty."""
 
