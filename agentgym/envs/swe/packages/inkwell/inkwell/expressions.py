@@ -97,7 +97,7 @@ class Condition:
         raise TemplateError(f"cannot read the condition {' '.join(words)!r}", self.line)
 
     def holds(self, context):
-        """Return whether it is true where names mean what the context says."""
+        """Whether it is true where names mean what the context says."""
         return any(all(self._holds(test, context) for test in tests) for tests in self.choices)
 
     def _holds(self, test, context):

@@ -18,7 +18,7 @@ class RingBuffer:
 
     @property
     def full(self):
-        """True if the next item puts out the oldest."""
+        """Whether the next item puts out the oldest."""
         return self._count == len(self._slots)
 
     def append(self, item):

@@ -20,7 +20,7 @@ class RateLimiter:
         return now
 
     def allow(self):
-        """Return whether a call may be made now; if so, it is counted."""
+        """Whether a call may be made now; if so, it is counted."""
         now = self._forget()
         if len(self._times) >= self.calls:
             return False

@@ -52,7 +52,7 @@ class Graph:
         return self._neighbours.get(source, {}).get(target, default)
 
     def has_edge(self, source, target):
-        """Return whether there is an edge."""
+        """Whether there is an edge."""
         return target in self._neighbours.get(source, {})
 
     def edges(self):

@@ -39,7 +39,7 @@ class UnionFind:
         return True
 
     def connected(self, one, two):
-        """Return whether two items are in one set."""
+        """Whether two items are in one set."""
         return self.find(one) == self.find(two)
 
     def size(self, item):

@@ -36,7 +36,7 @@ class DayRange:
         return DayRange(first, last) if first <= last else None
 
     def adjacent(self, other):
-        """Return whether one begins the day after the other ends."""
+        """Whether one begins the day after the other ends."""
         return self.last + DAY == other.first or other.last + DAY == self.first
 
     def join(self, other):

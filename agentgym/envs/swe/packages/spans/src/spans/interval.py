@@ -21,24 +21,24 @@ class Interval:
 
     @property
     def empty(self):
-        """True if it holds no number."""
+        """Whether it holds no number."""
         return self.start == self.end
 
     def __contains__(self, number):
         return self.start <= number < self.end
 
     def overlaps(self, other):
-        """Return whether some number lies in both."""
+        """Whether some number lies in both."""
         return max(self.start, other.start) < min(self.end, other.end)
 
     def touches(self, other):
-        """Return whether one ends where the other begins, or they overlap."""
+        """Whether one ends where the other begins, or they overlap."""
         if self.empty or other.empty:
             return False
         return self.start <= other.end and other.start <= self.end
 
     def covers(self, other):
-        """Return whether every number of the other lies in this one; the empty interval is covered by all."""
+        """Whether every number of the other lies in this one; the empty interval is covered by all."""
         if other.empty:
             return True
         return self.start <= other.start and other.end <= self.end

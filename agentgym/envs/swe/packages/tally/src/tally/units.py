@@ -66,7 +66,7 @@ class Quantity:
         return Quantity(self.number / other, self.unit)
 
     def close(self, other, tolerance=1e-9):
-        """Return whether two quantities are the same but for rounding, relative to the larger."""
+        """Whether two quantities are the same but for rounding, relative to the larger."""
         theirs = other.to(self.unit).number
         return abs(self.number - theirs) <= tolerance * max(abs(self.number), abs(theirs), 1e-300)
 
