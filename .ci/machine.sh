@@ -102,26 +102,27 @@ make_venv() {  # make_venv FOLDER: make it, unless it is there and works
 }
 
 install() {  # install FOLDER STAMP PIP_ARGUMENTS…: into a virtual environment, unless the stamp says it was done
-    venv=$1 stamp=$1/agentgym-$2
+    # The names of its variables are its own: a suite's $venv and $name must survive it.
+    to=$1 stamp=$1/agentgym-$2
     shift 2
-    make_venv "$venv"
+    make_venv "$to"
     wanted="$(cat pyproject.toml "$constraints" | cksum) $* ${AGENTGYM_PIP_ARGS:-}"
     if [ -e "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
         return
     fi
     rm -f "$stamp"
-    say "installing $* into $venv (the first time: some minutes; log: $venv/install.log)"
+    say "installing $* into $to (the first time: some minutes; log: $to/install.log)"
     started=$(date +%s)
     # The status goes through a file, since a pipe in POSIX sh has only its last command's.
-    rm -f "$venv/installed"
-    echo $$ >"$venv/unfinished"
+    rm -f "$to/installed"
+    echo $$ >"$to/unfinished"
     {
         # shellcheck disable=SC2086  # several arguments in one variable
-        "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off \
-            ${AGENTGYM_PIP_ARGS:-} -c "$constraints" "$@" </dev/null 2>&1 && : >"$venv/installed"
-    } | tee "$venv/install.log" | grep --line-buffered -E '^ERROR|Downloading .* [MG]B\)$' >&2 || :
-    rm -f "$venv/unfinished"
-    [ -e "$venv/installed" ] || { tail -n 30 "$venv/install.log" >&2; fail "pip install failed; the whole log: $venv/install.log"; }
+        "$to/bin/python" -m pip install --disable-pip-version-check --progress-bar off \
+            ${AGENTGYM_PIP_ARGS:-} -c "$constraints" "$@" </dev/null 2>&1 && : >"$to/installed"
+    } | tee "$to/install.log" | grep --line-buffered -E '^ERROR|Downloading .* [MG]B\)$' >&2 || :
+    rm -f "$to/unfinished"
+    [ -e "$to/installed" ] || { tail -n 30 "$to/install.log" >&2; fail "pip install failed; the whole log: $to/install.log"; }
     printf '%s' "$wanted" >"$stamp"
     say "installed in $(($(date +%s) - started)) s"
 }

@@ -103,6 +103,19 @@ def test_a_suite_installs_its_row_and_runs_its_tests(checkout: Path, case: str) 
     assert done.stdout.splitlines() == [line.format(checkout=checkout) for line in expected]
 
 
+def test_tests_in_the_development_environment_find_the_python_of_their_suite(checkout: Path) -> None:
+    """The installation is real but for pip: what it does with variables of the shell must not reach the suite."""
+    (checkout / "tests" / "with_integrations").mkdir(parents=True)
+    (checkout / "tests" / "with_integrations" / "constraints.txt").touch()
+    for name in (".venv", ".venv-openenv"):
+        (checkout / name / "bin").mkdir(parents=True)
+        (checkout / name / "bin" / "pip").write_text(f"#!{checkout}/{name}/bin/python\n")
+        program(checkout / name / "bin" / "python", f'echo {name} "$*" "$AGENTGYM_OPENENV"')
+    done = dev(checkout, "test-openenv")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == ".venv -m pytest tests/with_openenv .venv-openenv/bin/python"
+
+
 def test_without_python_it_says_what_is_needed(checkout: Path) -> None:
     done = dev(checkout, "check", AGENTGYM_PYTHON="/nowhere/python3")
     assert done.returncode == 1
