@@ -228,7 +228,7 @@ def test_agent_rlvr_makes_guidance_from_each_failure():
     ]
     assert [(e.attempt, e.hint is None) for e in found] == [(0, True), (1, True), (2, True), (3, False), (4, False)]
     assert guidance.failure_report(failed[1], 5) == "An earlier attempt failed (failure). It ended with:\nailed"
-    assert guidance.failure_report(failed[1], 0) == "" and guidance.said(plain(False), 100) == ""
+    assert guidance.failure_report(failed[1], 0) == "" and guidance.failure_report(plain(False), 100) == ""
 
 
 def test_questa_shrinks_the_level_from_stage_to_stage():
