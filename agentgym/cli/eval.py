@@ -162,13 +162,7 @@ def run(config: Config) -> int:
     suite = resolve(config.envs)
     _check_protocol(config, suite)
     _check_who(config)
-    if config.concurrency < 1:
-        raise BadConfig(f"--concurrency is {config.concurrency}; expected at least 1")
-    if config.workers < 0:
-        raise BadConfig(f"--workers is {config.workers}; expected 0 or more")
-    workers: JsonObject = {"worker_backend": config.worker_backend, "worker_options": config.worker_options}
-    rollout = RolloutConfig(config.concurrency, config.workers, **workers)
-    rollout.check_workers()
+    rollout = _rollout(config)
     plan = _plan(config, suite)  # which refuses what cannot be, before a model is loaded
     if config.plan:
         print(planned(config, plan, _named(suite), _reply_tokens(config, suite)))
@@ -197,13 +191,11 @@ def run(config: Config) -> int:
                 progress=progress.add,
             )
     except KeyboardInterrupt:
-        finished = f"{progress.done} of {progress.total} episodes are" if progress.total else "earlier episodes are"
-        console.print(Text(f"interrupted: {finished} kept; the same command continues"))
+        console.print(Text(f"interrupted: {progress.stored}; the same command continues"))
         return 130
     except OverBudget as error:
-        finished = f"{progress.done} of {progress.total} episodes are kept"
-        finished += f", {progress.rate} so far" if progress.counted else ""
-        console.print(Text(f"stopped: {error}. {finished}; a larger --max-cost continues"))
+        rate = f", {progress.rate} so far" if progress.counted else ""
+        console.print(Text(f"stopped: {error}. {progress.stored}{rate}; a larger --max-cost continues"))
         return 1
     finally:
         if agent.engine is not None:
@@ -211,6 +203,17 @@ def run(config: Config) -> int:
     summary = read_object(folder / "summary.json")
     show(config, console, folder, summary, episodes)
     return int(bool(too_many_faults(episodes)) or bool(summary["skipped"]))
+
+
+def _rollout(config: Config) -> RolloutConfig:
+    if config.concurrency < 1:
+        raise BadConfig(f"--concurrency is {config.concurrency}; expected at least 1")
+    if config.workers < 0:
+        raise BadConfig(f"--workers is {config.workers}; expected 0 or more")
+    workers = config.worker_options
+    rollout = RolloutConfig(config.concurrency, config.workers, worker_backend=config.worker_backend, worker_options=workers)
+    rollout.check_workers()
+    return rollout
 
 
 def _named(suite: Suite) -> dict[str, object]:
@@ -229,9 +232,8 @@ def _check_protocol(config: Config, suite: Suite) -> None:
     """
     if suite.protocol is None:
         return
-    flags = [
-        f"--{name.replace('_', '-')}" for name in (*OF_PLANS, "horizon", *OF_SUITES) if getattr(config, name) is not None
-    ]
+    names = (*OF_PLANS, "horizon", *OF_SUITES)
+    flags = [f"--{name.replace('_', '-')}" for name in names if getattr(config, name) is not None]
     flags += [f"--env.{name}" for name in config.env_options if name not in DATA]
     if flags:
         raise BadConfig(
@@ -242,8 +244,7 @@ def _check_protocol(config: Config, suite: Suite) -> None:
 
 def default_folder(config: Config) -> str:
     """Return the default of --out, which the same command finds again."""
-    named = f"eval-{config.envs}-{config.model or config.policy}"
-    return "runs/" + re.sub(r"[^\w.=-]+", "-", named).strip("-.")[:100]
+    return "runs/" + re.sub(r"[^\w.=-]+", "-", f"eval-{config.envs}-{config.model or config.policy}").strip("-.")[:100]
 
 
 def _plan(config: Config, suite: Suite) -> EvaluationPlan:

@@ -167,6 +167,11 @@ class Bar:
             print(f"{self.done} of {self.total} episodes, {line}", file=sys.stderr, flush=True)
 
     @property
+    def stored(self) -> str:
+        """Number of episodes that an interrupted evaluation keeps."""
+        return f"{f'{self.done} of {self.total}' if self.total else 'earlier'} episodes are kept"
+
+    @property
     def rate(self) -> str:
         """Success rate so far."""
         return f"success {100 * self.solved / self.counted:.0f} %" if self.counted else "episodes"

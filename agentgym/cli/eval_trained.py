@@ -24,17 +24,13 @@ class Trained(TrainConfig):
         """Skip the checks; fields are checked where they are used."""
 
 
-def trained_as(
-    folder: Path, envs: Sequence[str], caller: Mapping[str, object], command: Sequence[str]
-) -> TrainConfig | None:
-    """Return the training configuration in a model's folder; None if it is not a run.
+def trained_as(folder: Path, envs: Sequence[str], caller: Mapping[str, object], command: Sequence[str]) -> TrainConfig:
+    """Return the training configuration in a run's folder.
 
     The folder may be untrusted: it raises BadConfig if the folder says where or how something runs and `caller`, the
     flags of `command`, does not. Options of an environment that is not one of `envs` are left out.
     """
     path = folder / "config.toml"
-    if not path.exists():
-        return None
     used = {name: value for name, value in read_values(path, stored=True).items() if name in USED}
     env = used.setdefault("env", TrainConfig.env)
     if env not in envs:  # as the flags name it: the caller's own name may be imported

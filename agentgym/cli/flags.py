@@ -78,8 +78,8 @@ class Flag:
         expected = f"one of {', '.join(choices)}" if choices else _NOUNS[self.kind][1]
         if word in choices:
             return word
-        with contextlib.suppress(ValueError):
-            if not choices:
+        if not choices:
+            with contextlib.suppress(ValueError):
                 return self.kind(word)
         raise argparse.ArgumentTypeError(f"expected {expected}, not {word!r}")
 

@@ -57,6 +57,12 @@ def from_extra(extra: Mapping[str, Any]) -> Usage | None:
     return Usage(**known, cost=amount(extra.get("cost")))
 
 
+def output_tokens(sampled: int, extra: Mapping[str, Any]) -> int:
+    """Return the tokens of a turn's replies: those sampled here, else the server's count; 0 if nobody counted."""
+    counted = None if sampled else from_extra(extra)
+    return counted.output if counted else sampled
+
+
 def count(value: object) -> int | None:
     """Return an external token count if it is an integer from 0 to `MOST_TOKENS`, else None."""
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else None

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentgym.episodes.confidence import calibration
 from agentgym.episodes.episode import Episode, fault_share, unhinted
-from agentgym.episodes.usage import from_extra
+from agentgym.episodes.usage import output_tokens
 from agentgym.evaluate.aggregates import (
     THRESHOLDS,
     Aggregate,
@@ -86,7 +86,7 @@ def _sampled(episode: Episode) -> int | None:
     """Return the tokens of an episode's replies, using the server's count where token ids are missing; None if uncounted."""
     if any(usage is None for _, usage in requests([episode])):
         return None
-    return sum(turn.sampled or (counted.output if (counted := from_extra(turn.extra)) else 0) for turn in episode.turns)
+    return sum(output_tokens(turn.sampled, turn.extra) for turn in episode.turns)
 
 
 def _finish(episodes: Sequence[Episode]) -> dict[str, object]:

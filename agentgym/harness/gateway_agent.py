@@ -24,7 +24,7 @@ from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.sessions import FOR_ROOM, Session
 from agentgym.harness.gateway_repeats import BY_REPLIES, FaultJudge
 from agentgym.rollout.collect import group_of
-from agentgym.rollout.limits import CONTAINED, ends_more
+from agentgym.rollout.limits import ends_more
 from agentgym.serving.server import serving
 
 
@@ -207,7 +207,7 @@ async def _ended(
             reward, success = await played
     except raised_on:
         raise
-    except CONTAINED as raised:  # whatever an agent of others raises
+    except BaseException as raised:  # whatever an agent of others raises
         if ends_more(raised):
             raise
         error = f"the agent took more than {seconds:g} s" if limit.expired() else traceback.format_exc()

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from agentgym.episodes.episode import Episode
-from agentgym.rollout.limits import CONTAINED, ends_more
+from agentgym.rollout.limits import ends_more
 
 BY_REPLIES = "the model's replies made the agent fail twice, and other replies do not"
 HARMLESS = ("ok",)
@@ -48,7 +48,7 @@ class FaultJudge:
         try:
             async with asyncio.timeout(self._seconds):
                 await again(replies)
-        except CONTAINED as raised:  # whatever an agent of others raises
+        except BaseException as raised:  # whatever an agent of others raises
             if ends_more(raised):
                 raise
             return False

@@ -248,14 +248,16 @@ class HarborSandbox(BaseSandbox):
         Raises:
             SandboxFault: the environment does not report the end of every program.
         """
+        if not programs:  # no call for nothing
+            return []
         jobs = [self._job_of(program) for program in programs]
         command = shell(jobs)
         if len(command) > LONGEST or any(len(job.stdin) > INLINE for job in jobs):
             return super().batch(programs)
         started = time.monotonic()
         answer = self._ask(command, sum(job.seconds for job in jobs) + GRACE)
-        taken = [time.monotonic() - started, *(0.0 for _ in jobs)]
-        return [result(job, answer, seconds) for job, seconds in zip(jobs, taken, strict=False)]
+        seconds = time.monotonic() - started
+        return [result(job, answer, 0.0 if number else seconds) for number, job in enumerate(jobs)]
 
     def _job_of(self, program: Program) -> Job:
         """Return the job of a program, run as `run`, `python` or `_trusted` run it."""

@@ -18,7 +18,7 @@ import numpy as np
 from agentgym.core.folders import write_whole
 from agentgym.core.screen import printable
 from agentgym.episodes.episode import Episode, Turn
-from agentgym.episodes.usage import from_extra
+from agentgym.episodes.usage import from_extra, output_tokens
 from agentgym.evaluate.replies import cut_warning
 from agentgym.evaluate.statistics import Interval, mean_interval
 from agentgym.evaluate.summary import level
@@ -158,7 +158,7 @@ def _turn(turn: Turn, decode: Decode | None, *, first: bool) -> dict[str, object
         "reward": turn.reward,
         "rewards": turn.rewards,
         "advantage": _advantage(turn),
-        "tokens": turn.sampled or (counted.output if counted else 0),
+        "tokens": output_tokens(turn.sampled, turn.extra),
         "prompt": len(turn.prompt_ids) or (counted.input if counted else 0),
         "logprob": float(np.mean(turn.logprobs)) if turn.logprobs else None,
         "version": turn.policy_version,

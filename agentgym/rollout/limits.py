@@ -12,9 +12,6 @@ from typing import cast
 from agentgym.errors import Fault, Reason
 from agentgym.rollout.interrupts import interrupted
 
-CONTAINED = BaseException
-"""Exceptions of foreign code that end only its own episode, unless `ends_more` is true."""
-
 
 def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
     """Limit the duration of the block; outside the main thread there is no limit.

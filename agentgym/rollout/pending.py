@@ -7,7 +7,7 @@ from typing import Any
 
 from agentgym.errors import BadConfig, Fault, Reason
 from agentgym.rollout.env_threads import Key, Packed, Request
-from agentgym.rollout.limits import CONTAINED, described, is_ctrl_c
+from agentgym.rollout.limits import described, is_ctrl_c
 
 
 class Pending(ABC):
@@ -69,7 +69,7 @@ class Pending(ABC):
         env, content = reply
         try:
             ok, value = pickle.loads(content)
-        except CONTAINED as error:  # an environment's own objects may raise anything
+        except BaseException as error:  # an environment's own objects may raise anything
             if is_ctrl_c(error):
                 raise
             ok, value = False, f"the environment's answer cannot be read here: {described(error)}"

@@ -20,7 +20,7 @@ from agentgym.errors import BadConfig, EngineDead, MissingExtra, UnknownName, ho
 from agentgym.rollout.faults import RetryingEnv
 from agentgym.rollout.hosted import HostedEnv, LocalEnv, close
 from agentgym.rollout.interrupts import interrupts_watched
-from agentgym.rollout.limits import CONTAINED, ends_more
+from agentgym.rollout.limits import ends_more
 from agentgym.rollout.play import Job, Lockstep, Start, attempt
 from agentgym.rollout.replay import consulted, starts
 from agentgym.rollout.workers import StartWorker, Workers
@@ -270,7 +270,7 @@ class RolloutPool:
                     whole = True
                 except (BadConfig, EngineDead):
                     raise
-                except CONTAINED as error:
+                except BaseException as error:
                     if ends_more(error):
                         raise
                     return None  # the rollout boundary: the replay failed, so there is nothing to continue from

@@ -58,10 +58,12 @@ def read_files(files: Sequence[str], which: Filter) -> list[list[Episode]]:
         BadConfig: a file does not exist, is named twice, or none of its episodes passes.
     """
     files_read: list[list[Episode]] = []
-    paths = [episode_file(name) for name in files]
-    for number, path in enumerate(paths):
-        if path.resolve() in (other.resolve() for other in paths[:number]):
+    seen = set[Path]()
+    for path in map(episode_file, files):
+        place = path.resolve()
+        if place in seen:
             raise BadConfig(f"{path} is named twice, and its episodes would count twice; expected each file once")
+        seen.add(place)
         episodes = read_episodes(path)
         selected = [episode for episode in episodes if which.takes(episode)]
         if not selected:

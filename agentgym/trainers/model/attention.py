@@ -112,11 +112,11 @@ def _tree_inputs(ids: Tensor, tree: Tree, method: str) -> dict[str, object]:
     ends = F.pad(tree.ends, (0, spare), value=size).to(device)
     if method == "flex":
 
-        def outputs(_row: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        def attends(_row: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
             return (key <= query) & (query < ends[key])
 
         compiled = device.type == "cuda"  # else the whole [tokens, tokens] mask is materialized
-        return arguments | {"attention_mask": create_block_mask(outputs, 1, None, size, size, device, _compile=compiled)}
+        return arguments | {"attention_mask": create_block_mask(attends, 1, None, size, size, device, _compile=compiled)}
     at = torch.arange(size, device=device)
     return arguments | {"attention_mask": ((at <= at[:, None]) & (at[:, None] < ends))[None, None]}
 

@@ -188,20 +188,19 @@ class Lab:
         Raises:
             EngineDead: the server dies of the request.
         """
-        reason = ""
         try:
             self.trained.adapter(model, folder)
         except BadConfig as error:
-            reason = str(error)
+            refusal = str(error)
         except EngineDead as error:
             if not self.trained.service.healthy():
                 raise
-            reason = str(error)
-        if reason:
-            self.qualified.note(GIVEN, reason, "none")
-            return False
-        self.qualified.note(GIVEN, "given, so that another engine can sample", "ok")
-        return True
+            refusal = str(error)
+        else:
+            self.qualified.note(GIVEN, "given, so that another engine can sample", "ok")
+            return True
+        self.qualified.note(GIVEN, refusal, "none")
+        return False
 
     def accumulation(self) -> None:
         """Determine whether requests add up, whether a step resets them, and whether imitation has the same gradient."""
