@@ -12,9 +12,9 @@ from agentgym.envs.terminal.harbor.steps import Place, Step
 from agentgym.sandbox.protocol import MEGABYTE, ExitReason
 
 REASONS = {"timeout": "took too long", "memory": "took too much memory", "output": "printed too much"}
-NEW_LOGS = "rm -rf /logs/agent /logs/artifacts; mkdir -p /logs/agent /logs/artifacts; chmod 777 /logs/agent /logs/artifacts"
+_LOGS = "/logs/agent /logs/artifacts"
+NEW_LOGS = f"rm -rf {_LOGS}; mkdir -p {_LOGS}; chmod 777 {_LOGS}"
 """Command that resets the log folders before an agent's phase."""
-_LOGS = "mkdir -p /logs/verifier /logs/agent /logs/artifacts; chmod 777 /logs/verifier /logs/agent /logs/artifacts"
 
 
 def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers) -> dict[str, float]:
@@ -52,8 +52,8 @@ def _clear(sandbox: Any, *places: str, keeper: str = "") -> None:
         NoVerdict: a file could not be removed.
     """
     closed = f"mkdir -m 700 /tests /logs/verifier; chown {keeper} /tests /logs/verifier; " if keeper else ""
-    logs = _LOGS.replace("/logs/verifier ", "") if keeper else _LOGS
-    sandbox.run(f"rm -rf {' '.join(places)}; {closed}{logs}")
+    logs = _LOGS if keeper else f"/logs/verifier {_LOGS}"
+    sandbox.run(f"rm -rf {' '.join(places)}; {closed}mkdir -p {logs}; chmod 777 {logs}")
     for place in (
         *(place for place in places if place == "/tests" and not keeper),
         *(f"/logs/verifier/{name}" for name in FILES),
