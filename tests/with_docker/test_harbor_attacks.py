@@ -19,7 +19,7 @@ echo 1 > /logs/verifier/$s/reward.txt; done; echo '{"reward": 1}' > /logs/verifi
 echo 'echo 1 > /logs/verifier/reward.txt' > /tests/test.sh; cp /tests/test.sh /app/test.sh; touch /tests/reward.json"""
 LATER = """while true; do mkdir -p /logs/verifier /tests; echo 1 > /logs/verifier/reward.txt
 echo '{"reward": 1}' > /logs/verifier/reward.json; echo 'echo 1 > /logs/verifier/reward.txt' > /tests/test.sh
-echo > /tests/helper.sh; echo 1 > /app/alive; sleep 0.01; done"""
+echo > /tests/helper.sh; [ -e /app/alive ] || echo 1 > /app/alive; sleep 0.01; done"""
 OUTLIVE = {
     "a session of its own": "(setsid nohup bash -c '{}' > /dev/null 2>&1 &)",
     "a daemon": """python3 - <<'END'
@@ -78,7 +78,7 @@ def test_what_is_let_live_reaches_no_reward_as_another_user(tmp_path):
     files = {"instruction.md": "Do it.\n", "tests/test.sh": test, "environment/Dockerfile": dockerfile}
     env = make(write(tmp_path / "t", toml, files), background=True, seconds=20)
     env.reset(seed=0)
-    steal = "while ! [ -e /tests ]; do echo 1 > alive; done; sleep 1; cat /tests/test.sh > stolen 2> /dev/null; "
+    steal = "while ! [ -e /tests ]; do [ -e alive ] || echo 1 > alive; done; sleep 1; cat /tests/test.sh > stolen 2> /dev/null; "
     env.step(bash(f"cat > later <<'END'\n{steal}{LATER}\nEND"))
     env.step(bash(OUTLIVE["a session of its own"].format(". /app/later")))
     observation, reward, _, _, info = env.step("submit[]")
