@@ -25,6 +25,8 @@ LONG |= {"test_weights.py", "test_plan.py", "test_cli_eval.py", "test_integratio
 
 year, week, _ = datetime.now(UTC).isocalendar()
 os.environ.setdefault("AGENTGYM_CHECK_SEED", str(100 * year + week))  # before workers start, so that all have the same
+SUITE = os.environ.pop("AGENTGYM_SUITE", "")
+"""Name of the suite that `./dev test-NAME` runs."""
 os.environ.pop("PYTEST_ADDOPTS", None)  # it was read; a pytest that a test starts would write its report over this one
 
 
@@ -100,7 +102,11 @@ def pytest_deselected(items):
         config.stash[LEFT] = config.stash.get(LEFT, []) + left
 
 
-def pytest_sessionfinish(session):
+def pytest_sessionfinish(session, exitstatus):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if SUITE and exitstatus == 0 and not session.config.option.collectonly and not reporter.stats.get("passed"):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # a suite without its environment checks nothing
+        reporter.write_line(f"\nsuite {SUITE}: every test was skipped")
     if hasattr(session.config, "workeroutput"):  # a process of pytest-xdist: every one of them left out the same
         session.config.workeroutput["left"] = session.config.stash.get(LEFT, [])
 

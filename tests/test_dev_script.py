@@ -244,3 +244,16 @@ def test_pytest_says_why_tests_were_skipped_and_what_is_left_to_full(tmp_path: P
     assert " skipped: 3 " in done.stdout
     assert "\n   2 no browser: test_a.py\n" in done.stdout and "\n   1 no such package: test_b.py\n" in done.stdout
     assert " left to ./dev full: 4 long and slow tests in 1 files " in done.stdout and "\ntest_a.py (4)\n" in done.stdout
+
+
+@pytest.mark.parametrize(("body", "status"), [("pytest.skip('no server')", 5), ("pass", 0)])
+def test_a_suite_in_which_every_test_is_skipped_fails(tmp_path: Path, body: str, status: int) -> None:
+    """A test that skips beside one that runs is fine; `./dev` names the suite to pytest."""
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    skips = "import pytest\ndef test_skips(): pytest.skip('no client')\n"
+    (tmp_path / "test_a.py").write_text(f"{skips}def test_other(): {body}\n")
+    command = [sys.executable, "-m", "pytest", "-q", str(tmp_path)]
+    environment = os.environ | {"AGENTGYM_SUITE": "clients"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400, env=environment)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert ("suite clients: every test was skipped" in done.stdout) == bool(status)

@@ -78,7 +78,8 @@ def test_what_is_let_live_reaches_no_reward_as_another_user(tmp_path):
     files = {"instruction.md": "Do it.\n", "tests/test.sh": test, "environment/Dockerfile": dockerfile}
     env = make(write(tmp_path / "t", toml, files), background=True, seconds=20)
     env.reset(seed=0)
-    steal = "while ! [ -e /tests ]; do [ -e alive ] || echo 1 > alive; done; sleep 1; cat /tests/test.sh > stolen 2> /dev/null; "
+    wait = "while ! [ -e /tests ]; do [ -e alive ] || echo 1 > alive; done; sleep 1; "
+    steal = f"{wait}cat /tests/test.sh > stolen 2> /dev/null; "
     env.step(bash(f"cat > later <<'END'\n{steal}{LATER}\nEND"))
     env.step(bash(OUTLIVE["a session of its own"].format(". /app/later")))
     observation, reward, _, _, info = env.step("submit[]")
