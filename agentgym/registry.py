@@ -51,6 +51,7 @@ ENVS: dict[str, tuple[str, str, dict[str, object]]] = {
     "rlvr/FrozenLake-v0": ("agentgym.envs.frozen_lake:FrozenLake", "cross a slippery frozen lake without falling in", {}),
     "rlvr/TicTacToe-v0": ("agentgym.envs.duels:TicTacToe", "win tic-tac-toe from a won opening; self-play", {}),
     "rlvr/ConnectFour-v0": ("agentgym.envs.duels:ConnectFour", "win Connect Four from a won position; self-play", {}),
+    "rlvr/KuhnPoker-v0": ("agentgym.envs.duels:KuhnPoker", "win chips in Kuhn poker, cards unseen; self-play", {}),
     "rlvr/Negotiation-v0": ("agentgym.envs.negotiation:Negotiation", "divide things by offers, values unseen", {}),
     "rlvr/Sokoban-v0": ("agentgym.envs.sokoban:Sokoban", "push boxes onto targets", {}),
     "rlvr/BabyAI-v0": ("agentgym.envs.babyai:BabyAI", "carry out an instruction in rooms (BabyAI's levels in text)", {}),

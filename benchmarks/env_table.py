@@ -41,6 +41,7 @@ PEERS = {
     "FrozenLake": "Gymnasium",
     "TicTacToe": "TextArena, OpenSpiel",
     "ConnectFour": "TextArena, OpenSpiel",
+    "KuhnPoker": "OpenSpiel, TextArena",
     "Negotiation": "TextArena",
     "Sokoban": "GEM, verl-agent",
     "BabyAI": "minigrid itself, AgentGym",

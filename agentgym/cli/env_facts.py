@@ -31,6 +31,7 @@ FACTS: dict[str, Facts] = {
     "rlvr/GuessNumber-v0": Facts(),
     "rlvr/Household-v0": Facts(splits=("train", "valid_seen", "valid_unseen")),
     "rlvr/Instructions-v0": Facts(),
+    "rlvr/KuhnPoker-v0": Facts(),
     "rlvr/Math-v0": Facts(2, needs=("bubblewrap",)),
     "rlvr/Memory-v0": Facts(5),
     "rlvr/MiniWoB-v0": Facts(12, needs=("miniwob", "browser")),

@@ -16,6 +16,7 @@ QUICK = (
     "FrozenLake",
     "TicTacToe",
     "ConnectFour",
+    "KuhnPoker",
     "Negotiation",
     "BabyAI",
     "TextCraft",

@@ -1,0 +1,269 @@
+"""The environment: a match of Kuhn poker, in which no side sees the other's card."""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.core.declared import Declarations
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.outcome import RoleReward
+from agentgym.core.tasks import Task
+from agentgym.envs.duels.kuhn_rules import BET, CARDS, DEALS, OPEN, PASS, SEATS, equilibrium, payoff, told, words
+from agentgym.errors import BadConfig
+
+RULES = (
+    "Kuhn poker with the cards J, Q and K, of which K is the highest. Each side puts in 1 chip and gets one card. A bet "
+    "or a call adds 1 chip. After a fold the other side wins, otherwise the higher card does. The sides take turns in "
+    "moving first."
+)
+CAREFUL = frozenset({"K", "Kp", "Kb", "Kpb", "Qpb"})
+"""Cards and histories at which the expert bets or calls: the likelier move of an equilibrium."""
+
+
+class KuhnPoker(TextEnv):
+    """Win chips in a match of Kuhn poker against equilibrium play, or in both roles.
+
+    A match deals each of the six deals equally often, in random order, and the sides take turns in moving first. The
+    `equilibrium` side plays Kuhn's equilibrium with the most bluffs; its random choices belong to the task. Success needs at
+    least 1 chip, and more than always checking and folding or always betting and calling wins. Tasks are kept if careful
+    play succeeds, which always makes the likelier move of an equilibrium; so they favor it more than chance would. A match
+    that can no longer reach the goal ends.
+
+    With `opponent="self"` the same rollout plays both roles and no task is left out; in matches of few hands the splits
+    share deals. A role's reward is its share of the chips at stake, from -1 to 1, and a role succeeds with more chips than
+    the other. `success` is then A's. The oracle plays for A whoever moves. `agentgym.envs.duels.kuhn_rules` computes the
+    exact exploitability of a strategy.
+
+    Difficulty d: 6 (d + 1) hands.
+    """
+
+    roles = ("A", "B")
+    splits: Mapping[str, float] = MappingProxyType({"train": 0.6, "valid": 0.2, "test": 0.2})
+    horizon = 20
+    task_settings: ClassVar[tuple[str, ...]] = ("opponent", "hands")
+    settings = task_settings
+    opponent: str = "equilibrium"
+    """Player of the other side: `equilibrium`, or `self` for the same agent in both roles."""
+    hands: int = 0
+    """Hands of a match in self-play, where single hands are possible; 0: the difficulty's number."""
+    declared = Declarations(random_bound=0.35, expert_bound=1.0)
+
+    def check_options(self) -> None:
+        if self.opponent not in ("equilibrium", "self"):
+            raise BadConfig(f"opponent is {self.opponent!r}; expected 'equilibrium' or 'self'")
+        count: Any = self.hands
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 1000:
+            raise BadConfig(f"hands of KuhnPoker is {count!r}; expected an integer from 1 to 1000, or 0")
+        if count and self.opponent != "self":
+            raise BadConfig(f"hands of KuhnPoker is {count} without opponent 'self': the difficulty says how many")
+        if self.shaping and self.opponent == "self":
+            raise BadConfig(
+                f"shaping of KuhnPoker is {dict(self.shaping)} with opponent 'self': its measures are A's, and would be "
+                "paid to whichever role moved last; leave one of the two out"
+            )
+        super().check_options()
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        while True:
+            if self.opponent == "self":
+                count = self.hands or 6 * (difficulty + 1)
+                deals = [DEALS[i] for _ in range(-(-count // 6)) for i in _shuffled(rng, 6)][:count]
+                data: dict[str, Any] = {"deals": deals, "plans": [], "goal": 1, "number": int(rng.integers(1 << 31))}
+                return Task(instruction="Win chips.", data=data)
+            deals = [DEALS[i % 6] for i in _shuffled(rng, 6 * (difficulty + 1))]
+            plans = [_plan(rng, deal, number) for number, deal in enumerate(deals)]
+            careful, timid, bold = (
+                sum(_replayed(rule, *hand) for hand in _hands(deals, plans)) for rule in (_careful, _timid, _bold)
+            )
+            goal = max(0, timid, bold) + 1
+            if careful >= goal:
+                return Task(instruction="Win chips.", data={"deals": deals, "plans": plans, "goal": goal, "number": 0})
+
+    def split_key(self, task: Task) -> object:
+        return task.data["deals"], task.data["plans"], task.data["number"]
+
+    def limit_of(self, task: Task) -> int:
+        """Return `horizon`, or more turns for a long match."""
+        return self.horizon if "horizon" in self.__dict__ else max(self.horizon, 3 * len(task.data["deals"]) + 8)
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self.hand, self.history, self.chips = 0, "", 0
+        """Number of the hand from 0, its moves, and the chips that A has won."""
+        self.briefed: tuple[str, ...] = ()
+        """Roles that were shown the rules."""
+        self._answer()
+        return self._picture()
+
+    @property
+    def deal(self) -> str:
+        """The cards of the side that moves first in this hand, and of the other."""
+        return self.task.data["deals"][self.hand]
+
+    @property
+    def seat(self) -> int:
+        """The side of the hand to move: 0 moved first."""
+        return len(self.history) % 2
+
+    @property
+    def role(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]  # the moves say it
+        if self.opponent != "self" or "hand" not in self.__dict__ or self._over():
+            return self.roles[0]
+        return self.roles[(self.hand + self.seat) % 2]
+
+    def act(self, action: str) -> str | Outcome:
+        names = words(self.history)
+        word = " ".join(action.split())
+        if word not in names:
+            return self.invalid(f"{word[:40]!r} is not a move. Reply with {names[0]} or {names[1]}.")
+        text = self._moved(BET if word == names[1] else PASS)
+        if self._over():
+            text = f"{text}The match is over. You have {self._purse()} chips."
+            return self.win(text) if self.chips >= self.task.data["goal"] else self.lose(text)
+        if self.opponent != "self" and self.chips + self._best() < self.task.data["goal"]:
+            return self.lose(f"{text}You can no longer have {self.task.data['goal']} chips.")
+        return text + self._picture()
+
+    def _moved(self, move: str) -> str:
+        """Make a move and those of the other side up to the next decision; return how hands ended."""
+        self.history += move
+        ended = self._settled()
+        return ended + self._answer()
+
+    def _answer(self) -> str:
+        """Let the other side move while it is to move; return how hands ended."""
+        text = ""
+        while self.opponent != "self" and not self._over() and (self.hand + self.seat) % 2:
+            self.history += self.task.data["plans"][self.hand][self.history]
+            text += self._settled()
+        return text
+
+    def _settled(self) -> str:
+        """Pay a complete hand and go to the next; return how it ended."""
+        if self.history in OPEN:
+            return ""
+        won = payoff(self.deal, self.history) * (1 if self.hand % 2 == 0 else -1)
+        self.chips += won
+        mine, other = self.deal[:: 1 if self.hand % 2 == 0 else -1]
+        end = "" if self.history.endswith(BET + PASS) else f" A had {mine}, B had {other}."
+        text = f"Hand {self.hand + 1}: {told(self.history)}.{end} {'A' if won > 0 else 'B'} wins {abs(won)}.\n"
+        self.hand, self.history = self.hand + 1, ""
+        return text
+
+    def _over(self) -> bool:
+        return self.hand >= len(self.task.data["deals"])
+
+    def _purse(self) -> int:
+        return self.chips if self.role == "A" else -self.chips
+
+    def _picture(self) -> str:
+        first, second = words(self.history)
+        goal = "Win chips." if self.opponent == "self" else f"Have at least {self.task.data['goal']} chips at the end."
+        rules = "" if self.role in self.briefed else f"{RULES} You are {self.role}. {goal}\n"
+        self.briefed = (*self.briefed, self.role) if rules else self.briefed
+        return (
+            f"{rules}Hand {self.hand + 1} of {len(self.task.data['deals'])}. You have {self._purse()} chips. Your card: "
+            f"{self.deal[self.seat]}. Moves: {told(self.history)}. Reply {first} or {second}."
+        )
+
+    def _best(self) -> int:
+        """Return the most chips that A can still win, for a player who knows everything."""
+        data = self.task.data
+        later = _hands(data["deals"], data["plans"])[self.hand + 1 :]
+        return _most(self.deal, data["plans"][self.hand], self.hand, self.history) + sum(_most(*hand, "") for hand in later)
+
+    def admissible(self) -> list[str]:
+        return list(words(self.history)) if not self._over() else []
+
+    def state(self) -> object:
+        return self.hand, self.history, self.chips, self.briefed
+
+    def measures(self) -> dict[str, float]:
+        """Return A's chips per hand so far."""
+        return {"chips": self.chips / max(self.hand, 1)}
+
+    def role_rewards(self) -> dict[str, RoleReward] | None:
+        if self.opponent != "self":
+            return None
+        share = self.chips / (2 * max(self.hand, 1))
+        return {"A": RoleReward(share, self.chips > 0), "B": RoleReward(-share, self.chips < 0)}
+
+    # Policies
+
+    def oracle(self) -> Iterator[str]:
+        """Play with the knowledge of both cards and of the other side's moves; in self-play B checks and folds."""
+        while True:
+            if self.opponent == "self":
+                yield words(self.history)[self.role == "A"]
+                continue
+            plan = self.task.data["plans"][self.hand]
+            bet = _most(self.deal, plan, self.hand, self.history + BET) > _most(
+                self.deal, plan, self.hand, self.history + PASS
+            )
+            yield words(self.history)[bet]
+
+    def expert(self) -> Iterator[str]:
+        while True:
+            yield words(self.history)[self.deal[self.seat] + self.history in CAREFUL]
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        """Return the two constant policies."""
+
+        def timid(observations: list[str]) -> str:
+            return "fold" if observations[-1].endswith("call.") else "check"
+
+        def bold(observations: list[str]) -> str:
+            return "call" if observations[-1].endswith("call.") else "bet"
+
+        return {"always check and fold": timid, "always bet and call": bold}
+
+
+def _plan(rng: np.random.Generator, deal: str, number: int) -> dict[str, str]:
+    """Return B's move after each of its histories in a hand, drawn from an equilibrium; B moves first in odd hands."""
+    strategy, seat = equilibrium(), 1 - number % 2
+    return {history: BET if rng.random() < strategy[deal[seat] + history] else PASS for history in sorted(SEATS[seat])}
+
+
+def _shuffled(rng: np.random.Generator, count: int) -> list[int]:
+    return rng.permutation(count).tolist()
+
+
+def _hands(deals: list[str], plans: list[dict[str, str]]) -> list[tuple[str, dict[str, str], int]]:
+    """Return the hands of a match: deal, B's plan, number."""
+    return [(deal, plan, number) for number, (deal, plan) in enumerate(zip(deals, plans, strict=True))]
+
+
+def _most(deal: str, plan: Mapping[str, str], number: int, history: str) -> int:
+    """Return the most chips that A can win in a hand from a history on, against B's plan."""
+    if history not in OPEN:
+        return payoff(deal, history) * (1 if number % 2 == 0 else -1)
+    if (number + len(history)) % 2:
+        return _most(deal, plan, number, history + plan[history])
+    return max(_most(deal, plan, number, history + move) for move in (PASS, BET))
+
+
+def _replayed(rule: Callable[[str], bool], deal: str, plan: Mapping[str, str], number: int) -> int:
+    """Return the chips that A wins in a hand by a rule: card and history to whether to bet."""
+    history = ""
+    while history in OPEN:
+        seat = len(history) % 2
+        own = (number + seat) % 2 == 0
+        history += (BET if rule(deal[seat] + history) else PASS) if own else plan[history]
+    return payoff(deal, history) * (1 if number % 2 == 0 else -1)
+
+
+def _careful(place: str) -> bool:
+    return place in CAREFUL
+
+
+def _timid(place: str) -> bool:
+    return place[0] not in CARDS
+
+
+def _bold(place: str) -> bool:
+    return place[0] in CARDS
