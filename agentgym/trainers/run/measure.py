@@ -8,7 +8,7 @@ from agentgym.episodes.episode import MOST_FAULTS, Episode, fault_share
 from agentgym.trainers.learners.step import CannotContinue
 from agentgym.trainers.run.assemble import Run
 from agentgym.trainers.run.interrupt import uninterrupted
-from agentgym.trainers.run.metrics import first_fault, mean, success_by_env
+from agentgym.trainers.run.metrics import first_fault, mean, success_by_part
 from agentgym.trainers.run.record import Record
 from agentgym.trainers.run.tally import Tally
 
@@ -84,7 +84,7 @@ class Measures:
         """Store the episodes of an evaluation and return their success, with several environments also per environment."""
         self.record.keep(episodes)
         whole = mean([float(e.success is True) for e in episodes if not e.fault])
-        return {name: whole, **{key: share.total / share.number for key, share in success_by_env(name, episodes).items()}}
+        return {name: whole, **{key: share.total / share.number for key, share in success_by_part(name, episodes).items()}}
 
     def summary(self, tally: Tally) -> dict[str, Any]:
         """Return the summary of the run."""

@@ -168,15 +168,18 @@ def staleness(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
     return {"versions_behind": total, "versions_behind_most": max((age for age, _ in behind), default=0)}
 
 
-def success_by_env(name: str, episodes: Sequence[Episode]) -> dict[str, Mean]:
-    """Return success as NAME/ENV if there are several environments, without episodes with a hint."""
-    by_env: dict[str, Mean] = {}
+def success_by_part(name: str, episodes: Sequence[Episode]) -> dict[str, Mean]:
+    """Return success as NAME/ENV of several environments, and NAME/ROLE (or NAME/ENV/ROLE) of self-play, without hints."""
+    by_part: dict[str, Mean] = {}
     for episode in unhinted(whole(episodes)):
-        if "env" in episode.labels:
-            key = f"{name}/{episode.labels['env']}"
-            total, number = by_env.get(key, (0.0, 0))
-            by_env[key] = Mean(total + (episode.success is True), number + 1)
-    return by_env
+        env = f"{name}/{episode.labels['env']}" if "env" in episode.labels else name
+        parts = {env: episode.success is True} if env != name else {}
+        if len({turn.role for turn in episode.turns}) > 1:
+            parts |= {f"{env}/{role}": success for role, success in episode.role_success.items()}
+        for key, success in parts.items():
+            total, number = by_part.get(key, (0.0, 0))
+            by_part[key] = Mean(total + success, number + 1)
+    return by_part
 
 
 def part_names(episodes: Sequence[Episode]) -> set[str]:
@@ -203,7 +206,7 @@ def step_row(
 ) -> dict[str, Any]:
     """Return the metrics of a step over all processes, right after its update."""
     row: dict[str, Any] = {**played(episodes), **signal(episodes, selected), "episodes": len(episodes)}
-    row |= success_by_env("success_train", episodes) | clock.shares(episodes)
+    row |= success_by_part("success_train", episodes) | clock.shares(episodes)
     if run.rollouts.grower:
         row |= branched(episodes, run.rollouts.grower.take_lost())
     if run.rewards:

@@ -4,7 +4,7 @@ import math
 
 from agentgym.core.hints import Hint
 from agentgym.episodes.episode import Episode, Turn, groups
-from agentgym.trainers.run.metrics import merged, played, signal
+from agentgym.trainers.run.metrics import merged, played, signal, success_by_part
 
 
 def episode(success, turns, valid=True):
@@ -63,3 +63,19 @@ def test_groups_of_equal_returns_and_of_one_attempt_are_counted_over_processes()
     kept = [one for one in groups(mine) if one[0].group_id == "b"]
     row = merged([signal(mine, kept), signal(others, [])])
     assert row == {"groups": 4, "groups_equal": 2, "groups_alone": 1, "groups_trained": 1, "groups_dropped": 3}
+
+
+def by_role(success, env="", roles=("A", "B")):
+    labels = {"env": env} if env else {}
+    turns = [Turn("o", role=role) for role in roles]
+    return Episode("id", "t", "g", 0, turns=turns, labels=labels, success=success["A"], role_success=success)
+
+
+def test_self_play_has_a_success_of_each_role():
+    won, lost = {"A": True, "B": False}, {"A": False, "B": True}
+    episodes = [by_role(won), by_role(won), by_role(lost), by_role({"A": False, "B": False})]
+    assert merged([success_by_part("s", episodes)]) == {"s/A": 0.5, "s/B": 0.25}
+    assert merged([success_by_part("s", [by_role(won, "x"), by_role(lost, "y")])]) == {
+        "s/x": 1.0, "s/x/A": 1.0, "s/x/B": 0.0, "s/y": 0.0, "s/y/A": 0.0, "s/y/B": 1.0,
+    }  # fmt: skip
+    assert success_by_part("s", [by_role(won, roles=("A",))]) == {}  # the environment plays the other side
