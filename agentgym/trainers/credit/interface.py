@@ -42,6 +42,7 @@ CREDITS = Seam(
         "reinforce_pp": "agentgym.trainers.credit.reinforce_pp:reinforce_pp",
         "reinforce_pp_baseline": "agentgym.trainers.credit.reinforce_pp:reinforce_pp_baseline",
         "lite_ppo": "agentgym.trainers.credit.lite_ppo:lite_ppo",
+        "forward_correction": "agentgym.trainers.credit.forward_correction:forward_correction",
         "rlpr": "agentgym.trainers.credit.rlpr:rlpr",
         "rebn": "agentgym.trainers.credit.rebn:rebn",
         "ngrpo": "agentgym.trainers.credit.ngrpo:ngrpo",

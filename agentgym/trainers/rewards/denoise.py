@@ -33,9 +33,8 @@ def denoise(
     """Pay the difference to (r - false_positive) / (1 - false_positive - false_negative), where r is the reward so far.
 
     Source: arXiv 2510.00915, backward correction: if a verifier that pays 1 or 0 errs at these rates, the mean of this
-    over its errors is the true reward. Groups' advantages keep their signs and their noise. The paper's forward
-    correction, a reweighting that needs only the false-negative rate, is not clear from the available text and is
-    not implemented. List it after `noise`, which makes such errors, or alone for a verifier that has them.
+    over its errors is the true reward. Groups' advantages keep their signs and their noise; credit `forward_correction`
+    is the paper's other correction. List it after `noise`, which makes such errors, or alone for a verifier that has them.
     """
     scale = 1 - false_positive - false_negative
     return [{"denoise": (e.reward - false_positive) / scale - e.reward} for e in episodes]

@@ -23,11 +23,13 @@ REWARDS = Seam(
         name: f"agentgym.trainers.rewards.{name}:{name}"
         for name in (
             *("calibration", "denoise", "evidence", "judge", "length", "noise", "patch_similarity", "query_diversity"),
-            *("repetition", "retry", "tool_calls", "ufo"),
+            *("repetition", "retry", "tinyv", "tool_calls", "ufo", "verif"),
         )
     },
     {"check": None, "reach": None, "fits": None},
 )
+MEASURES = "measures"
+"""Key of a reward's state with numbers that are metrics of the step, as reward/NAME/KEY; equal in all processes."""
 SCHEDULE = "schedule"
 """An option of every reward that has a `weight`."""
 
@@ -148,6 +150,11 @@ async def pay(episodes: Sequence[Episode], stages: Sequence[Stage], *, step: int
                 _add(seen_by_role, stage.name, paid)
                 episode.final_rewards |= seen_by_role.final_rewards
                 episode.reward = sum((turn.reward for turn in episode.turns), 0.0)
+
+
+def measures(stages: Sequence[Stage]) -> dict[str, float]:
+    """Return the numbers that rewards measured in this step."""
+    return {f"reward/{stage.name}/{key}": value for stage in stages for key, value in stage.state.get(MEASURES, {}).items()}
 
 
 def _as_seen(episode: Episode) -> list[Episode]:

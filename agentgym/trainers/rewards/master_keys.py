@@ -33,8 +33,8 @@ async def fooled(grade: Grade, most: float, keys: Sequence[str] = KEYS) -> dict[
     return found
 
 
-async def check(who: str, grade: Grade, most: float) -> None:
-    """Check that a judge does not reward a master key; `most` 1 skips the check.
+async def check(who: str, grade: Grade, most: float, reward: str = "judge") -> None:
+    """Check that the judge of a reward does not reward a master key; `most` 1 skips the check.
 
     Raises:
         BadConfig: it rewards one.
@@ -44,5 +44,5 @@ async def check(who: str, grade: Grade, most: float) -> None:
         grades = ", ".join(f"{key!r} {value:g}" for key, value in found.items())
         raise BadConfig(
             f"{who} grades replies that say nothing above {most:g}: {grades}. A policy would learn to say them: sharpen the "
-            "rubric, take another model, or raise --reward.judge.fooled"
+            f"rubric, take another model, or raise --reward.{reward}.fooled"
         )

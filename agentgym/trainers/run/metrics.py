@@ -10,6 +10,7 @@ import numpy.typing as npt
 from agentgym.core.outcome import Finish
 from agentgym.episodes.episode import Episode, Group, groups, unhinted
 from agentgym.trainers.credit.gigpo import ANCHORS, anchor_statistics
+from agentgym.trainers.rewards.interface import measures
 
 if TYPE_CHECKING:
     from agentgym.trainers.run.assemble import Run
@@ -210,7 +211,7 @@ def step_row(
     if run.rollouts.grower:
         row |= branched(episodes, run.rollouts.grower.take_lost())
     if run.rewards:
-        row |= parts(episodes, run.gather(sorted(part_names(episodes))))
+        row |= parts(episodes, run.gather(sorted(part_names(episodes)))) | measures(run.rewards)
     anchor = str(run.credit.stage.option("anchor", ""))  # a user's credit may use this name differently
     row |= of_engine(run.learner.engine)
     statistics = anchor_statistics(selected, anchor if anchor in ANCHORS else "observation")

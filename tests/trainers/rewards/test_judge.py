@@ -19,7 +19,7 @@ from agentgym.episodes.episode import Episode, read_episodes
 from agentgym.errors import BadConfig
 from agentgym.trainers import TrainConfig, resume, train
 from agentgym.trainers.config.recipe_files import to_toml
-from agentgym.trainers.rewards.judge import verdict
+from agentgym.trainers.rewards.grading import verdict
 from agentgym.trainers.rewards.transcript import transcript
 
 ENV = "rlvr/GuessNumber-v0"
