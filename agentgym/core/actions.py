@@ -215,6 +215,9 @@ def _checked(tool: Tool, arguments: dict[str, object], example: Callable[[Tool],
     for name, value in arguments.items():
         if name not in properties:
             return f"{tool.name} has no argument {name!r}. Write {example(tool)}."
+        if not _is_json(value):
+            why = "half a character (a lone surrogate), a number that is not finite, or too many levels"
+            return f"argument {name!r} of {tool.name} has {why}. Write {example(tool)}."
         kind = tool.kind(name)
         if kind == "any":  # whoever offers it checks it
             continue
@@ -222,6 +225,20 @@ def _checked(tool: Tool, arguments: dict[str, object], example: Callable[[Tool],
         if not fits or (isinstance(value, bool) and kind != "boolean"):
             return f"argument {name!r} of {tool.name} must be of type {kind}. Write {example(tool)}."
     return Call(tool.name, arguments)
+
+
+_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def _is_json(value: object) -> bool:
+    """Return True if a value can be sent or stored: Python reads more from JSON than its standard allows."""
+    if isinstance(value, str) and value.isascii():  # most arguments, without a microsecond for the encoder
+        return True
+    try:
+        _encoded(value).encode()
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _no_tool(name: str, tools: Mapping[str, Tool]) -> str:

@@ -1,9 +1,41 @@
-"""A harmless value of a JSON Schema: the control that shows whose doing an error of a service is."""
+"""Harmless values of a JSON Schema: the controls that show whose doing an error of a service is."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 DEEPEST = 8
+MOST = 12
+"""Maximum number of controls for one error."""
+TEXTS = ("", "0", "ok")
+"""Controls in place of a message."""
+
+
+def controls(schema: Mapping[str, object]) -> list[dict[str, object]]:
+    """Return plain objects that a schema takes: the plainest, each choice of a field, and all of it with optional fields.
+
+    A service may refuse the plainest value by a rule that no schema states, and an error of that kind is the agent's.
+    """
+    definitions = _table(schema.get("$defs"))
+    plain = cast("dict[str, object]", _table(harmless(schema)))
+    fields = {name: _table(field) for name, field in _table(schema.get("properties")).items()}
+    full = plain | {name: harmless(field, definitions) for name, field in fields.items() if name not in plain}
+    found = [plain, full]
+    for name, field in fields.items():
+        for choice in _choices(field, definitions):
+            found += [start | {name: choice} for start in (plain, full)]
+    return [value for place, value in enumerate(found) if value not in found[:place]][:MOST]
+
+
+def _choices(schema: Mapping[str, object], definitions: Mapping[str, object]) -> Iterator[object]:
+    """Yield the other values of a field that has few: those of an enumeration, and one of each alternative."""
+    if isinstance(reference := schema.get("$ref"), str):
+        schema = _table(definitions.get(reference.rpartition("/")[2]))
+    yield from _list(schema.get("enum"))
+    for key in ("anyOf", "oneOf"):
+        for option in _list(schema.get(key)):
+            yield harmless(_table(option), definitions)
+    if schema.get("type") == "boolean":
+        yield from (False, True)
 
 
 def harmless(schema: Mapping[str, object], definitions: Mapping[str, object] | None = None, depth: int = 0) -> object:

@@ -13,7 +13,7 @@ import importlib.util
 import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, cast
@@ -28,7 +28,7 @@ from agentgym import registry
 from agentgym.core.actions import Call, Tool, parse_call, spell
 from agentgym.core.declared import Declarations
 from agentgym.core.env import MAX_ACTION, TextEnv
-from agentgym.core.harmless import harmless
+from agentgym.core.harmless import TEXTS, controls
 from agentgym.core.outcome import Outcome
 from agentgym.core.tasks import Task
 from agentgym.core.verdicts import amount
@@ -76,6 +76,8 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         self._rows = _read(Path(self.data).expanduser() if self.data else place / "data" / "example.jsonl")
         self._app: Any = _made(kind, place, self.config).setup_webserver()
         self._client: Any = None
+        self._accepted: dict[str, Row] = {}  # the last arguments of each tool that were carried out
+        self._judgeable: list[str] = []  # the last message that was judged or answered
 
     def size(self, split: str | None = None) -> int | None:
         """Return how many rows were read."""
@@ -106,10 +108,6 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         call = parse_call(action, self.tools) if self.tools and isinstance(action, str) and len(action) <= MAX_ACTION else ""  # pyright: ignore[reportUnnecessaryIsInstance]
         if not isinstance(call, Call):
             return super()._respond(action)  # which says what is wrong with it, or takes it as a message
-        try:
-            json.dumps(call.arguments, ensure_ascii=False, allow_nan=False).encode()
-        except ValueError as error:  # its author's mistake, which must not look like the server's
-            return self.malformed(f"the arguments of {call.name} cannot be sent: {error}.")
         self.said.append(action)
         return self.act(str(call.arguments["text"])) if call.name == ANSWER else self._called(call)
 
@@ -117,8 +115,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         """Say something: the message is judged, or answered by the next step."""
         if not self.tools:
             self.said.append(action)
-        text = {"type": "output_text", "text": action, "annotations": []}
-        self._out({"type": "message", "role": "assistant", "status": "completed", "content": [text]})
+        self._out({"type": "message", "role": "assistant", "status": "completed", "content": [_said(action)]})
         row = self.task.data["row"]
         if not self._steps:
             answer = self._answered("verify", row | {"response": self._response(self.output)})
@@ -140,11 +137,13 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         self._out({"type": "function_call", "call_id": number, "name": call.name, "arguments": arguments})
         answer = self._client.post(f"/{call.name}", json=call.arguments)
         if answer.status_code >= SERVER:
-            self._judge(
-                call.name, lambda client: client.post(f"/{call.name}", json=harmless(self.tools[call.name].parameters))
-            )
+            last = [self._accepted[call.name]] if call.name in self._accepted else []
+            self._judge(call.name, [*last, *controls(self.tools[call.name].parameters)])
         self.output.append({"type": "function_call_output", "call_id": number, "output": answer.text})
-        return Outcome(answer.text) if answer.is_success else self.invalid(answer.text or f"{call.name} failed.")
+        if not answer.is_success:
+            return self.invalid(answer.text or f"{call.name} failed.")
+        self._accepted[call.name] = call.arguments
+        return Outcome(answer.text)
 
     def _judged(self, answer: Row, text: str) -> Outcome:
         if answer.get("mask_sample"):  # its own word that the reward measures nothing
@@ -178,26 +177,31 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         """Return the server's answer to the conversation; None if only this conversation makes it fail."""
         answer = self._client.post(f"/{where}", json=body)
         if answer.is_success:
+            self._judgeable = [body["response"]["output"][-1]["content"][0]["text"]]
             return _object(answer)
-        text = {"type": "output_text", "text": "", "annotations": []}
-        item = {"id": "item_0", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
-        plain = self.task.data["row"] | {"response": self._response([item])}
-        self._judge(where, lambda client: client.post(f"/{where}", json=plain))
+        plain = [
+            {"type": "message", "role": "assistant", "status": "completed", "id": "item_0", "content": [_said(text)]}
+            for text in (*TEXTS, *self._judgeable)
+        ]
+        self._judge(where, [self.task.data["row"] | {"response": self._response([item])} for item in plain])
         return None
 
-    def _judge(self, where: str, ask: Callable[[Any], Any]) -> None:
-        """Send a harmless request in a new session after an error, to tell the agent's error from the server's.
+    def _judge(self, where: str, bodies: Iterable[Row]) -> None:
+        """Send harmless requests in new sessions after an error, to tell the agent's error from the server's.
 
         Raises:
-            Fault: that request fails too.
+            Fault: all of them fail too.
         """
-        with TestClient(self._app, raise_server_exceptions=False) as client:
-            opened = client.post("/reset" if self._steps else "/seed_session", json=self.task.data["row"])
-            answer = ask(client) if opened.is_success else opened
-        refused = where in self.tools and answer.status_code < SERVER  # a tool may refuse the plainest arguments
-        if not (answer.is_success or (refused and opened.is_success)):
-            why = f"{where} of {self.folder} answered {answer.status_code}: {answer.text[:300]}"
-            raise Fault(f"{RULED_OUT}{why}", reason=Reason.CRASH)
+        why = ""
+        for body in bodies:
+            with TestClient(self._app, raise_server_exceptions=False) as client:
+                opened = client.post("/reset" if self._steps else "/seed_session", json=self.task.data["row"])
+                answer = client.post(f"/{where}", json=body) if opened.is_success else opened
+            refused = where in self.tools and answer.status_code < SERVER  # a tool may refuse plain arguments
+            if answer.is_success or (refused and opened.is_success):
+                return
+            why = why or f"{where} of {self.folder} answered {answer.status_code}: {answer.text[:300]}"
+        raise Fault(f"{RULED_OUT}{why}", reason=Reason.CRASH)
 
     def _post(self, where: str, body: Row) -> Row:
         answer = self._client.post(f"/{where}", json=body)
@@ -221,6 +225,10 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         client, self._client = self._client, None
         if client is not None:
             client.close()
+
+
+def _said(text: str) -> Row:
+    return {"type": "output_text", "text": text, "annotations": []}
 
 
 def _object(answer: Any) -> Row:

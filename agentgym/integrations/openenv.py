@@ -15,7 +15,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from openenv.core import GenericEnvClient
 from openenv.core.env_server.http_server import create_fastapi_app
@@ -26,7 +26,7 @@ from websockets.exceptions import ConnectionClosed
 from agentgym import registry
 from agentgym.core.declared import Declarations
 from agentgym.core.env import TextEnv
-from agentgym.core.harmless import harmless
+from agentgym.core.harmless import controls
 from agentgym.core.outcome import Outcome
 from agentgym.core.tasks import Task
 from agentgym.core.verdicts import amount
@@ -203,8 +203,9 @@ class RemoteTextEnv(TextEnv):
     or plain text where that has one required field. Tasks are numbers, which the server receives as `seed`. It does not
     report success: an episode succeeds if its rewards reach `success_at`. There are no snapshots, state keys or oracle.
 
-    An action that the server finds invalid is an invalid action here. After any other error of the server, `harmless_action`
-    is sent in a session of its own: if that fails too, the episode ends as an infrastructure error.
+    An action that the server finds invalid is an invalid action here. After any other error of the server, harmless actions
+    are sent in sessions of their own: if all of them fail too, the episode ends as an infrastructure error. They are
+    `harmless_action`, and the last action that the server carried out.
     """
 
     task_settings = ("success_at",)
@@ -216,7 +217,7 @@ class RemoteTextEnv(TextEnv):
     reset_options: Mapping[str, Any] = {}
     """More for the server's reset."""
     harmless_action: JsonMapping | None = None
-    """An action that a working server carries out; None for the plainest that its schema takes."""
+    """An action that a working server carries out; None for plain ones that its schema takes."""
     blocking = True
     snapshot_kind = "replay"
 
@@ -236,6 +237,7 @@ class RemoteTextEnv(TextEnv):
         except httpx.HTTPError as error:
             raise BadConfig(f"no OpenEnv server answers at {self.url}: {error}") from error
         self._action: JsonObject = schema["action"]
+        self._accepted: list[JsonMapping] = []  # the last action that was carried out, in any episode
 
     @staticmethod
     def generate(rng: Any, difficulty: int) -> Task:
@@ -268,6 +270,7 @@ class RemoteTextEnv(TextEnv):
             raise self._fault(error) from error
         if wrong := _refused(result.observation):
             return self._judged(ServerError({"code": wrong[0], "message": wrong[1]}), payload)
+        self._accepted = [payload]
         self.paid += self._asked(lambda: amount(0.0 if result.reward is None else result.reward, "its reward"))
         text = self._text(result.observation)
         if result.done:
@@ -333,16 +336,30 @@ class RemoteTextEnv(TextEnv):
         """Carry out a harmless action in a new session.
 
         Raises:
-            ServerError: the server answers with an error.
+            ServerError: the server answers all of them with an error.
             Fault: the server does not answer.
         """
-        action: Any = harmless(self._action) if self.harmless_action is None else dict(self.harmless_action)
+        plain = controls(self._action) if self.harmless_action is None else [self.harmless_action]
+        *others, last = [*plain, *self._accepted]
+        for action in others:
+            with contextlib.suppress(ServerError, Fault):
+                self._carried_out(action, patience)
+                return
+        self._carried_out(last, patience)
+
+    def _carried_out(self, action: JsonMapping, patience: float) -> None:
+        """Carry out one action in a new session.
+
+        Raises:
+            ServerError: the server answers with an error that is not about the action.
+            Fault: the server does not answer.
+        """
         deadline = time.monotonic() + patience
         while True:
             try:
                 with _Client(base_url=self.url).sync() as client:
                     client.reset(seed=self.task.data.get("seed", 0), **self.reset_options)
-                    observation = client.step(action).observation
+                    observation = client.step(cast("JsonObject", action)).observation
                 break
             except ServerError as error:
                 if self._invalid(error, action):

@@ -31,6 +31,7 @@ from verifiers.v1.utils import loaders
 from agentgym import registry
 from agentgym.core.declared import Declarations
 from agentgym.core.env import TextEnv
+from agentgym.core.harmless import TEXTS
 from agentgym.core.outcome import Outcome
 from agentgym.core.tasks import Task
 from agentgym.core.verdicts import amounts
@@ -94,6 +95,7 @@ class VerifiersEnv(TextEnv):
             raise BadConfig(f"the taskset {self.taskset} needs a runtime of its own (a container, or tool servers)")
         if not self.theirs:
             raise BadConfig(f"the taskset {self.taskset} has no tasks; taskset_options are its configuration")
+        self._accepted: list[str] = []  # the last reply that the taskset took
         self.declared = replace(self.declared, answers=("hidden",) if any(map(self._answers, self.theirs)) else ())
 
     def size(self, split: str | None = None) -> int | None:
@@ -126,26 +128,43 @@ class VerifiersEnv(TextEnv):
         self.said.append(action)
         self.run.replies.put(action)
         try:
-            return self._seen()
+            outcome = self._seen()
         except Fault as fault:
             self._judge(fault)
             return self.lose("The environment fails on this reply, and on no harmless one.")
+        self._accepted = [action]
+        return outcome
 
     def _judge(self, fault: Fault) -> None:
-        """Replay the turns with empty replies after an error, to tell the agent's error from the taskset's.
+        """Replay the turns with harmless replies after an error, to tell the agent's error from the taskset's.
 
         Raises:
-            Fault: the replay fails as well.
+            Fault: every replay fails as well.
+        """
+        ruled_out = fault
+        for text in (*TEXTS, *self._accepted):
+            try:
+                self._replayed(text)
+                return
+            except Fault as error:
+                ruled_out = error
+                if error.reason == Reason.TIMEOUT:  # the others would take as long
+                    break
+        raise Fault(f"{RULED_OUT}{ruled_out}", reason=ruled_out.reason) from fault
+
+    def _replayed(self, text: str) -> None:
+        """Say one text in every turn so far.
+
+        Raises:
+            Fault: the taskset fails.
         """
         run = _Run(self.game, self.theirs[self.task.data["place"]])
         try:
             for _ in self.said:
                 if run.next()[0] != "asked":
                     return
-                run.replies.put("")
+                run.replies.put(text)
             run.next()
-        except Fault as error:
-            raise Fault(f"{RULED_OUT}{error}", reason=error.reason) from fault
         finally:
             run.end()
 

@@ -26,8 +26,8 @@ _MOST_TOOLS = 128
 REFUSED = (-32600, -32601, -32602)
 """JSON-RPC's codes of a request that is wrong: an unknown tool, arguments that do not fit."""
 TOO_LONG = f"it sent a message of more than {LARGEST >> 20} MiB"
-CLOSED = -32000
-"""The package's own code of a connection that ended."""
+CLOSED = (-32000, "Connection closed")
+"""The package's own code and message for a connection that ended; a server's own errors may have that code too."""
 
 
 class ServerError(Fault):
@@ -81,10 +81,12 @@ class Connection:
         except ServerError:
             raise
         except Exception as error:
-            code = getattr(error, "code", CLOSED)  # the package's MCPError has one
+            code = getattr(error, "code", None)  # the package's MCPError has one
             if code in REFUSED:
                 return f"{str(error)[:_LONGEST]}".encode("utf-8", "replace").decode(), True
-            kind = Fault if code == CLOSED else ServerError
+            # The package raises RuntimeError for a result that does not fit the tool's own output schema.
+            answered = isinstance(error, RuntimeError) if code is None else (code, str(error)) != CLOSED
+            kind = ServerError if answered else Fault
             raise kind(f"{self.where} failed in {name}: {str(error)[:300]}") from error
 
     def close(self) -> None:

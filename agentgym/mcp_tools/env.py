@@ -3,16 +3,17 @@
 import hashlib
 import importlib.util
 import json
+import time
 import weakref
-from contextlib import closing
-from typing import Any, ClassVar, NamedTuple, cast
+from contextlib import ExitStack, closing
+from typing import Any, ClassVar, NamedTuple
 
 from agentgym.core.actions import Call, parse_call, tool
 from agentgym.core.env import MAX_ACTION, Outcome, TextEnv
-from agentgym.core.harmless import harmless
+from agentgym.core.harmless import controls
 from agentgym.core.tasks import Task
 from agentgym.errors import RULED_OUT, BadConfig, Fault, MissingExtra, Reason, how_to_install
-from agentgym.mcp_tools.connection import PREFIX, Connection, ServerError
+from agentgym.mcp_tools.connection import PREFIX, TOO_LONG, Connection, ServerError
 
 
 class Done(NamedTuple):
@@ -29,9 +30,9 @@ class McpEnv(TextEnv, replaces=("_respond",)):
 
     An environment defines `judge(answer)` and where its tasks come from. Every episode has a server process, or a session
     of a server at an address, of its own. A call that takes longer than `call_seconds`, or that the tool or the server
-    refuses, is an invalid action. So is an error of the server itself, unless the plainest call of the tool fails too: then,
-    and where the server dies, the episode ends as a fault. Snapshots are the log of calls: they are made again, and what
-    they return is compared.
+    refuses, is an invalid action. So is an error of the server itself, unless harmless calls of the tool fail too: plain
+    ones that its schema takes, and the last that it carried out. Then, and where the server dies, the episode ends as a
+    fault. Snapshots are the log of calls: they are made again, and what they return is compared.
     """
 
     blocking = True
@@ -88,6 +89,7 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         first = Connection(self.tool_server)
         self._remote = dict(first.tools)
         self._held.append((first, ()))
+        self._accepted: dict[str, dict[str, object]] = {}  # arguments of the last call that was carried out, by tool
         if clashing := self._remote.keys() & self.tools.keys():
             _drop(self._held)
             raise BadConfig(f"{self.tool_server} offers {sorted(clashing)}, which the environment has itself")
@@ -107,7 +109,7 @@ class McpEnv(TextEnv, replaces=("_respond",)):
 
     def _respond(self, action: str) -> Outcome:
         call = parse_call(action, self.tools) if isinstance(action, str) and len(action) <= MAX_ACTION else ""  # pyright: ignore[reportUnnecessaryIsInstance]
-        if isinstance(call, Call) and call.name in self._remote and _is_text(action):
+        if isinstance(call, Call) and call.name in self._remote:
             return self._called(call.name, json.dumps(call.arguments, sort_keys=True))
         return super()._respond(action)
 
@@ -129,20 +131,33 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         done = Done(name, arguments, hashlib.blake2b(text.encode(), digest_size=8).hexdigest())
         self.log = (*self.log, done)
         self._held.append((connection, (*log, done)))
+        if not failed:
+            self._accepted[name] = json.loads(arguments)
         text_shown = self._cut(text)
         return self.invalid(text_shown) if failed else Outcome(text_shown)
 
     def _judge_error(self, name: str, error: ServerError) -> None:
-        """Call the simplest tool on a fresh server after an error, to tell the agent's error from the server's.
+        """Make harmless calls on fresh servers after an error, to tell the agent's error from the server's.
 
         Raises:
-            Fault: that call fails as well.
+            Fault: all of them fail as well.
         """
-        with closing(Connection(self.tool_server)) as fresh:
-            try:
-                fresh.call(name, cast("dict[str, object]", harmless(self._remote[name].parameters)), self.call_seconds)
-            except (Fault, TimeoutError):
-                raise Fault(f"{RULED_OUT}{error}", reason=Reason.CRASH) from error
+        plain = controls(self._remote[name].parameters)
+        last = [self._accepted[name]] if name in self._accepted else []
+        deadline = time.monotonic() + 2 * self.call_seconds
+        with ExitStack() as servers:
+            fresh: Connection | None = None
+            for arguments in [*last, *plain]:
+                fresh = fresh or servers.enter_context(closing(Connection(self.tool_server)))
+                try:
+                    fresh.call(name, arguments, self.call_seconds)
+                    return
+                except (Fault, TimeoutError) as failure:
+                    if not isinstance(failure, ServerError) or TOO_LONG in str(failure):
+                        fresh = None  # its connection has ended
+                if time.monotonic() > deadline:
+                    break
+        raise Fault(f"{RULED_OUT}{error}", reason=Reason.CRASH) from error
 
     def _cut(self, text: str) -> str:
         if len(text) <= self.max_chars:
@@ -175,14 +190,6 @@ class McpEnv(TextEnv, replaces=("_respond",)):
             raise
         self._held.append((connection, self.log))
         return connection
-
-
-def _is_text(action: str) -> bool:
-    try:
-        action.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _drop(servers: list[tuple[Connection, Any]]) -> None:

@@ -10,7 +10,7 @@ from typing import cast
 
 from agentgym.errors import BadConfig, Fault, MissingExtra, Reason, how_to_install
 from agentgym.retrieval.documents import Document, from_contents, plain_text, title_key
-from agentgym.retrieval.protocol import LONGEST, Hit
+from agentgym.retrieval.protocol import LONGEST, Hit, QueryFailed
 
 try:
     import httpx2
@@ -37,7 +37,8 @@ class Client:
 
     A request that met no connection, no answer in time, 5xx, 429 or a malformed answer is retried after `backoff * 2**n`
     seconds, at most `retries` times and for `seconds` in all; then it raises a Fault: `timeout` if answers were late, else
-    `engine`. A refusal (4xx) is a Fault at once. Results are as repeatable as the server's.
+    `engine`. A refusal (4xx) is a Fault at once. If the server answered each time, the Fault is a `QueryFailed`. Results
+    are as repeatable as the server's.
 
     Documents without an id, which Search-R1's BM25 server sends, are identified by the hash of their contents.
     """
@@ -79,7 +80,7 @@ class Client:
             Fault: the server refused, or did not answer within the retries.
         """
         until, met = time.monotonic() + self._seconds, list[str]()
-        late = 0
+        late = answered = 0
         for attempt in range(self._retries + 1):
             if attempt:
                 time.sleep(max(0.0, min(self._backoff * 2 ** (attempt - 1), until - time.monotonic())))
@@ -88,14 +89,18 @@ class Client:
             try:
                 return self._ask(queries, count, min(time.monotonic() + self._timeout, until))
             except _Refused as error:
-                raise Fault(f"the retriever at {self.url} refused: {error}", reason=Reason.ENGINE) from None
+                raise QueryFailed(f"the retriever at {self.url} refused: {error}", reason=Reason.ENGINE) from None
             except (httpx2.TimeoutException, TimeoutError):
                 late += 1
                 met.append("no answer in time")
-            except (httpx2.HTTPError, _Wrong) as error:
+            except _Wrong as error:
+                answered += 1
+                met.append(str(error))
+            except httpx2.HTTPError as error:
                 met.append(_described(error))
         reason = "timeout" if late == len(met) else "engine"
-        raise Fault(f"no answer from {self.url} in {len(met)} attempts: {', '.join(met)}", reason=reason)
+        kind = QueryFailed if answered == len(met) else Fault
+        raise kind(f"no answer from {self.url} in {len(met)} attempts: {', '.join(met)}", reason=reason)
 
     def titled(self, name: str) -> list[Document]:
         """Return the results with this title among the ten best ones for it."""

@@ -161,3 +161,10 @@ def read_id(raw: dict[str, object], key: str, where: str, default: str | None = 
 def plain_text(text: str) -> str:
     """Return the text with lone surrogates, which no tokenizer accepts, replaced."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def beginning(text: str, length: int, mark: str) -> str:
+    """Return the text; if too long, its beginning up to the last whole word, and the mark."""
+    if len(text) <= length:
+        return text
+    return (text[:length].rsplit(None, 1)[0] if " " in text[:length] else text[:length]) + mark

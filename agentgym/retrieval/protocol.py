@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from agentgym.errors import Fault
 from agentgym.retrieval.documents import Document
 
 LONGEST = 8192
@@ -10,6 +11,10 @@ LONGEST = 8192
 
 K1, B = 1.2, 0.75
 """BM25's parameters, with Lucene's values."""
+
+
+class QueryFailed(Fault):
+    """The retriever answered a query with an error, which the query itself may have caused."""
 
 
 class Hit(NamedTuple):

@@ -110,6 +110,11 @@ def test_one_call_is_understood(action, call):
         ('{"name": "search", ', "the call is not valid JSON (Expecting property name"),
         ("{" * 100_000, "the call is not valid JSON"),
         ("x" * 500, "..."),
+        ('{"name": "search", "arguments": {"query": "a\\ud83d"}}', "argument 'query' of search has half a character"),
+        ("search[\ud83d]", "argument 'query' of search has half a character"),
+        ("weigh[NaN]", "argument 'grams' of weigh has"),
+        ("weigh[1e999]", "argument 'grams' of weigh has"),
+        ('{"name": "weigh", "arguments": {"grams": -Infinity}}', "a number that is not finite"),
     ],
 )
 def test_anything_else_is_answered_with_what_is_right(action, says):

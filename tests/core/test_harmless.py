@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentgym.core.harmless import harmless
+from agentgym.core.harmless import MOST, controls, harmless
 
 POINT = {
     "type": "object",
@@ -36,3 +36,19 @@ def test_the_plainest_value(schema, value):
 
 def test_a_schema_without_end_has_one():
     assert "next" in harmless(LOOP)
+
+
+def test_the_controls_of_a_service_try_every_choice():
+    fields = {
+        "kind": {"enum": ["go", "look"]},
+        "where": {"anyOf": [{"$ref": "#/$defs/P"}, {"type": "null"}], "default": None},
+        "fast": {"type": "boolean"},
+    }
+    schema = {"type": "object", "properties": fields, "required": ["kind"], "$defs": {"P": POINT}}
+    found = controls(schema)
+    assert found[:2] == [{"kind": "go"}, {"kind": "go", "where": None, "fast": False}]
+    for wanted in ({"kind": "look"}, {"kind": "go", "where": {"x": 2}}, {"kind": "go", "fast": True}):
+        assert wanted in found
+    assert controls({}) == [{}] and controls({"properties": 3, "required": "x"}) == [{}]
+    many = {"properties": {f"n{n}": {"enum": list(range(100))} for n in range(100)}}
+    assert len(controls(many)) == MOST

@@ -3,9 +3,11 @@
 import os
 import sys
 import time
+from typing import Literal
 
 from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
+from pydantic import BaseModel
 
 server = MCPServer("small")
 notes: list[str] = []
@@ -72,9 +74,31 @@ def strict(word: str) -> str:
     """Answer with a JSON-RPC error: of the request, of the server for this word, or for every word while it is down."""
     if word == "code" or "--down" in sys.argv:
         raise MCPError(-32603, f"internal error at {word!r}")
+    if word == "own code":  # that of the package for a connection that ended
+        raise MCPError(-32000, "no luck with 'own code'")
     if word:
         raise MCPError(-32602, f"no word {word!r}")
     return "fine"
+
+
+@server.tool()
+def lookup(number: str, kind: Literal["card", "loan"]) -> str:
+    """Answer with a JSON-RPC error of the server for every unknown number, the plainest included."""
+    if number != "K-1" and kind == "card":
+        raise MCPError(-32603, f"no row {number!r}")
+    if number not in ("K-1", "L-1"):
+        raise MCPError(-32603, f"no loan {number!r}")
+    return f"{kind} {number}"
+
+
+class Count(BaseModel):
+    count: int
+
+
+@server.tool()
+def letters(word: str) -> Count:
+    """Count letters; with a digit, return what does not fit the tool's own output schema."""
+    return Count.model_construct(count=len(word) if word.isalpha() or not word else "many")
 
 
 if __name__ == "__main__":

@@ -116,8 +116,15 @@ def test_a_server_that_dies_is_a_fault_and_the_next_episode_has_another(env):
 
 def test_an_error_of_the_protocol_is_the_calls_unless_the_plainest_call_fails_too(env):  # mcp 2.3.0
     env.reset(seed=1)
-    for word, said in (("up", "no word 'up'"), ("code", "internal error at 'code'")):
-        text, _, terminated, truncated, info = env.step(f"strict[{word}]")
+    for call, said in (
+        ("strict[up]", "no word 'up'"),
+        ("strict[code]", "internal error at 'code'"),
+        ("strict[own code]", "no luck with 'own code'"),
+        ("letters[a1]", "'many' is not of type 'integer'"),
+        ('{"name": "note", "arguments": {"text": "\\ud83d"}}', "half a character"),  # its client ends at it
+        ('{"name": "add", "arguments": {"a": "one", "b": 1}}', "'a' of add must be of type integer"),
+    ):
+        text, _, terminated, truncated, info = env.step(call)
         assert said in text and (info["valid"], terminated, truncated) == (False, False, False)
     assert env.step("note[a]")[0] == "a"  # the episode goes on
     down = Sums(tool_server=f"{WHERE} --down")
@@ -125,6 +132,19 @@ def test_an_error_of_the_protocol_is_the_calls_unless_the_plainest_call_fails_to
     *_, truncated, info = down.step("strict[code]")
     assert truncated and info["reason"] == "crash" and info["error"].startswith(RULED_OUT)
     down.close()
+
+
+@pytest.mark.long
+def test_the_last_call_that_was_carried_out_is_a_control_too(env):
+    wrong, right = (f'{{"name": "lookup", "arguments": {{"number": "{n}", "kind": "card"}}}}' for n in ("?", "K-1"))
+    fresh = Sums()
+    fresh.reset(seed=1)
+    assert fresh.step(wrong)[4]["reason"] == "crash"  # nothing that this tool carries out is known
+    fresh.reset(seed=1)
+    assert fresh.step(right)[0] == "card K-1"
+    text, _, _, truncated, info = fresh.step(wrong)
+    assert "no row '?'" in text and (truncated, info["valid"]) == (False, False)
+    fresh.close()
 
 
 def test_the_server_does_not_get_our_environment(env, monkeypatch):

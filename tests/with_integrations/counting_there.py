@@ -22,7 +22,7 @@ class CountConfig(vf.EnvConfig):
 
 
 class CountEnv(vf.Env[CountConfig]):
-    """Say what follows, three times; it fails on the reply `break`, and on any reply to 13."""
+    """Say what follows, three times; it fails on the reply `break`, on any reply to 13, and on an empty one to 11."""
 
     async def run(self, task, agents):
         right, number = 0, int(task.data.name)
@@ -30,6 +30,8 @@ class CountEnv(vf.Env[CountConfig]):
             segment = await interaction.turn(f"What follows {number}?")
             for step in range(3):
                 if segment.terminated or segment.last_reply == "break" or number == 13:
+                    raise RuntimeError("broken")
+                if number == 11 and not segment.last_reply:
                     raise RuntimeError("broken")
                 right += segment.last_reply == str(number + step + 1)
                 if step < 2:

@@ -77,7 +77,7 @@ def test_a_folder_of_ones_own_and_what_is_wrong_with_it(tmp_path: Path) -> None:
             class Shout(SimpleResourcesServer):
                 async def verify(self, body: Request) -> BaseVerifyResponse:
                     said = body.response.output[-1].content[0].text
-                    if said == "break" or (FOLDER / "down").exists():
+                    if not said.isupper() or (FOLDER / "down").exists():
                         raise RuntimeError("broken")
                     return BaseVerifyResponse(**body.model_dump(), reward=float(said == body.answer.upper() + WORD))
             """
@@ -91,9 +91,10 @@ def test_a_folder_of_ones_own_and_what_is_wrong_with_it(tmp_path: Path) -> None:
     assert env.reset(options={"task": 1})[0] == "Shout you"
     assert env.step("YOU!")[4]["success"] is True
     env.reset(options={"task": 1})
-    assert env.step("you")[4]["success"] is False
-    env.reset(options={"task": 1})
-    assert env.step("break")[4]["reason"] == "failure"  # this message alone breaks it
+    assert env.step("YOU")[4]["success"] is False
+    for message in ("break", ""):  # the last message that was judged is a control: the plain ones break it too
+        env.reset(options={"task": 1})
+        assert env.step(message)[4]["reason"] == "failure"
     env.reset(options={"task": 1})
     (folder / "down").touch()
     broken = env.step("YOU!")[4]

@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -18,6 +18,7 @@ from openenv.core import GenericEnvClient
 from openenv.core.env_server.http_server import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
+from pydantic import model_validator
 
 import agentgym
 from agentgym.core.seeding import generator
@@ -178,6 +179,64 @@ def test_an_error_of_their_server_is_the_actions_unless_a_harmless_one_fails_too
     assert (terminated, truncated, info["success"], info["reason"]) == (False, True, None, "crash")
     with pytest.raises(Fault, match="no word"):
         env.health_check()
+
+
+class Turn(Action):
+    kind: Literal["turn", "look"]
+    degrees: int | None = None
+    times: float = 1.0
+
+    @model_validator(mode="after")
+    def complete(self) -> "Turn":
+        if self.kind == "turn" and self.degrees is None:
+            raise ValueError("turn needs degrees")
+        return self
+
+
+class Compass(Walk):
+    """A server whose actions have a rule that no schema states: openenv 0.10.0 fails at writing what broke it."""
+
+    def step(self, action: Any, timeout_s: float | None = None, **_: Any) -> Seen:
+        if action.times == 13 or type(self).down:
+            raise KeyError("thirteen")
+        return Seen(text=f"{action.kind} {action.degrees}")
+
+
+def test_harmless_actions_are_several_as_a_rule_may_refuse_the_plainest() -> None:
+    Compass.down = False
+    with served(create_fastapi_app(Compass, Turn, Seen, max_concurrent_envs=8)) as address:
+        env = remote(address)
+        for action, words in (
+            ('{"kind": "turn"}', "ValueError"),  # also the plainest action of the schema
+            ('{"kind": "look", "times": 13}', "thirteen"),
+            ('{"kind": "fly"}', "kind: Input should be 'turn' or 'look'"),
+        ):
+            env.reset(seed=0)
+            text, _, terminated, truncated, info = env.step(action)
+            assert words in text and (terminated, truncated, info["valid"]) == (False, False, False)
+        assert env.step('{"kind": "turn", "degrees": 90}')[0] == "turn 90"
+        env.health_check()
+        Compass.down = True
+        assert env.step('{"kind": "look", "times": 13}')[4]["reason"] == "crash"
+        env.close()
+
+
+def test_the_last_action_that_was_carried_out_is_a_control_too() -> None:
+    class Locked(Walk):
+        def step(self, action: Any, timeout_s: float | None = None, **_: Any) -> Seen:
+            if action.word != "sesame":
+                raise KeyError(f"no word {action.word}")
+            return Seen(text="open")
+
+    with served(create_fastapi_app(Locked, Move, Seen, max_concurrent_envs=8)) as address:
+        env = remote(address)
+        env.reset(seed=0)
+        assert env.step(move(1, "hm"))[4]["reason"] == "crash"  # nothing is known to work
+        env.reset(seed=0)
+        assert env.step(move(1, "sesame"))[0] == "open"
+        text, _, _, truncated, info = env.step(move(1, "hm"))
+        assert "no word hm" in text and (truncated, info["valid"]) == (False, False)
+        env.close()
 
 
 def test_a_rollout_finds_out_whose_doing_an_error_was() -> None:

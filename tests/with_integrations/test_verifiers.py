@@ -136,6 +136,9 @@ def test_an_environment_of_several_turns_plays_on_here_and_is_restored() -> None
     env.reset(options={"task": 0})
     info = env.step("break")[4]
     assert (info["success"], info["reason"]) == (False, "failure")  # their code fails on this reply alone
+    env.reset(options={"task": 11})
+    info = env.step("")[4]  # which is a harmless reply elsewhere
+    assert (info["success"], info["reason"]) == (False, "failure")
     env.reset(options={"task": 13})
     info = env.step("14")[4]
     assert (info["success"], info["reason"]) == (None, "crash")  # their code fails whatever the reply

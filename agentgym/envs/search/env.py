@@ -18,9 +18,10 @@ from agentgym.envs.search.questions import draw_question
 from agentgym.envs.search.reader import next_action
 from agentgym.errors import BadConfig
 from agentgym.retrieval import Document, Retriever
-from agentgym.retrieval.documents import title_key, words
+from agentgym.retrieval.documents import beginning, title_key, words
 from agentgym.retrieval.memory import Corpus
 from agentgym.retrieval.opening import IN_MEMORY, open_retriever
+from agentgym.retrieval.protocol import QueryFailed
 from agentgym.rewards.exact_match import exact_match, f1, normalise_scripts
 from agentgym.tasks.attacks import Attacked, obey, order
 from agentgym.tasks.reading import reading
@@ -30,7 +31,7 @@ Saved = tuple[tuple[Document, ...], frozenset[str], tuple[Document, ...], tuple[
 """Documents shown, documents opened, last results, queries, and the answer."""
 
 
-class Search(Attacked):
+class Search(Attacked, replaces=("_respond",)):
     """Answer multi-hop questions with a search engine.
 
     By default the documents are a generated world, an unlimited number of them; `split_key` is the world, and names and
@@ -247,6 +248,13 @@ class Search(Attacked):
         """Raise Fault if the retriever does not answer the question itself."""
         self._documents.search([self.task.data["question"][:LONGEST_QUERY]], 1)
 
+    def _respond(self, action: str) -> Outcome:
+        try:
+            return super()._respond(action)
+        except QueryFailed as error:  # nothing is recorded of that query
+            self.health_check()
+            return self.invalid(str(error))
+
     def _find(self, query: str) -> tuple[Document, ...]:
         """Search, and record query and results; raise Fault if the retriever fails."""
         [hits] = self._documents.search([query], self.top_k)
@@ -284,11 +292,11 @@ class Search(Attacked):
         return f'Title: "{document.title}"' + ("" if self._documents.unique(document) else f", id: {document.id}")
 
     def _begin(self, document: Document) -> str:
-        return _cut(" ".join(document.text.split()), self.passage, " …")
+        return beginning(" ".join(document.text.split()), self.passage, " …")
 
     def _read(self, document: Document) -> str:
         rest = len(document.text) - self.page
-        return f"{document.title}\n{_cut(document.text, self.page, f' … ({rest} more characters are not shown)')}"
+        return f"{document.title}\n{beginning(document.text, self.page, f' … ({rest} more characters are not shown)')}"
 
     def _unknown_document(self, name: str) -> str:
         excerpt = name if len(name) <= 60 else f"{name[:57]}..."
@@ -385,10 +393,3 @@ class Search(Attacked):
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         plain = shortcuts.shortcuts()
         return {**plain, "obey": obey(plain["first_document"])} if self.attack else plain
-
-
-def _cut(text: str, length: int, mark: str) -> str:
-    """Return the text; if too long, its beginning up to the last whole word, and the mark."""
-    if len(text) <= length:
-        return text
-    return (text[:length].rsplit(None, 1)[0] if " " in text[:length] else text[:length]) + mark

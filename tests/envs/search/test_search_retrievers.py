@@ -4,8 +4,10 @@ import gzip
 import json
 import pickle
 import socket
+import threading
 from collections.abc import Generator
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +159,50 @@ def test_a_server_killed_in_the_middle_truncates_the_episode_as_a_fault(place: d
         assert (info["reason"], info["success"], info["valid"]) == ("engine", None, True)
         assert "no answer from" in info["error"]
         assert not unharmed.step("search[festival]")[3]
+
+
+class Picky(BaseHTTPRequestHandler):
+    """A retriever that refuses some queries, and all of them while it is down."""
+
+    down = False
+
+    def do_POST(self) -> None:
+        [query] = json.loads(self.rfile.read(int(self.headers["content-length"])))["queries"]
+        status = 422 if "wild" in query else 500 if "broken" in query or type(self).down else 200
+        document = {"id": "1", "contents": "Red\nfox"}
+        content = {"result": [[{"document": document, "score": 1.0}]]} if status == 200 else {"detail": f"no {query}"}
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(content).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_query_that_the_server_refuses_is_an_invalid_action(tmp_path: Path, monkeypatch: Any) -> None:
+    from agentgym.retrieval import client
+
+    few = {"timeout": 5.0, "retries": 1, "backoff": 0.01, "seconds": 9.0}
+    monkeypatch.setattr(client.Client.__init__, "__kwdefaults__", few)
+    row = {"id": "q", "question": "What is red", "golden_answers": ["fox"]}
+    (tmp_path / "q.jsonl").write_text(json.dumps(row) + "\n")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Picky) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        env = Search(questions=str(tmp_path / "q.jsonl"), retriever=address, split="all")
+        env.reset()
+        for action, words in (
+            ("search[wild card]", "status 422"),
+            ("search[broken words]", "status 500"),
+            ("open[wild title]", "no wild title"),
+        ):
+            text, _, terminated, truncated, info = env.step(action)
+            assert words in text and (info["valid"], terminated, truncated) == (False, False, False)
+        assert "fox" in env.step("search[red]")[0]
+        Picky.down = True
+        info = env.step("search[red]")[4]
+        assert (info["success"], info["reason"]) == (None, "engine")
+        server.shutdown()
 
 
 @pytest.mark.slow
