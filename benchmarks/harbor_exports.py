@@ -41,7 +41,7 @@ PYTHONS = "/usr/lib/python3/dist-packages"
 PROGRAMS = {"awk": "/usr/bin/mawk", "diff": "/usr/bin/diff", "cmp": "/usr/bin/cmp"}
 PART = 10
 """Tasks of an environment before those of the next one."""
-CHUNK = 20
+CHUNK = 10
 """Trials of one call of Harbor: what an interrupted run loses at most."""
 
 
@@ -75,13 +75,15 @@ def make_base(folder: Path) -> None:
     target = folder / f"root{PYTHONS}"
     show = "import sys; print('%d.%d' % sys.version_info[:2])"  # the image has this machine's own
     python = subprocess.run(["/usr/bin/python3", "-c", show], check=True, capture_output=True, text=True).stdout.strip()
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
-    subprocess.run([*pip, "--python-version", python, "--target", target, "-r", folder / "requirements.txt"], check=True)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    pip += ["--only-binary=:all:", "--python-version", python, "--target", target]
+    subprocess.run([*pip, "-r", folder / "requirements.txt"], check=True)
     (folder / "root/usr/bin").mkdir()
     for name, program in PROGRAMS.items():
         shutil.copy(program, folder / "root/usr/bin" / name)
     (folder / "Dockerfile").write_text(
-        "FROM agentgym-test/python\nCOPY root /\nRUN rm -f /usr/lib/python3.*/EXTERNALLY-MANAGED\n"
+        "FROM agentgym-test/python\nCOPY root /\nRUN rm -f /usr/lib/python3.*/EXTERNALLY-MANAGED && "
+        f"python3 -m compileall -q {PYTHONS}\n"  # as pip does, but for this image's Python
     )
     _called(["docker", "build", "--quiet", "--tag", BASE, folder], check=True, stdout=subprocess.DEVNULL)
 

@@ -38,7 +38,7 @@ LAYERS = (  # a folder (or a file at the top) may import from its own layer and 
     ("rewards", "sandbox", "browser", "mcp_tools", "retrieval", "engines", "envs", "agents", "contract"),
     ("rollout", "gateway"),
     ("harness",),
-    ("trainers", "evaluate", "report", "env_server", "integrations", "planner"),
+    ("trainers", "evaluate", "report", "logs", "env_server", "integrations", "planner"),
     ("cli", "__main__"),
 )
 LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -38,7 +38,7 @@ class Config:
 
     a: Positional[str]
     """Folder of the evaluation or training run that B is compared with, or a log: a folder of a Harbor job, an .eval file of
-    inspect_ai."""
+    inspect_ai, ATIF documents."""
     b: Positional[str]
     """Folder of another evaluation or run with the same tasks."""
     json: bool = False
@@ -76,7 +76,8 @@ def run(config: Config) -> int:
     curves = sentences(comparison["pass_at"])
     for line in [*_flips(comparison["all"], config.tasks), *curves, *(_refusal(comparison) or verdict(comparison["all"]))]:
         say(console, line)
-    page = Path(config.page or Path(config.b) / f"compare-with-{Path(config.a).resolve().name}.html")
+    folder = Path(config.b) if Path(config.b).is_dir() else Path(config.b).parent
+    page = Path(config.page or folder / f"compare-with-{Path(config.a).resolve().name}.html")
     try:
         message = str(write_comparison(comparison, sides, notes, page))
     except OSError as error:

@@ -32,7 +32,8 @@ class Config:
     """Options of `agentgym export`."""
 
     files: Positional[tuple[str, ...]]
-    """Files of episodes, or folders of runs and evaluations; with `harbor` also an environment."""
+    """Files of episodes, folders of runs and evaluations, or logs of Harbor, inspect_ai and ATIF; with `harbor` also an
+    environment."""
     out: str
     """File to write; with `atif` and `harbor`, a folder."""
     form: Annotated[Literal["sft", "dpo", "grpo", "episodes", "turns", "atif", "harbor"], Alias("as")] = "sft"
@@ -148,7 +149,7 @@ def write_documents(folder: Path, episodes: list[Episode]) -> int:
     Raises:
         BadConfig: the folder is not empty.
     """
-    from agentgym.evaluate.atif import file_name, to_atif
+    from agentgym.logs.atif import file_name, to_atif
     from agentgym.trainers.data.export import tools_of
 
     check_folder(folder)

@@ -1,4 +1,4 @@
-"""Read logs of other programs into a folder that view, compare, leaderboard, export and sft read.
+"""Make one evaluation folder of other programs' logs; view, compare, leaderboard, export and sft also read them directly.
 
 agentgym import jobs/2026-11-27__10-00-00 --out runs/harbor     a job of Harbor: rewards and trajectories of its trials
 agentgym import logs/arith.eval --out runs/inspect              a log of inspect_ai
@@ -12,7 +12,7 @@ from agentgym.core.folders import alone, check_folder, write_whole
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig
 from agentgym.evaluate import manifest
-from agentgym.evaluate.foreign import Logs
+from agentgym.logs.foreign import Logs
 from agentgym.options import Positional
 
 

@@ -2,6 +2,7 @@
 
 agentgym view runs/demo                 a training run or an evaluation: writes runs/demo/report.html
 agentgym view runs/eval.jsonl           a file of episodes: writes runs/eval.html
+agentgym view logs/arith.eval           a log: inspect_ai's .eval file, a Harbor job's folder, ATIF documents
 agentgym view runs/demo --open          and opens it in the browser
 """
 
@@ -18,7 +19,7 @@ class Config:
     """Options of `agentgym view`."""
 
     run: Positional[str]
-    """Folder of a run, or a file of episodes."""
+    """Folder of a run, a file of episodes, or a log."""
     open: bool = False
     """Open the page in the browser."""
     episodes: int = 300

@@ -14,11 +14,11 @@ import numpy as np
 from agentgym.episodes.episode import Episode, fault_share, read_episodes
 from agentgym.errors import BadConfig, BadData
 from agentgym.evaluate import manifest
-from agentgym.evaluate.foreign import Logs, NoLog
 from agentgym.evaluate.pass_curves import pass_curves
 from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.statistics import Interval, Outcomes, outcomes, paired_difference
 from agentgym.evaluate.summary import level
+from agentgym.logs.foreign import Logs, NoLog
 
 LEAST_TASKS = 6
 """Minimum number of tasks for significance of a two-sided sign test at 5 %: 2 * 0.5 ** 6 = 0.03."""

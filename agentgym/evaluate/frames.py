@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentgym.episodes.episode import Episode, Turn, read_episodes
+from agentgym.episodes.episode import Episode, Turn
 from agentgym.episodes.usage import SECONDS, amount
 from agentgym.errors import BadConfig, MissingExtra, no_such
 from agentgym.evaluate.manifest import read_object
 from agentgym.evaluate.replies import replies
 from agentgym.evaluate.spending import Price, cost_of, price_in, usage_of
+from agentgym.logs.foreign import read_place
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
@@ -68,11 +69,10 @@ def to_pandas(
     except ImportError as error:
         raise MissingExtra("to_pandas needs pandas: pip install pandas") from error
     if isinstance(source, str | Path):
-        folder = Path(source)
-        path = folder / "episodes.jsonl" if folder.is_dir() else folder
-        summary = path.parent / "summary.json"
+        path = Path(source)
+        summary = (path if path.is_dir() else path.parent) / "summary.json"
         price = price or (price_in(read_object(summary)) if summary.exists() else None)
-        source = read_episodes(path)
+        source = read_place(path)
     return frame((episode_rows if what == "episodes" else turn_rows)(source, price))
 
 

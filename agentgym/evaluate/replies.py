@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from agentgym.episodes.episode import Episode, Turn
+from agentgym.episodes.usage import from_extra
 
 UNFINISHED = {"length": "were cut by length", "filter": "were withheld by a filter", "refusal": "were declined by the model"}
 """Finish reasons other than a regular stop, with their wording in reports."""
@@ -22,7 +23,7 @@ def replies(episode: Episode) -> Iterator[Turn]:
     for turn in episode.turns:
         goes_on = bool(turn.extra.get("call")) or (before and len(turn.prompt_ids) == before)
         before = len(turn.prompt_ids) + len(turn.output_ids)
-        if not goes_on and (turn.messages or turn.output_ids):
+        if not goes_on and (turn.messages or turn.output_ids or from_extra(turn.extra)):
             yield turn
 
 

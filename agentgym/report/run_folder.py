@@ -1,15 +1,17 @@
 """Reader of the files of a training run or an evaluation, which may be large, damaged or missing."""
 
+import io
 import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from agentgym.episodes.checks import FAULTS, check_verdict, digest, of_evaluation, repeated
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
+from agentgym.logs.foreign import SUFFIXES, NoLog, read_place
 
 TRAINED = ("train", "hinted", "branched")
 """Parts of a training run other than evaluations."""
@@ -41,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Folder written by `train` or `eval`, or a single file of episodes."""
+    """Folder written by `train` or `eval`, a single file of episodes, or a log of another program."""
 
     name: str
     episodes: Path | None
@@ -52,7 +54,9 @@ class RunFolder:
     page: Path
     """Path of its report."""
     folder: Path | None = None
-    """None for a file of episodes."""
+    """None for a file of episodes or a log."""
+    logged: bytes = b""
+    """Episodes of a log as lines of JSON: no file holds them."""
 
     def rows(self) -> Iterator[Row]:
         """Yield one row for each complete episode; a truncated last line is left out.
@@ -60,11 +64,9 @@ class RunFolder:
         Raises:
             BadData: another line is not an episode, or an evaluation has an attempt twice.
         """
-        if self.episodes is None:
-            return
-        evaluation = of_evaluation(self.episodes)
+        evaluation = self.episodes is not None and of_evaluation(self.episodes)
         seen: dict[tuple[object, ...], bytes] = {}
-        with self.episodes.open("rb") as file:
+        with self._lines() as file:
             offset = 0
             for number, line in enumerate(file, 1):
                 if line.strip():
@@ -85,28 +87,35 @@ class RunFolder:
 
     def read(self, rows: list[Row]) -> Iterator[Episode]:
         """Yield the episodes of the given rows."""
-        if self.episodes is None:
-            return
-        with self.episodes.open("rb") as file:
+        with self._lines() as file:
             for row in rows:
                 file.seek(row.offset)
                 yield Episode.from_json(file.readline().decode("utf-8"))
 
+    def _lines(self) -> IO[bytes]:
+        return self.episodes.open("rb") if self.episodes else io.BytesIO(self.logged)
+
 
 def open_run(path: str | Path) -> RunFolder:
-    """Return the run in a folder, or in one file of episodes.
+    """Return the run in a folder, in one file of episodes, or in a log of another program.
 
     Raises:
         BadConfig: there is nothing to show.
     """
     path = Path(path)
-    if path.is_file():
-        return RunFolder(path.stem, path, None, None, None, [], path.with_suffix(".html"))
-    if not path.is_dir():
-        raise BadConfig(f"{path} does not exist: expected a run folder, or a file of episodes")
+    if not path.exists():
+        raise BadConfig(f"{path} does not exist: expected a run folder, a file of episodes, or a log of another program")
     episodes, metrics = path / "episodes.jsonl", path / "metrics.jsonl"
+    page = path / "report.html" if path.is_dir() else path.with_suffix(".html")
+    if path.is_file() and path.suffix not in SUFFIXES:
+        return RunFolder(path.stem, path, None, None, None, [], page)
     if not episodes.exists() and not metrics.exists():
-        raise BadConfig(f"{path} is not a run: expected episodes.jsonl or metrics.jsonl in it")
+        try:
+            lines = "".join(f"{episode.to_json()}\n" for episode in read_place(path))
+        except NoLog as error:
+            why = f"{path} is not a run: expected episodes.jsonl or metrics.jsonl in it, or a log"
+            raise BadConfig(f"{why} ({error})") from error
+        return RunFolder(path.resolve().name, None, None, None, None, [], page, logged=lines.encode())
     config = path / "config.toml"
     return RunFolder(
         name=path.resolve().name,
@@ -115,7 +124,7 @@ def open_run(path: str | Path) -> RunFolder:
         manifest=read_object(path / "manifest.json"),
         summary=read_object(path / "summary.json"),
         metrics=read_metrics(metrics) if metrics.exists() else [],
-        page=path / "report.html",
+        page=page,
         folder=path,
     )
 

@@ -12,7 +12,7 @@ TURNS = {"turn", "last", "call", "made", "label", "written", "judged"}
 WRITERS = {
     "agentgym/agents": {"text", "action", "parsed", "finish", "notes", "extra"},
     "agentgym/gateway": {"state_key"},
-    "agentgym/evaluate/foreign.py": {"error", "extra"},
+    "agentgym/logs/foreign.py": {"error", "extra"},
     "agentgym/trainers/data/stored.py": {"prompt_ids", "extra"},
     "agentgym/trainers/selections/mixing.py": {"logprobs"},
     "agentgym/trainers/selections/dagger.py": {"role", "plain_ids", "extra"},

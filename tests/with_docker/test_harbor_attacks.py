@@ -72,19 +72,18 @@ def test_what_outlives_its_command_reaches_neither_tests_nor_reward(kind, tmp_pa
 
 def test_what_is_let_live_reaches_no_reward_as_another_user(tmp_path):
     """With `background=True` processes outlive the agent's turn; one that is not root writes no reward and reads no test."""
-    test = "sleep 2; echo 0 > /logs/verifier/reward.txt; sleep 1; cat /app/stolen /app/alive > /logs/verifier/seen\n"
+    test = "touch /app/begun; until [ -e /app/tried ]; do sleep 0.1; done; echo 0 > /logs/verifier/reward.txt; sleep 1\n"
     dockerfile = f"FROM {IMAGE}\nRUN mkdir /app && chmod 777 /app\n"
     toml = ENVIRONMENT.replace(f'docker_image = "{IMAGE}"\n', "") + '[agent]\nuser = "nobody"\n[verifier]\nuser = "daemon"\n'
     files = {"instruction.md": "Do it.\n", "tests/test.sh": test, "environment/Dockerfile": dockerfile}
     env = make(write(tmp_path / "t", toml, files), background=True, seconds=20)
     env.reset(seed=0)
-    wait = "while ! [ -e /tests ]; do [ -e alive ] || echo 1 > alive; done; sleep 1; "
-    steal = f"{wait}cat /tests/test.sh > stolen 2> /dev/null; "
+    steal = "until [ -e begun ]; do sleep 0.1; done; cat /tests/test.sh > stolen 2> /dev/null; touch tried\n"
     env.step(bash(f"cat > later <<'END'\n{steal}{LATER}\nEND"))
     env.step(bash(OUTLIVE["a session of its own"].format(". /app/later")))
     observation, reward, _, _, info = env.step("submit[]")
     assert (reward, info["success"]) == (0.0, False), observation
-    assert env.sandbox.read("/app/alive") == b"1\n" and env.sandbox.read("/app/stolen") == b""
+    assert env.sandbox.run("test -e /app/alive").ok and env.sandbox.read("/app/stolen") == b""
     env.close()
 
 

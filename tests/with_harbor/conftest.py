@@ -15,7 +15,7 @@ from agentgym.envs.swe.tasks.pytest_run import PACKAGES
 FOLDER = os.environ.get("AGENTGYM_DOCKER", "")
 IMAGE: dict[str, Any] = {"image": "agentgym-test/python"}
 collect_ignore_glob = [] if FOLDER else ["test_*.py"]
-os.environ |= {"HARBOR_TELEMETRY": "0", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # hosts that no test reaches, for 18 s a call
+os.environ |= {"HARBOR_TELEMETRY": "0", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # 18 s a call
 sys.path.insert(0, str(Path(__file__).parents[1] / "sandbox"))
 pytest.register_assert_rewrite("test_sandboxes")
 

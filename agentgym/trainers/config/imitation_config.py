@@ -29,7 +29,7 @@ class ImitationConfig:
     """A run that imitates stored episodes."""
 
     files: Positional[tuple[str, ...]]
-    """Files of episodes, or folders of runs and evaluations."""
+    """Files of episodes, folders of runs and evaluations, or logs of Harbor, inspect_ai and ATIF."""
     model: str
     """Folder or name of a causal language model, or the folder of a run."""
     out: str = "runs/sft"

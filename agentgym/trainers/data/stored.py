@@ -16,9 +16,10 @@ from agentgym.agents.token_agent import TokenAgent
 from agentgym.core.actions import Tool
 from agentgym.core.tasks import Task
 from agentgym.engines import Completion, Sampling
-from agentgym.episodes.episode import Episode, Turn, read_episodes, unhinted
+from agentgym.episodes.episode import Episode, Turn, unhinted
 from agentgym.episodes.stored_env import stored_id
 from agentgym.errors import BadConfig, BadData, MissingExtra, UnknownName
+from agentgym.logs.foreign import is_logged, read_place
 from agentgym.registry import full_id
 
 LISTED = frozenset({"admissible", "commands", "actions"})
@@ -52,19 +53,19 @@ class Filter:
 
 
 def read_files(files: Sequence[str], which: Filter) -> list[list[Episode]]:
-    """Return the episodes in each file (or in `episodes.jsonl` of a folder) that pass a filter.
+    """Return the episodes in each file, run folder, or log of another program that pass a filter.
 
     Raises:
         BadConfig: a file does not exist, is named twice, or none of its episodes passes.
     """
     files_read: list[list[Episode]] = []
     seen = set[Path]()
-    for path in map(episode_file, files):
+    for path in map(_existing, files):
         place = path.resolve()
         if place in seen:
             raise BadConfig(f"{path} is named twice, and its episodes would count twice; expected each file once")
         seen.add(place)
-        episodes = read_episodes(path)
+        episodes = read_place(path)
         selected = [episode for episode in episodes if which.takes(episode)]
         if not selected:
             faults, hinted = sum(episode.fault for episode in episodes), len(episodes) - len(unhinted(episodes))
@@ -77,16 +78,19 @@ def read_files(files: Sequence[str], which: Filter) -> list[list[Episode]]:
     return files_read
 
 
-def episode_file(name: str) -> Path:
-    """Return the path of an episode file, given itself or the folder of a run.
+def _existing(name: str) -> Path:
+    """Return the path of a file of episodes, or of a folder that may hold other files too.
 
     Raises:
-        BadConfig: the file does not exist.
+        BadConfig: there is nothing.
     """
     path = Path(name).expanduser()
-    path = path / "episodes.jsonl" if path.is_dir() else path
-    if not path.is_file():
-        raise BadConfig(f"{path} is not there; expected a file of episodes, or the folder of a run or an evaluation")
+    path = path / "episodes.jsonl" if (path / "episodes.jsonl").is_file() else path
+    if not path.exists():
+        raise BadConfig(
+            f"{path} is not there; expected a file of episodes, the folder of a run or an evaluation, or a log of Harbor, "
+            "inspect_ai or ATIF"
+        )
     return path
 
 
@@ -105,10 +109,6 @@ def digest(files: Sequence[list[Episode]]) -> str:
 def text_only(episode: Episode) -> bool:
     """Return True if a turn has text but no token ids: it came from an engine without token access."""
     return any(not call.output_ids and (call.text or call.action) for turn in episode.turns for call in turn.calls)
-
-
-_LOGGED = ("rlvr/Harbor-v0", "inspect_ai/")
-"""Environments of imported logs: their tools are not ours, so they are inferred from the episode's own calls."""
 
 
 def called(episode: Episode) -> dict[str, Tool]:
@@ -172,7 +172,7 @@ class Encoder:
         return self._tools[env]
 
     def _encoded(self, episode: Episode) -> Episode:
-        tools = called(episode) if episode.env.startswith(_LOGGED) else self.tools(episode.env)
+        tools = called(episode) if is_logged(episode.env) else self.tools(episode.env)
         talk = self.agent.begin(Task(episode.instruction, {}, episode.task_id, episode.split), tools)
         agent, turns = talk.agent, list[Turn]()
         texts = (agent.prompt.system, agent.prompt.first, agent.prompt.turn)

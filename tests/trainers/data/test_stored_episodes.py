@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from foreign_logs import DOCUMENT, job, log, sample
 from forked import Program
 from hypothesis import given
 from hypothesis import strategies as st
@@ -235,6 +236,14 @@ def test_text_is_trained_on(run, tmp_path):
     assert summary["nll"] > 0
 
 
+def test_logs_are_trained_on_as_they_are(run, tmp_path):
+    """A Harbor job, a log of inspect_ai and an ATIF document: no `import` before, and the counts of their episodes."""
+    (tmp_path / "one.json").write_text(json.dumps(DOCUMENT))
+    logs = [job(tmp_path / "job"), log(tmp_path / "x.eval", [sample(1, "C"), sample(2, "I")]), tmp_path / "one.json"]
+    summary = sft(replace(config(run, tmp_path / "out", epochs=1), files=tuple(map(str, logs))))
+    assert summary["episodes"] == 3 + 2 + 1 and summary["updates"] > 0
+
+
 def test_text_that_cannot_be_told_again_is_refused_in_one_sentence(run, tokenise):
     text = without_tokens(read_episodes(run / "episodes.jsonl")[0])
     text.env = "rlvr/NoSuch-v0"
@@ -380,7 +389,7 @@ def test_trls_grpo_trainer_reads_its_table(run, tmp_path):
     assert len(handed) == 2 and all(pair in recorded for pair in handed)
 
 
-@pytest.mark.parametrize("env", ["rlvr/Harbor-v0", "inspect_ai/arith"])
+@pytest.mark.parametrize("env", ["rlvr/Harbor-v0", "inspect_ai/arith", "atif"])
 def test_imported_episodes_are_imitated_with_the_tools_that_their_calls_show(env, tokenise):
     held = Episode(env, "hello", "g", 0, instruction="Do it.", success=True, reason="success")
     calls = [{"name": "bash", "arguments": arguments} for arguments in ({"command": "ls", "n": 1}, {"command": "cat x"})]

@@ -1,15 +1,15 @@
 """Conversion of episodes to documents of ATIF (Agent Trajectory Interchange Format, version 1.8), and back.
 
 One document is one episode: the instruction and first observation are a user step, each turn is an agent step with the
-environment's response. Token ids, log-probabilities, calls and thoughts have fields in the format. Rewards and advantages
-do not, so they are in a step's `extra`. All other fields of an episode are in `extra["agentgym"]`, so reading one of our
-documents gives the same episode. Tested against harbor 0.26.0, whose models read the documents.
+environment's response. Token ids, log-probabilities, usage, calls and thoughts have fields in the format. Rewards and
+advantages do not, so they are in a step's `extra`. All other fields of an episode are in `extra["agentgym"]`, so reading
+one of our documents gives the same episode. Tested against harbor 0.26.0, whose models read the documents.
 """
 
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, cast
 
@@ -17,9 +17,12 @@ import agentgym
 from agentgym.agents.parse import split_thought
 from agentgym.core.actions import Call, Tool, parse_call
 from agentgym.episodes.episode import Episode, Turn
+from agentgym.episodes.usage import Usage, amount, count, from_extra, to_extra
 from agentgym.errors import BadData
 
 VERSION = "ATIF-v1.8"
+STRANGERS = "atif"
+"""Environment of the episodes from documents of other programs."""
 OURS = "agentgym"
 """Key in `extra` of agentgym's own fields."""
 Json = dict[str, Any]
@@ -38,7 +41,7 @@ def to_atif(episode: Episode, tools: Mapping[str, Tool] | None = None) -> Json:
     answers = [turn.observation for turn in episode.turns[1:]] + [episode.final_observation]
     for turn, answer in zip(episode.turns, answers, strict=False):
         for call in turn.calls:
-            steps.append({"step_id": len(steps) + 1, **_step(call, tools or {}, note=call is not turn)})
+            steps.append({"step_id": len(steps) + 1, **_step(call, tools, note=call is not turn)})
         result = {"content": _clean(answer)}
         if "tool_calls" in steps[-1]:
             result["source_call_id"] = steps[-1]["tool_calls"][0]["tool_call_id"]
@@ -48,7 +51,7 @@ def to_atif(episode: Episode, tools: Mapping[str, Tool] | None = None) -> Json:
         agent["tool_definitions"] = [tool.schema() for tool in tools.values()]
     about = {f.name: getattr(episode, f.name) for f in fields(episode) if f.name not in _WRITTEN_ELSEWHERE}
     about["hint"] = None if episode.hint is None else json.loads(episode.to_json())["hint"]
-    sampled = [call for turn in episode.turns for call in turn.calls]
+    counted = [usage for turn in episode.turns for call in turn.calls if (usage := _usage(call))]
     return _plain(
         {
             "schema_version": VERSION,
@@ -57,8 +60,7 @@ def to_atif(episode: Episode, tools: Mapping[str, Tool] | None = None) -> Json:
             "agent": agent,
             "steps": steps,
             "final_metrics": {
-                "total_prompt_tokens": sum(len(call.prompt_ids) for call in sampled),
-                "total_completion_tokens": sum(len(call.output_ids) for call in sampled),
+                **{f"total_{name}": value for name, value in _metrics(counted).items()},
                 "total_steps": len(steps),
                 "extra": {"reward": episode.reward, "success": episode.success, "reason": episode.reason},
             },
@@ -67,9 +69,9 @@ def to_atif(episode: Episode, tools: Mapping[str, Tool] | None = None) -> Json:
     )
 
 
-def _step(turn: Turn, tools: Mapping[str, Tool], *, note: bool) -> Json:
+def _step(turn: Turn, tools: Mapping[str, Tool] | None, *, note: bool) -> Json:
     whole, _, rest = split_thought(turn.text, opened="</think>" in turn.text)
-    thought = turn.text.rpartition("</think>")[0].replace("<think>", "", 1).strip() if whole else ""
+    thought = turn.text.rpartition("</think>")[0].replace("<think>", "", 1).strip() if whole else turn.reasoning
     message = _clean(rest if whole else turn.text)
     rest_of = {f.name: getattr(turn, f.name) for f in fields(turn) if f.name not in _PLACED}
     extra: Json = {"reward": turn.reward, "rewards": turn.rewards, OURS: {**rest_of, "note": note}}
@@ -77,9 +79,10 @@ def _step(turn: Turn, tools: Mapping[str, Tool], *, note: bool) -> Json:
         extra[OURS]["observation"] = turn.observation
     if "advantage" in turn.extra:
         extra["advantage"] = turn.extra["advantage"]
-    step: Json = {"source": "agent", "message": message, "llm_call_count": int(bool(turn.output_ids or turn.text))}
+    usage = _usage(turn)
+    step: Json = {"source": "agent", "message": message, "llm_call_count": int(bool(usage or turn.text))}
     if step["llm_call_count"]:
-        step["metrics"] = {"prompt_tokens": len(turn.prompt_ids), "completion_tokens": len(turn.output_ids)}
+        step["metrics"] = _metrics([usage] if usage else [])
         step |= {"reasoning_content": _clean(thought)} if thought else {}
     if turn.output_ids or turn.prompt_ids:
         ids = {"prompt_token_ids": list(turn.prompt_ids), "completion_token_ids": turn.output_ids}
@@ -91,10 +94,41 @@ def _step(turn: Turn, tools: Mapping[str, Tool], *, note: bool) -> Json:
         fits = step["llm_call_count"] and all(map(math.isfinite, turn.logprobs))
         values = [value if math.isfinite(value) else None for value in turn.logprobs]  # JSON has no NaN
         (step["metrics"] if fits else extra[OURS])["logprobs"] = values
-    call = parse_call(turn.action, tools) if tools and turn.action and not note else None
-    if isinstance(call, Call):
-        step["tool_calls"] = [{"tool_call_id": "call_1", "function_name": call.name, "arguments": call.arguments}]
+    if calls := [] if note else _calls(turn.action, tools):
+        numbered = enumerate(calls, 1)
+        step["tool_calls"] = [{"tool_call_id": f"call_{n}", "function_name": f, "arguments": a} for n, (f, a) in numbered]
     return {**step, "extra": extra}
+
+
+def _usage(call: Turn) -> Usage | None:
+    """Return the tokens of a call: the exact ones, else as its server counted them; None if nobody counted."""
+    return Usage(len(call.prompt_ids), len(call.output_ids)) if call.output_ids else from_extra(call.extra)
+
+
+def _metrics(usages: Sequence[Usage]) -> Json:
+    """Return the format's own metrics of calls; nothing that is unknown."""
+    if not usages:
+        return {}
+    made: Json = {"prompt_tokens": sum(u.input for u in usages), "completion_tokens": sum(u.output for u in usages)}
+    if cached := sum(usage.cached for usage in usages):
+        made["cached_tokens"] = cached
+    costs = [usage.cost for usage in usages if usage.cost is not None]
+    return {**made, "cost_usd": math.fsum(costs)} if costs else made
+
+
+def _calls(action: str, tools: Mapping[str, Tool] | None) -> list[tuple[str, object]]:
+    """Return the name and the arguments of each call in an action; the JSON form alone if the tools are unknown."""
+    if tools is not None:
+        call = parse_call(action, tools) if tools and action else None
+        return [(call.name, call.arguments)] if isinstance(call, Call) else []
+    try:
+        read: object = json.loads(action)
+    except (ValueError, RecursionError):
+        return []
+    calls = [_mapping(call) for call in cast("list[object]", read if isinstance(read, list) else [read])]
+    whole = all(set(call) == {"name", "arguments"} and isinstance(call["name"], str) for call in calls)
+    whole = whole and all(isinstance(call["arguments"], dict) for call in calls)
+    return [(call["name"], call["arguments"]) for call in calls] if whole else []
 
 
 def _clean(text: str) -> str:
@@ -162,46 +196,84 @@ def _ours(about: Json, steps: Iterable[Json]) -> Json:
     return {**{k: v for k, v in fields_of_ours.items() if k != "hint" or v is not None}, "turns": turns}
 
 
-_UNPLACED = {"timestamp": "times", "reasoning_effort": "reasoning efforts"}
+_PLACES: Mapping[str, tuple[str, ...]] = {
+    "document": ("schema_version", "trajectory_id", "agent", "steps", "final_metrics", "subagent_trajectories"),
+    "agent": ("name",),
+    "step": (
+        *("step_id", "source", "message", "reasoning_content", "tool_calls", "observation", "metrics", "llm_call_count"),
+        *("extra", "is_copied_context"),
+    ),
+    "message": ("step_id", "source", "message", "observation", "is_copied_context"),
+    "metrics": (
+        *("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd"),
+        *("prompt_token_ids", "completion_token_ids", "logprobs"),
+    ),
+    "extra": ("reward",),
+    "tool_call": ("tool_call_id", "function_name", "arguments"),
+    "observation": ("results",),
+    "result": ("source_call_id", "content"),
+}
+"""Keys in another program's document that an episode holds, or that follow from what it holds."""
+
+
+def _leave(raw: Json, kind: str, lost: Counter[str]) -> None:
+    """Count the values of an object that an episode has no place for, as `kind.key`."""
+    lost.update(f"{kind}.{key}" for key in raw if key not in _PLACES[kind] and raw[key] not in (None, "", [], {}))
 
 
 def _others(raw: Json, steps: Iterable[Json], name: str, lost: Counter[str]) -> Json:
     """Return an episode's fields from a document of another program."""
     turns, pending, reward = list[Json](), list[str](), 0.0
     instruction = ""
-    lost["subagents"] += len(raw.get("subagent_trajectories") or ())
+    agent = _mapping(raw.get("agent"))
+    lost["subagents"] += len(_list(raw.get("subagent_trajectories")))
+    _leave(raw if raw.get("trajectory_id") else {**raw, "session_id": None}, "document", lost)
+    _leave(agent, "agent", lost)
     for step in steps:
-        for key, what in _UNPLACED.items():
-            lost[what] += step.get(key) is not None
+        acts = step.get("source") == "agent"
+        _leave(step, "step" if acts else "message", lost)
         if step.get("is_copied_context"):
             lost["steps copied from another trajectory"] += 1
             continue
         text = _text(step.get("message"), lost)
-        if step.get("source") != "agent":
+        if not acts:
             instruction = instruction or (text if step.get("source") == "user" else "")
             pending += [text, _results(step, lost)]
             continue
         metrics = _mapping(step.get("metrics"))
-        lost["costs"] += metrics.get("cost_usd") is not None
+        _leave(metrics, "metrics", lost)
+        _leave(_mapping(step.get("extra")), "extra", lost)
         paid = _number(_mapping(step.get("extra")).get("reward"))
         reward += paid
         turns.append(
             {
                 "observation": "\n\n".join(filter(None, pending)),
                 "text": _reply(step, text),
-                "action": _action(step, text),
+                "action": _action(step, text, lost),
                 "prompt_ids": [0, metrics.get("prompt_token_ids") or []],
                 "output_ids": metrics.get("completion_token_ids") or [],
                 "logprobs": metrics.get("logprobs") or [],
                 "reward": paid,
                 "rewards": {"reward": paid} if paid else {},
+                "extra": _counted(metrics, lost),
             }
         )
         pending = [_results(step, lost)]
-    told: Json = {"env": "atif", "group_id": name, "seed": 0, "instruction": instruction, "turns": turns, "format": 1}
+    told: Json = {"env": STRANGERS, "group_id": name, "seed": 0, "instruction": instruction, "turns": turns, "format": 1}
     told["task_id"] = str(raw.get("trajectory_id") or raw.get("session_id") or name)
     told |= {"final_observation": "\n\n".join(filter(None, pending)), "reward": reward, "success": None, "reason": ""}
-    return {**told, "labels": {"agent": str(_mapping(raw.get("agent")).get("name"))}}
+    return {**told, "labels": {"agent": str(agent.get("name"))}}
+
+
+def _counted(metrics: Json, lost: Counter[str]) -> Json:
+    """Return the entries of a turn's `extra` for the usage in a step's metrics."""
+    prompt, output = count(metrics.get("prompt_tokens")), count(metrics.get("completion_tokens"))
+    cached, cost = metrics.get("cached_tokens"), metrics.get("cost_usd")
+    if prompt is None or output is None:
+        given = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
+        lost.update(f"metrics.{key}" for key in given if metrics.get(key) is not None)
+        return {}
+    return to_extra(Usage(prompt, output, cached=count(cached) or 0, cost=amount(cost)), 0.0)
 
 
 def _reply(step: Json, text: str) -> str:
@@ -209,15 +281,21 @@ def _reply(step: Json, text: str) -> str:
     return f"<think>\n{thought}\n</think>\n\n{text}" if isinstance(thought, str) and thought else text
 
 
-def _action(step: Json, text: str) -> str:
-    calls = [_mapping(call) for call in cast("list[object]", step.get("tool_calls") or [])]
+def _action(step: Json, text: str, lost: Counter[str]) -> str:
+    calls = [_mapping(call) for call in _list(step.get("tool_calls"))]
+    for call in calls:
+        _leave(call, "tool_call", lost)
     entries = [{"name": call.get("function_name"), "arguments": call.get("arguments")} for call in calls]
     return json.dumps(entries[0] if len(entries) == 1 else entries, ensure_ascii=False) if entries else text
 
 
 def _results(step: Json, lost: Counter[str]) -> str:
-    results: object = _mapping(step.get("observation")).get("results") or list[object]()
-    listed = [_mapping(result) for result in cast("list[object]", results)]
+    observation = _mapping(step.get("observation"))
+    listed = [_mapping(result) for result in _list(observation.get("results"))]
+    _leave(observation, "observation", lost)
+    for result in listed:
+        _leave(result, "result", lost)
+    lost["borders of results that became one observation"] += max(0, len(listed) - 1)
     return "\n".join(_text(result.get("content"), lost) for result in listed)
 
 
@@ -245,6 +323,10 @@ def _numbers(values: object) -> object:
 def _number(value: object) -> float:
     usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(cast("float", value)) if usable else 0.0
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _mapping(value: object) -> Json:

@@ -4,48 +4,19 @@ import json
 import struct
 import zipfile
 import zlib
-from pathlib import Path
 
 import pytest
+from foreign_logs import DOCUMENT, job, log, sample, trial
 
 from agentgym.cli import main
 from agentgym.episodes.episode import Episode, Turn, read_episodes
 from agentgym.errors import BadConfig, BadData
-from agentgym.evaluate.atif import to_atif
 from agentgym.evaluate.compare import read_evaluation
-from agentgym.evaluate.foreign import Logs
+from agentgym.evaluate.frames import to_pandas
 from agentgym.evaluate.leaderboard import leaderboard
-
-STEPS = [
-    {"step_id": 1, "source": "user", "message": "Do it."},
-    {
-        "step_id": 2,
-        "source": "agent",
-        "message": "I do.",
-        "tool_calls": [{"tool_call_id": "1", "function_name": "bash", "arguments": {"command": "ls"}}],
-        "observation": {"results": [{"source_call_id": "1", "content": "a"}]},
-    },
-]
-DOCUMENT = {"schema_version": "ATIF-v1.8", "agent": {"name": "x", "version": "1"}, "steps": STEPS}
-
-
-def trial(job: Path, name: str, rewards, *, task: str = "hello", exception=None, steps: bool = False) -> None:
-    folder = job / name
-    (folder / ("steps/a/agent" if steps else "agent")).mkdir(parents=True)
-    result = {"trial_name": name, "task_name": task, "agent_info": {"name": "codex", "version": "1"}}
-    result["verifier_result"] = None if rewards is None else {"rewards": rewards}
-    result["exception_info"] = exception
-    (folder / "result.json").write_text(json.dumps(result))
-    (folder / ("steps/a/agent" if steps else "agent") / "trajectory.json").write_text(json.dumps(DOCUMENT))
-
-
-def job(folder: Path, first: float = 1.0) -> Path:
-    (folder).mkdir()
-    (folder / "result.json").write_text('{"n_total_trials": 3}')
-    trial(folder, "hello__a", {"reward": first})
-    trial(folder, "hello__b", {"one": 1, "two": 0.5}, steps=True)
-    trial(folder, "other__c", {"reward": 0}, task="other")
-    return folder
+from agentgym.logs.atif import to_atif
+from agentgym.logs.foreign import Logs
+from agentgym.trainers.data.stored import Filter, read_files
 
 
 def test_a_job_of_harbor(tmp_path):
@@ -72,30 +43,6 @@ def test_a_trial_without_a_reward_is_an_infrastructure_error(tmp_path):
         (None, "crash", "EnvironmentError: gone"),
         (True, "success", "AgentTimeoutError: "),
     ]
-
-
-def sample(number: int, value, **changes) -> dict:
-    messages = [
-        {"role": "system", "content": "Be good."},
-        {"role": "user", "content": [{"type": "text", "text": "1 + 1?"}]},
-        {
-            "role": "assistant",
-            "content": [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "I count."}],
-            "tool_calls": [{"id": "1", "function": "python", "arguments": {"code": "1 + 1"}, "type": "function"}],
-        },
-        {"role": "tool", "content": "2", "tool_call_id": "1"},
-        {"role": "assistant", "content": "2"},
-    ]
-    scores = {"match": {"value": value}}
-    return {"id": number, "epoch": 1, "input": "1 + 1?", "target": "2", "messages": messages, "scores": scores, **changes}
-
-
-def log(file: Path, samples: list[dict]) -> Path:
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("header.json", json.dumps({"version": 2, "eval": {"task": "arith"}}))
-        for entry in samples:
-            archive.writestr(f"samples/{entry['id']}_epoch_{entry['epoch']}.json", json.dumps(entry))
-    return file
 
 
 def test_a_log_of_inspect_ai(tmp_path):
@@ -159,7 +106,7 @@ def test_broken_logs_are_refused(tmp_path):
 
 
 def test_a_large_member_is_not_read_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("agentgym.evaluate.foreign.LARGEST", 1000)
+    monkeypatch.setattr("agentgym.logs.foreign.LARGEST", 1000)
     with pytest.raises(BadData, match="has more than"):
         Logs().read(log(tmp_path / "x.eval", [sample(1, "C", store="x" * 10_000)]))
 
@@ -178,6 +125,75 @@ def test_commands_read_what_was_imported(tmp_path, capsys):
     assert json.loads(compared[compared.index("{") :])["all"]["b"] > 0
     assert main(["leaderboard", a, b, "--out", str(tmp_path / "board.html")]) == 0
     assert "rlvr/Harbor-v0" in (tmp_path / "board.html").read_text()
+
+
+@pytest.fixture(params=["job", "trial", "eval", "evals", "json", "atif", "documents"])
+def a_log(request, tmp_path):
+    """A log of each kind, with a page's path."""
+    if request.param in ("job", "trial"):
+        folder = job(tmp_path / "job.v2")
+        folder = folder / "hello__a" if request.param == "trial" else folder
+        return folder, folder / "report.html"
+    if request.param == "eval":
+        return log(tmp_path / "x.eval", [sample(1, "C"), sample(2, "I")]), tmp_path / "x.html"
+    if request.param == "evals":
+        (tmp_path / "logs").mkdir()
+        for n, name in enumerate("ab"):
+            log(tmp_path / "logs" / f"{name}.eval", [sample(n, "C")])
+        return tmp_path / "logs", tmp_path / "logs/report.html"
+    if request.param == "json":
+        made = {"version": 2, "eval": {"task": "arith"}, "samples": [sample(1, "C"), sample(2, "I")]}
+        (tmp_path / "x.json").write_text(json.dumps(made))
+        return tmp_path / "x.json", tmp_path / "x.html"
+    (tmp_path / "atif").mkdir()
+    (tmp_path / "atif/one.json").write_text(json.dumps(DOCUMENT))
+    alone = request.param == "atif"
+    return tmp_path / ("atif/one.json" if alone else "atif"), tmp_path / ("atif/one.html" if alone else "atif/report.html")
+
+
+def test_a_log_is_read_as_it_is(a_log, capsys):
+    """`view` and `compare` on their pages, `sft` and `export` by `read_files`: the episodes that `import` writes."""
+    path, page = a_log
+    logs = Logs()
+    logs.read(path)
+    assert main(["view", str(path)]) == 0 and capsys.readouterr().out.strip() == str(page)
+    text = page.read_text()
+    data = json.loads(text[text.index("application/json") :].partition(">")[2].partition("</script>")[0])
+    assert sorted(e["task"] for e in data["episodes"]) == sorted(e.task_id for e in logs.episodes)
+    assert {turn["action"] for e in data["episodes"] for turn in e["turns"]} == {
+        turn.action for e in logs.episodes for turn in e.turns
+    }
+    (read,) = read_files([str(path)], Filter())
+    assert [e.to_json() for e in read] == [e.to_json() for e in logs.episodes if e.turns and not e.fault]
+    if len({e.success for e in logs.episodes}) > 1:
+        (won,) = read_files([str(path)], Filter(success=True))
+        assert [e.success for e in won] == [True] * sum(e.success is True for e in logs.episodes)
+    assert main(["view", str(path)]) == 0  # its own page is no part of the log
+    with pytest.raises(BadConfig, match="named twice"):
+        read_files([str(path), str(path)], Filter())
+
+
+def test_pages_and_tables_of_logs(tmp_path, capsys):
+    jobs = [job(tmp_path / "bad", first=0.0), job(tmp_path / "good")]
+    assert main(["compare", *map(str, jobs)]) == 0 and (tmp_path / "good/compare-with-bad.html").exists()
+    samples = [log(tmp_path / f"{name}.eval", [sample(1, name), sample(2, "C")]) for name in "IC"]
+    assert main(["compare", *map(str, samples)]) == 0
+    assert "I count." in (tmp_path / "compare-with-I.eval.html").read_text()  # a reply at the task that was gained
+    assert main(["export", str(jobs[1]), "--as", "atif", "--out", str(tmp_path / "atif")]) == 0
+    assert len(list((tmp_path / "atif").iterdir())) == 3
+    frame = to_pandas(jobs[1])
+    assert list(frame["task_id"]) == ["hello", "hello", "other"] and list(frame["success"]) == [True, False, False]
+
+
+@pytest.mark.parametrize("name", ["empty", "x.txt", "absent", "bad.eval", "bad.json"])
+def test_no_command_takes_what_is_no_log(name, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    for file in ("x.txt", "bad.eval", "bad.json"):
+        (tmp_path / file).write_text("no log\n")
+    for command in (["view"], ["export", "--out", str(tmp_path / "t.parquet")]):
+        assert main([*command, str(tmp_path / name)]) != 0
+        error = capsys.readouterr().err
+        assert name in error and error.count("\n") == 1
 
 
 def test_our_documents_come_back(tmp_path, capsys):

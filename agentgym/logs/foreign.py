@@ -1,4 +1,4 @@
-"""Import of other programs' logs: ATIF documents, folders of Harbor jobs, and inspect_ai's `.eval` files.
+"""Other programs' logs: ATIF documents, folders of Harbor jobs, and inspect_ai's `.eval` files.
 
 Only the standard library reads them. Logs are untrusted: no path in one is followed, and success is the other program's
 own judgment. `Logs.lost` counts the parts that an episode cannot hold.
@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
-from agentgym.episodes.episode import Episode
+from agentgym.episodes.episode import Episode, read_episodes
 from agentgym.errors import BadConfig, BadData, MissingExtra
-from agentgym.evaluate.atif import from_atif
+from agentgym.logs.atif import STRANGERS, from_atif
 
 Json = dict[str, Any]
 LARGEST = 256 << 20
 """Maximum bytes of one file in a log."""
+SUFFIXES = (".eval", ".json")
+"""Ends of the names of logs that are one file."""
 RULE = "min"
 """Rule that reduces several metrics to one number, as `rlvr/Harbor-v0` does."""
 ZSTANDARD = 93
@@ -54,7 +56,7 @@ class Logs:
         """
         if path.is_dir():
             found = self._folder(path)
-        elif path.suffix in (".eval", ".json") and not self._new([path]):
+        elif path.suffix in SUFFIXES and not self._new([path]):
             return
         elif path.suffix == ".eval":
             found = [*self._inspect(path)]
@@ -167,6 +169,26 @@ class Logs:
             while (key := (episode.env, episode.task_id, episode.attempt)) in seen:
                 episode.attempt += 1
             seen.add(key)
+
+
+def is_logged(env: str) -> bool:
+    """Return True for the environment of a log's episodes: its tools are known from their calls alone."""
+    return env in ("rlvr/Harbor-v0", STRANGERS) or env.startswith("inspect_ai/")
+
+
+def read_place(path: Path) -> list[Episode]:
+    """Return the episodes of a file of them, of a folder of `train` or `eval`, or of another program's log.
+
+    Raises:
+        NoLog: a folder holds neither.
+        BadData: the file or the log is malformed.
+    """
+    file = path / "episodes.jsonl" if path.is_dir() else path
+    if file.is_file() and file.suffix not in SUFFIXES:
+        return read_episodes(file)
+    logs = Logs()
+    logs.read(path)
+    return logs.episodes
 
 
 def _judged(episode: Episode, rewards: Mapping[str, float], *, failed: bool) -> Episode:

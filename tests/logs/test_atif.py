@@ -10,7 +10,8 @@ import pytest
 from agentgym.core.actions import Tool
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadData
-from agentgym.evaluate.atif import file_name, from_atif, to_atif
+from agentgym.evaluate.spending import total_cost, usage_of
+from agentgym.logs.atif import file_name, from_atif, to_atif
 
 
 def episode(**changes) -> Episode:
@@ -71,6 +72,45 @@ def test_calls_have_their_place():
     assert document["agent"]["tool_definitions"][0]["function"]["name"] == "bash"
 
 
+def test_usage_of_a_chat_reply_has_the_formats_fields():
+    """Replies without token ids, whose server counted 120 and 140 tokens in, 30 of them cached, and 12 out."""
+    made = Episode("x", "t", "g", 0)
+    usage = {"prompt_tokens": 120, "completion_tokens": 12, "cached_tokens": 30, "reasoning_tokens": 4, "cost": 0.25}
+    made.add(Turn("Look.", text="a", action="a", reasoning="hm", extra=usage))
+    made.add(Turn("b", text="", action="", parsed=False, extra={**usage, "prompt_tokens": 140, "cost": 0.5}))
+    made.add(Turn("c", text="d", action="d"))  # a server that counts nothing
+    document = to_atif(made)
+    first, empty, uncounted = document["steps"][1:]
+    assert first["metrics"] == {"prompt_tokens": 120, "completion_tokens": 12, "cached_tokens": 30, "cost_usd": 0.25}
+    assert first["reasoning_content"] == "hm" and (empty["llm_call_count"], empty["metrics"]["prompt_tokens"]) == (1, 140)
+    assert uncounted["metrics"] == {}
+    totals = {name: value for name, value in document["final_metrics"].items() if name.startswith("total_")}
+    assert totals == {
+        "total_prompt_tokens": 260,
+        "total_completion_tokens": 24,
+        "total_cached_tokens": 60,
+        "total_cost_usd": 0.75,
+        "total_steps": 4,
+    }
+    assert from_atif(document, "x").to_json() == made.to_json()
+
+    stranger = from_atif({**document, "extra": {}}, "x")
+    assert total_cost([stranger], None) == 0.75
+    assert [usage and (usage.input, usage.output, usage.cached) for usage in map(usage_of, stranger.turns)] == [
+        (120, 12, 30),
+        (140, 12, 30),
+        None,
+    ]
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "7", True, 10**12, None])
+def test_a_strangers_usage_is_a_count_or_nothing(value):
+    step = {"source": "agent", "message": "x", "metrics": {"prompt_tokens": value, "completion_tokens": 3, "cost_usd": 1}}
+    lost = Counter()
+    assert usage_of(from_atif({**OTHERS, "steps": [step]}, "x", lost).turns[0]) is None
+    assert lost["metrics.completion_tokens"] == lost["metrics.cost_usd"] == 1
+
+
 OTHERS = {
     "schema_version": "ATIF-v1.6",
     "session_id": "s",
@@ -106,8 +146,9 @@ def test_a_strangers_document_becomes_an_episode():
     assert {k: v for k, v in lost.items() if v} == {
         "images and sounds": 1,
         "steps copied from another trajectory": 1,
-        "times": 1,
-        "costs": 1,
+        "agent.version": 1,
+        "step.timestamp": 1,
+        "metrics.cost_usd": 1,  # of a request whose tokens nobody counted
     }
 
 

@@ -1,0 +1,1 @@
+"""Logs of other programs as episodes, and episodes in their trajectory format."""
