@@ -45,6 +45,8 @@ class ScoreConfig:
     """File of predictions: JSON lines, or JSON."""
     data: str | None = None
     """File of tasks: SWE-bench's, or one written by `agentgym swe make`; by default the tasks that come with agentgym."""
+    checkout: str | None = None
+    """Clone of the data set's own repository, whose code reads the tests' output (SWE-Gym, SWE-rebench-V2, Pro)."""
     out: str | None = None
     """File for the report, in swebench's format; by default next to the predictions."""
     backend: str | None = None
@@ -99,7 +101,7 @@ def score_predictions(config: ScoreConfig) -> int:
         print(printable(f"{'resolved' if verdict.resolved else 'not resolved':<13}{id}  {verdict.said}"), flush=True)
 
     options = cast("BackendOptions | None", config.backend_options or None)  # checked when a sandbox is made
-    report = score(config.data, patches, progress, backend=config.backend, backend_options=options)
+    report = score(config.data, patches, progress, checkout=config.checkout, backend=config.backend, backend_options=options)
     out = Path(config.out) if config.out else Path(config.predictions).with_suffix(".report.json")
     write_whole(out, json.dumps(report, indent=2) + "\n")
     resolved, submitted = report["resolved_instances"], report["submitted_instances"]

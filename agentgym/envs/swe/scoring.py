@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from agentgym.envs.swe.bench.env import SWEBench
 from agentgym.envs.swe.bench.evaluation import evaluate
-from agentgym.envs.swe.bench.rows import Row, is_bench
+from agentgym.envs.swe.bench.row import Row
+from agentgym.envs.swe.bench.rows import is_bench
 from agentgym.envs.swe.env import GRADING, SWE
 from agentgym.envs.swe.grading.grading import grade
 from agentgym.envs.swe.repository import RepositoryEnv
@@ -28,18 +29,19 @@ def score(
     patches: Mapping[str, str],
     progress: Callable[[str, Verdict], None] | None = None,
     *,
+    checkout: str | None = None,
     backend: str | None = None,
     backend_options: BackendOptions | None = None,
 ) -> dict[str, object]:
     """Return a report like swebench's on the patches (by instance) of a file of tasks; None: the built-in tasks.
 
-    `backend` and `backend_options` are the environment's. An instance of SWE-bench is graded as swebench does,
-    without restoring configuration, so that numbers are comparable.
+    `checkout`, `backend` and `backend_options` are the environment's. An instance of a published set is graded as the set
+    does it, without restoring configuration, so that numbers are comparable.
 
     Raises:
         BadData: a patch is for no task of the file.
     """
-    env = _env(data, {"backend": backend, "backend_options": backend_options})
+    env = _env(data, {"backend": backend, "backend_options": backend_options, "checkout": checkout})
     ids = [item.id for item in env.library.items]
     strange = next((id for id in patches if id not in env.library.by_id), None)
     if strange is not None:
@@ -78,7 +80,7 @@ def _bench(env: RepositoryEnv, id: str, patch: str) -> Verdict:
     assert isinstance(env, SWEBench)
     env.reset(seed=0, options={"task": id})
     row: Row = env.library.find(id)
-    return env.elsewhere(lambda sandbox: evaluate(row, patch, sandbox, restore=False, timeout=env.grading_timeout)[0])
+    return evaluate(row, patch, env.elsewhere, restore=False, timeout=env.grading_timeout)[0]
 
 
 def _own(env: RepositoryEnv, id: str, patch: str) -> Verdict:

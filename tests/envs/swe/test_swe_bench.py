@@ -11,8 +11,9 @@ import swe_files
 from swe_forgeries import ALWAYS_PASSED, BY_ITS_LOOK, EQUALS_ALL, PATCHED_CALL, READS_THE_TEST
 
 from agentgym.envs.swe.bench.env import SWEBench, changed_lines
-from agentgym.envs.swe.bench.evaluation import report_of, swebench
-from agentgym.envs.swe.bench.rows import HOURS, is_bench, read_rows
+from agentgym.envs.swe.bench.row import GIT_APPLY, HOURS
+from agentgym.envs.swe.bench.rows import is_bench, read_rows
+from agentgym.envs.swe.bench.swebench_format import report_of, swebench
 from agentgym.envs.swe.predictions import LONGEST, last_observation, patch_of, predictions, read_predictions
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
@@ -161,10 +162,8 @@ def test_the_script_is_swebenchs_own(row):
     script = swebench("harness.utils").make_test_spec(dict(row.row)).eval_script
     assert script.count(">>>>> Test Exit Code") == 1 and "SWEBENCH_TEST_EXIT_CODE=$?" in script
     assert swebench("image_builder.constants").CONTAINER_WORKDIR == "/testbed"
-    from agentgym.envs.swe.bench import evaluation as bench_eval
-
     run = swebench("harness.run_evaluation")
-    assert list(bench_eval.APPLY) == run.GIT_APPLY_CMDS
+    assert list(GIT_APPLY) == run.GIT_APPLY_CMDS
 
 
 def test_an_image_has_the_name_that_swebench_gives_it(row):

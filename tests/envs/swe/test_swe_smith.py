@@ -13,8 +13,9 @@ import pytest
 import swe_files
 from test_swe_bench import SMITH, write
 
-from agentgym.envs.swe.bench.evaluation import _put_back, break_, evaluate, report_of
+from agentgym.envs.swe.bench.evaluation import _put_back, break_, evaluate
 from agentgym.envs.swe.bench.rows import read_rows
+from agentgym.envs.swe.bench.swebench_format import report_of
 from agentgym.envs.swe.tasks.suite import runs_tests
 from agentgym.errors import BadData
 from agentgym.sandbox.protocol import Result
@@ -46,6 +47,11 @@ class Folder:
 
     def write(self, path, content):
         Path(self.here(path)).write_bytes(self.here(content.decode("utf-8", "surrogateescape")).encode())
+
+
+def always(sandbox):
+    """Return what runs work in this sandbox."""
+    return lambda work: work(sandbox)
 
 
 def git(folder, *words):
@@ -164,7 +170,7 @@ def test_who_changes_tests_is_not_paid(image, name, restore):
     fresh, row = image
     change, resolved = CHANGES[name]
     patch = submitted(fresh, row, change)
-    verdict, report = evaluate(row, patch, fresh("grading"), restore=restore)
+    verdict, report = evaluate(row, patch, always(fresh("grading")), restore=restore)
     left = not restore and change in (conftest, settings)  # swebench's own steps leave configuration as a patch has it
     assert verdict.resolved is (resolved or left), report
 
@@ -194,9 +200,9 @@ def test_the_marks_of_a_log_are_the_scripts_own(image, name):
     fresh, row = image
     code = swe_files.CODE.replace(RIGHT, WRONG) + PRINTS_MARKS.replace("{lines!r}", repr(PRINTED[name]))
     patch = submitted(fresh, row, lambda folder: (folder / "purse.py").write_text(code))
-    verdict, _ = evaluate(row, patch, fresh("grading"), restore=True)
+    verdict, _ = evaluate(row, patch, always(fresh("grading")), restore=True)
     assert not verdict.resolved and "marks of the script" in verdict.said
-    verdict, report = evaluate(row, patch, fresh("score"), restore=False)
+    verdict, report = evaluate(row, patch, always(fresh("score")), restore=False)
     assert verdict.resolved is (name == "as the script is traced"), report  # else the exit status gives it away
 
 
@@ -233,7 +239,7 @@ def test_a_patch_made_by_hand_is_not_paid(image, name):
     sandbox = fresh("grading")
     written(sandbox.place, **{".git/info/exclude": "*.egg-info\n", "old.egg-info/entry_points.txt": "[pytest11]\n"})
     sandbox.env |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "", "PYTHONPATH": str(sandbox.place)}
-    verdict, report = evaluate(row, PATCHES[name], sandbox, restore=True)
+    verdict, report = evaluate(row, PATCHES[name], always(sandbox), restore=True)
     assert verdict.resolved is False, report
     assert not (sandbox.place / ".git/hooks/post-checkout").exists()
 

@@ -1,4 +1,4 @@
-"""SWE-bench instances as an environment, each in the container that `swebench` built for it."""
+"""Instances of published SWE data sets as an environment, each in the container that the set built for it."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -8,13 +8,14 @@ from agentgym.core.actions import spell
 from agentgym.core.env import Task
 from agentgym.core.hints import guidance
 from agentgym.envs.swe import hints, shown
-from agentgym.envs.swe.bench.evaluation import TIMEOUT, WORK, apply, break_, check_installed, evaluate
-from agentgym.envs.swe.bench.rows import Row, read_rows
+from agentgym.envs.swe.bench.evaluation import TIMEOUT, apply, break_, evaluate
+from agentgym.envs.swe.bench.row import Row, must
+from agentgym.envs.swe.bench.rows import read_rows
 from agentgym.envs.swe.library import Library
 from agentgym.envs.swe.repository import RepositoryEnv
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
-from agentgym.sandbox.protocol import MEGABYTE, Limits, Sandbox, SandboxFault, sandbox
+from agentgym.sandbox.protocol import MEGABYTE, Limits, Sandbox, sandbox
 from agentgym.tasks.reading import reading
 
 BESIDE_TESTS = 600.0
@@ -22,7 +23,7 @@ BESIDE_TESTS = 600.0
 BASE = "refs/agentgym/base"
 """Git reference of the repository's initial state."""
 _PREPARE = f"""
-rm -rf .git && git -c init.defaultBranch=main init -q && git add -A &&
+rm -rf .git && git -c init.defaultBranch=main init -q && printf '%s\\n' {{untracked}} >> .git/info/exclude && git add -A &&
     git -c user.name=agent -c user.email=agent@localhost -c gc.auto=0 commit -q --allow-empty -m "The repository" &&
     git update-ref {BASE} HEAD
 """
@@ -36,18 +37,21 @@ code=$?; rm -f "$GIT_INDEX_FILE"; exit $code
 class SWEBench(RepositoryEnv):
     """Resolve an issue of SWE-bench in the container that swebench built for it; its own tests and rules decide.
 
-    `data` is a file of JSON lines: SWE-bench, Lite or Verified in the form of swebench 5, or SWE-smith. The instance's image
-    must exist already. The agent works in `/testbed`, a git repository with one commit, so that later commits cannot be
-    looked up; for SWE-smith the files of the failing tests are removed. Reward: 1 if swebench calls the instance resolved
-    (`get_resolution_status`), else 0; tests, their data and their configuration are restored first, unless the gold patch
+    `data` is a file of JSON lines: SWE-bench, Lite or Verified in the form of swebench 5, SWE-smith, SWE-Gym,
+    SWE-rebench-V2, R2E-Gym, SWE-bench Pro or Multi-SWE-bench; `bench.rows.FORMATS` has the rules of each. The instance's
+    image must exist already. The agent works in the image's repository, whose git has one commit, so that later commits
+    cannot be looked up; hidden tests and solutions that an image holds are removed. Reward: 1 if the set's own rule calls
+    the instance resolved, else 0; tests, their data and their configuration are restored first, unless the gold patch
     changes them, too. A snapshot holds what git would show, without files that the repository ignores.
     """
 
     task_settings: ClassVar[tuple[str, ...]] = ("grading_timeout", "strict", "ignore")
-    caller_settings: ClassVar[tuple[str, ...]] = ("data",)
+    caller_settings: ClassVar[tuple[str, ...]] = ("data", "checkout")
     settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, *caller_settings, *task_settings)
     data: str | None = None
     """A file of instances."""
+    checkout: str | None = None
+    """Clone of the set's own repository, whose code reads the tests' output: SWE-Gym, SWE-rebench-V2, SWE-bench Pro."""
     strict: bool = False
     """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
@@ -64,15 +68,13 @@ class SWEBench(RepositoryEnv):
         super().setup()
         self.step_seconds = self.grading_timeout + BESIDE_TESTS  # or a rollout would treat slow tests as a fault
 
-    def requires(self) -> None:
-        """Raise MissingExtra if there are no containers, or swebench is missing."""
-        super().requires()
-        check_installed()
-
     def load_library(self) -> Library[Row]:
         if self.data is None:
             raise BadConfig("SWEBench needs a file of instances: data='verified.jsonl' (see docs/environments/swe.md)")
-        return read_rows(self.data, reading(self.strict, self.ignore))
+        rows = read_rows(self.data, reading(self.strict, self.ignore), self.checkout)
+        for rules in {row.rules.name: row.rules for row in rows.items}.values():
+            rules.requires()
+        return rows
 
     def data_of(self, item: Row) -> dict[str, object]:
         return {"instance": item.id, "repo": item.repo, "fix": [item.row["patch"]]}
@@ -83,7 +85,7 @@ class SWEBench(RepositoryEnv):
 
     @property
     def place(self) -> str:
-        return WORK
+        return self._row().work
 
     def _row(self) -> Row:
         assert isinstance(self.item, Row)
@@ -92,14 +94,15 @@ class SWEBench(RepositoryEnv):
     # The sandbox
 
     def _take(self) -> Sandbox:  # not from the warm pool, which would need a container per image
-        options: dict[str, Any] = {"image": self._row().image, "user": "root", "work": WORK, "writable": True}
+        options: dict[str, Any] = {"image": self._row().image, "user": "root", "work": self.place, "writable": True}
         return sandbox(self.backend, limits=self.limits, **(options | dict(self.backend_options)))
 
     def prepare(self, sandbox: Sandbox) -> None:
-        break_(sandbox, self._row())
-        result = sandbox.run(_PREPARE, timeout=300.0)
-        if not result.ok:
-            raise SandboxFault(f"the repository in {self._row().image} could not be prepared: {result.text[-500:]}")
+        row = self._row()
+        row.rules.hide(sandbox, row)
+        break_(sandbox, row)
+        script = _PREPARE.format(untracked=" ".join(map(shlex.quote, row.rules.untracked)) or "''")
+        must(sandbox, script, f"the repository in {row.image} could not be prepared")
 
     def pack_folder(self, sandbox: Sandbox) -> bytes:
         result = sandbox.run(_CHANGED, timeout=300.0)
@@ -117,9 +120,11 @@ class SWEBench(RepositoryEnv):
         return {**quiet, "BASH_ENV": "$HOME/.bashrc"}  # expanded by bash
 
     def shell(self, command: str) -> str:
+        programs = self._row().rules.programs
+        path = f"export PATH={programs}:$PATH; " if programs else ""
         return (
-            f"exec 2>&1; cd {WORK}; export PAGER=cat MANPAGER=cat LESS=-R PIP_PROGRESS_BAR=off TQDM_DISABLE=1 "
-            f"BASH_ENV=$HOME/.bashrc; exec bash -c {shlex.quote(command)}"
+            f"exec 2>&1; cd {shlex.quote(self.place)}; {path}export PAGER=cat MANPAGER=cat LESS=-R PIP_PROGRESS_BAR=off "
+            f"TQDM_DISABLE=1 BASH_ENV=$HOME/.bashrc; exec bash -c {shlex.quote(command)}"
         )
 
     def state(self) -> object:
@@ -134,7 +139,7 @@ class SWEBench(RepositoryEnv):
         if not self.folder:
             return Verdict(False, 0.0, 0.0, "Nothing was changed.")
         row, patch = self._row(), self.patch()
-        return self.elsewhere(lambda sandbox: evaluate(row, patch, sandbox, restore=True, timeout=self.grading_timeout)[0])
+        return evaluate(row, patch, self.elsewhere, restore=True, timeout=self.grading_timeout)[0]
 
     # Policies
 

@@ -1,0 +1,62 @@
+"""Calls the code of a data set's own repository, in a Python process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from agentgym.sandbox.protocol import SandboxFault
+
+SECONDS = 300.0
+"""Time limit of a call."""
+_ANSWER = """
+import json, os, sys
+root, answers = sys.argv[1], os.dup(1)
+os.dup2(2, 1)  # whatever the code prints is no answer
+sys.path[:0] = [root] if root else []
+question = json.load(sys.stdin)
+"""
+_GIVE = "\nwith os.fdopen(answers, 'w') as file:\n    json.dump(answer, file)\n"
+
+
+def answered(root: Path | None, program: str, question: object) -> object:
+    """Return the `answer` that a program sets for a `question`, both JSON; None if it raises or takes too long.
+
+    `root` is put on the program's path.
+    """
+    command = [sys.executable, "-I", "-B", "-c", _ANSWER + program + _GIVE, "" if root is None else str(root.absolute())]
+    env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(question).encode(), env=env, capture_output=True, timeout=SECONDS, check=True
+        )
+        return json.loads(done.stdout)
+    except (subprocess.SubprocessError, ValueError):
+        return None
+
+
+def answer_about_log(root: Path | None, program: str, question: dict[str, object]) -> object:
+    """Return the answer to a question about `log`; None if the log is at fault, since the model's code may have printed it.
+
+    Raises:
+        SandboxFault: an empty log has no answer either.
+    """
+    answer = answered(root, program, question)
+    if answer is None and answered(root, program, {**question, "log": ""}) is None:
+        raise SandboxFault(f"the code that reads logs in {root or 'the installed package'} fails on an empty log, too")
+    return answer
+
+
+@cache
+def names(root: Path | None, program: str) -> frozenset[str]:
+    """Return the names that a program lists, asked for once in a process.
+
+    Raises:
+        ValueError: the program fails.
+    """
+    listed = answered(root, program, None)
+    if not isinstance(listed, list):
+        raise ValueError(f"the code in {root or 'the installed package'} cannot be run by {sys.executable}")
+    return frozenset(map(str, listed))  # pyright: ignore[reportUnknownArgumentType]

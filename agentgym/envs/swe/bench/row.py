@@ -1,0 +1,225 @@
+"""One task of a published SWE data set, and the rules of its set."""
+
+import ast
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar, cast
+
+from agentgym.envs.swe.verdict import Verdict
+from agentgym.sandbox.protocol import Result, Sandbox, SandboxFault
+from agentgym.tasks.lines import decoded
+
+T = TypeVar("T")
+WORK = "/testbed"
+"""The repository's path in the images of SWE-bench and its relatives."""
+HOURS = ("<15 min fix", "15 min - 1 hour", "1-4 hours", ">4 hours")
+"""Difficulties of SWE-bench Verified: 0 to 3."""
+GIT_APPLY = (
+    "git apply --verbose",
+    "git apply --verbose --3way",
+    "git apply --verbose --reject",
+    "patch --batch --forward --fuzz=5 -p1 -i",
+)
+"""Commands that apply a patch, tried in this order (`swebench.harness.run_evaluation.GIT_APPLY_CMDS`)."""
+_REPO = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+class Elsewhere(Protocol):
+    """Runs work in a fresh sandbox of the row's image."""
+
+    def __call__(self, work: Callable[[Sandbox], T], /) -> T: ...
+
+
+@dataclass(frozen=True)
+class Row:
+    """One instance, with its columns under SWE-bench's names."""
+
+    row: Mapping[str, Any]
+    """The columns; `image`, `repo`, `problem_statement`, `patch`, `FAIL_TO_PASS` and `PASS_TO_PASS` in every set."""
+    rules: "RowFormat"
+    bug: str = ""
+    """A patch that creates the agent's initial state (SWE-smith); empty if the image has it already."""
+    removed: tuple[str, ...] = ()
+    """Test files hidden from the agent and restored from the image for grading (SWE-smith)."""
+    work: str = WORK
+    """The repository's folder in the image."""
+    test_files: tuple[str, ...] = ()
+    """Files of the hidden tests, where the row lists them."""
+    checkout: Path | None = None
+    """Checkout of the set's own repository, which has its log parsers or scripts."""
+
+    @property
+    def id(self) -> str:
+        """The `instance_id`."""
+        return self.row["instance_id"]
+
+    @property
+    def repo(self) -> str:
+        """The repository, `owner/name`."""
+        return self.row["repo"]
+
+    @property
+    def issue(self) -> str:
+        """The issue text for the agent."""
+        return self.row["problem_statement"]
+
+    @property
+    def image(self) -> str:
+        """Image with the repository and its dependencies."""
+        return self.row["image"]
+
+    @property
+    def split(self) -> str:
+        """The row's own split, else that of its data set."""
+        return self.row.get("split") or self.rules.split
+
+    @property
+    def difficulty(self) -> int:
+        """From 0 to 3 by annotated repair time (SWE-bench Verified), else 0."""
+        annotated = self.row.get("difficulty")
+        return HOURS.index(annotated) if annotated in HOURS else 0
+
+    def tests(self, column: str) -> list[str]:
+        """Return `FAIL_TO_PASS` or `PASS_TO_PASS`."""
+        return listed(self.row[column])
+
+
+class RowFormat:
+    """The rules of one data set: which rows are its own, their image, how hidden tests run, and what counts as resolved.
+
+    The agent's container and the one for grading are different ones. A set overrides what differs from SWE-bench.
+    """
+
+    name: ClassVar[str]
+    known: ClassVar[frozenset[str]]
+    """Columns that are read, or known to be no part of the issue."""
+    stated: ClassVar[tuple[str, ...]] = ("requirements", "interface")
+    """Columns that follow the issue."""
+    split: ClassVar[str] = "test"
+    """Split of rows that name none."""
+    apply: ClassVar[tuple[str, ...]] = GIT_APPLY
+    """Commands that apply a submitted patch, tried in this order."""
+    programs: ClassVar[str] = ""
+    """Folder of the image that comes first in the agent's PATH."""
+    untracked: ClassVar[tuple[str, ...]] = ()
+    """Patterns of files in the image that belong to no patch."""
+
+    def owns(self, raw: Mapping[str, object]) -> bool:
+        """Return whether a row is of this set, by its columns."""
+        raise NotImplementedError
+
+    def read(self, raw: Mapping[str, object], checkout: Path | None) -> Row:
+        """Return a row; raise ValueError or TypeError if it cannot be played."""
+        raise NotImplementedError
+
+    def requires(self) -> None:
+        """Raise MissingExtra if grading needs a package that is not installed."""
+
+    def hide(self, sandbox: Sandbox, row: Row) -> None:
+        """Remove everything that the image has of the hidden tests and the solution from the agent's container."""
+
+    def set_up(self, sandbox: Sandbox, row: Row) -> None:
+        """Prepare the container for grading, before the patch is applied."""
+
+    def cleaned(self, patch: str) -> str:
+        """Return a patch without the parts that the set's evaluation ignores."""
+        return patch
+
+    def run(self, sandbox: Sandbox, row: Row, timeout: float, untracked: Collection[str]) -> Result:
+        """Add the hidden tests to the patched repository and run them; `untracked` are the image's files outside git."""
+        raise NotImplementedError
+
+    def judge(
+        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: Elsewhere
+    ) -> tuple[Verdict, dict[str, object]]:
+        """Return the verdict on the tests' output, and a report."""
+        raise NotImplementedError
+
+
+def verdict_of(row: Row, passed: Collection[str], resolved: bool | None = None) -> Verdict:
+    """Return the verdict on the names of the passed tests; by default, all of the row's tests must be among them."""
+    summary: list[str] = []
+    shares: list[float] = []
+    for column, which in (("FAIL_TO_PASS", "of the issue"), ("PASS_TO_PASS", "that passed before")):
+        tests = row.tests(column)
+        good = sum(test in passed for test in tests)
+        shares.append(good / len(tests) if tests else 1.0)
+        summary.append(f"{good} of {len(tests)} tests {which} pass")
+    all_pass = shares == [1.0, 1.0] and bool(passed)
+    return Verdict(all_pass if resolved is None else resolved, shares[0], shares[1], f"{'; '.join(summary)}.")
+
+
+def must(sandbox: Sandbox, command: str | list[str], purpose: str) -> Result:
+    """Run a step that does not depend on the agent's files.
+
+    Raises:
+        SandboxFault: the step fails.
+    """
+    result = sandbox.run(command, timeout=300.0)
+    if not result.ok:
+        raise SandboxFault(f"{purpose}: {result.text[-500:]}")
+    return result
+
+
+def listed(value: object) -> list[str]:
+    """Return a column that is a list, or one written as JSON or as a Python literal.
+
+    Raises:
+        TypeError: the column is neither.
+        ValueError: the text is neither.
+    """
+    parsed = value
+    if isinstance(value, str):
+        try:
+            parsed = decoded(value)
+        except ValueError:
+            parsed = _literal(value)
+    if not isinstance(parsed, list):
+        raise TypeError(f"FAIL_TO_PASS or PASS_TO_PASS is {value!r:.80}; expected a list of tests")
+    return [str(item) for item in cast("list[object]", parsed)]
+
+
+def _literal(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise ValueError(f"a column is {text!r:.80}; expected a list as JSON or as a Python literal") from None
+
+
+def text_of(raw: Mapping[str, object], name: str) -> str:
+    """Return a column of text.
+
+    Raises:
+        ValueError: the column is missing, empty or no text.
+    """
+    value = raw.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"column {name!r} is {value!r:.80}; expected text")
+    return value
+
+
+def repository_of(raw: Mapping[str, object]) -> str:
+    """Return the column `repo`, `owner/name`, which becomes part of paths.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    repo = text_of(raw, "repo")
+    if not _REPO.fullmatch(repo) or repo.endswith(("/.", "/..")):
+        raise ValueError(f"repo is {repo!r:.80}; expected owner/name")
+    return repo
+
+
+def checkout_of(checkout: Path | None, file: str, repository: str) -> Path:
+    """Return the checkout of a set's repository.
+
+    Raises:
+        ValueError: there is none, or it does not have the file.
+    """
+    if checkout is None:
+        raise ValueError(f"its tests are read by code of {repository}: clone it, and name the folder with checkout=FOLDER")
+    if not (checkout / file).exists():
+        raise ValueError(f"checkout is {str(checkout)!r}, which has no {file}; expected a clone of {repository}")
+    return checkout
