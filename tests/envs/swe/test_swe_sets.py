@@ -288,7 +288,8 @@ def test_multi_is_decided_by_its_package(read, statuses, resolved):
     pytest.importorskip("multi_swe_bench", reason="multi-swe-bench is not installed")
     verdict, report = judged(read("multi"), go(**statuses))
     assert verdict.resolved is resolved, report
-    assert verdict.fail_to_pass == float(resolved) if report["valid"] else not resolved
+    if resolved:
+        assert (verdict.fail_to_pass, verdict.pass_to_pass) == (1.0, 1.0)
 
 
 def test_multi_needs_its_package(tmp_path, monkeypatch):
