@@ -53,15 +53,15 @@ class TextCraft(TextEnv):
     def begin(self, task: Task) -> str:
         self.recipes: dict[str, Recipe] = {name: (portion, dict(parts)) for name, portion, parts in task.data["recipes"]}
         self.goal: str = task.data["goal"]
-        self.held: dict[str, int] = {}
+        self.items: dict[str, int] = {}
         self.capacity = 0
         most = max(total for total, _ in self._plan({}))
         self.capacity = most + most // 4 + 1
         lines = "\n".join(written(name, recipe) for name, recipe in self.recipes.items())
         return (
-            f"Crafting commands:\n{lines}\n\nGoal: craft {self.goal}. You can carry {self.capacity} things at once.\n"
-            "Reply with get NUMBER THING (only for things that no command crafts), drop NUMBER THING, inventory, or a "
-            "crafting command, whose amounts you may multiply."
+            f"Crafting commands:\n{lines}\n\nGoal: craft {self.goal}. You can carry at most {self.capacity} items.\n"
+            "Reply with get NUMBER ITEM (only for items that no command crafts), drop NUMBER ITEM, inventory, or a "
+            "crafting command. You may multiply all amounts of a command by the same number."
         )
 
     def act(self, action: str) -> str | Outcome:
@@ -81,22 +81,22 @@ class TextCraft(TextEnv):
 
     def _get(self, name: str, number: int) -> str | Outcome:
         if name in self.recipes:
-            return self.invalid(f"You cannot get {name}: it has to be crafted.")
+            return self.invalid(f"You cannot get {name}: it must be crafted.")
         if not any(name in parts for _, parts in self.recipes.values()):
             return self.invalid(f"There is no {name[:40]} here.")
-        total = sum(self.held.values())
+        total = sum(self.items.values())
         if total + number > self.capacity:
             return self.invalid(
-                f"You are carrying {total} of at most {self.capacity} things: get {self.capacity - total} or fewer, or drop "
-                "some."
+                f"You are carrying {total} of at most {self.capacity} items: get {self.capacity - total} or fewer, or drop "
+                "some first."
             )
-        self.held = {**self.held, name: self.held.get(name, 0) + number}
+        self.items = {**self.items, name: self.items.get(name, 0) + number}
         return f"Got {number} {name}."
 
     def _drop(self, name: str, number: int) -> str | Outcome:
-        if self.held.get(name, 0) < number:
-            return self.invalid(f"You have {self.held.get(name, 0)} {name[:40]}, not {number}.")
-        self.held = {n: count for n, count in {**self.held, name: self.held[name] - number}.items() if count}
+        if self.items.get(name, 0) < number:
+            return self.invalid(f"You have {self.items.get(name, 0)} {name[:40]}, not {number}.")
+        self.items = {n: count for n, count in {**self.items, name: self.items[name] - number}.items() if count}
         return f"Dropped {number} {name}."
 
     def _craft(self, name: str, number: int, using: str) -> str | Outcome:
@@ -110,41 +110,41 @@ class TextCraft(TextEnv):
             return self.invalid(
                 f"That is not how {name} is crafted. Use {written(name, self.recipes[name])}, or a multiple of it."
             )
-        short = [n for n, count in amounts.items() if self.held.get(n, 0) < count]
+        short = [n for n, count in amounts.items() if self.items.get(n, 0) < count]
         if short:
-            return self.invalid(f"You do not have enough {short[0]}: {self.held.get(short[0], 0)} of {amounts[short[0]]}.")
-        carried = {n: count - amounts.get(n, 0) for n, count in self.held.items()}
+            return self.invalid(f"You do not have enough {short[0]}: {self.items.get(short[0], 0)} of {amounts[short[0]]}.")
+        carried = {n: count - amounts.get(n, 0) for n, count in self.items.items()}
         carried[name] = carried.get(name, 0) + number
         if sum(carried.values()) > self.capacity:
-            return self.invalid(f"You would then carry {sum(carried.values())} things, and you can carry {self.capacity}.")
-        self.held = {n: count for n, count in carried.items() if count}
+            return self.invalid(f"You would carry {sum(carried.values())} items, but the limit is {self.capacity}.")
+        self.items = {n: count for n, count in carried.items() if count}
         text = f"Crafted {number} {name}."
         return self.win(text) if name == self.goal else text
 
     def _inventory(self) -> str:
-        return "You have " + (", ".join(f"{count} {name}" for name, count in sorted(self.held.items())) or "nothing") + "."
+        return "You have " + (", ".join(f"{count} {name}" for name, count in sorted(self.items.items())) or "nothing") + "."
 
     def state(self) -> list[tuple[str, int]]:
-        return sorted(self.held.items())
+        return sorted(self.items.items())
 
     def oracle(self) -> Iterator[str]:
         """Drop useless things, or everything if the rest would still be too much, then get and craft the rest."""
         useful = self._useful()
-        spare = {name: count - useful.get(name, 0) for name, count in self.held.items()}
-        if max((total for total, _ in self._plan(self.held)), default=0) <= self.capacity:
+        spare = {name: count - useful.get(name, 0) for name, count in self.items.items()}
+        if max((total for total, _ in self._plan(self.items)), default=0) <= self.capacity:
             spare = {}
         elif max(total for total, _ in self._plan(useful)) > self.capacity:
-            spare, useful = self.held, {}
+            spare, useful = self.items, {}
         yield from (f"drop {count} {name}" for name, count in spare.items() if count)
-        yield from (command for _, command in self._plan(useful if spare else self.held))
+        yield from (command for _, command in self._plan(useful if spare else self.items))
 
     def _useful(self) -> dict[str, int]:
-        """Return the held things that go into the goal."""
-        needed = self._missing(self.held)[1]
-        return {name: min(count, needed[name]) for name, count in self.held.items() if needed.get(name)}
+        """Return the carried items that go into the goal."""
+        needed = self._missing(self.items)[1]
+        return {name: min(count, needed[name]) for name, count in self.items.items() if needed.get(name)}
 
     def _plan(self, carried: Mapping[str, int]) -> list[tuple[int, str]]:
-        """Return the commands that make the goal from the held things, each with the amount carried afterwards."""
+        """Return the commands that make the goal from the carried items, each with the amount carried afterwards."""
         missing, carried = self._missing(carried)[0], dict(carried)
         steps: list[tuple[int, str]] = []
         for name, number in missing:
@@ -220,7 +220,7 @@ def everything(seen: list[str], number: int | None) -> str:
     craftable = {_COMMAND.fullmatch(line)[3] for line in lines}  # type: ignore[index]
     parts = [part.partition(" ")[2] for line in lines for part in line.partition(" using ")[2].split(", ")]
     raw = [part for part in dict.fromkeys(parts) if part not in craftable]
-    capacity = int(re.findall(r"carry (\d+) things", seen[0])[0])
+    capacity = int(re.findall(r"carry at most (\d+) items", seen[0])[0])
     turn = len(seen) - 1
     if turn < len(raw):
         return f"get {number or max(capacity // len(raw), 1)} {raw[turn]}"

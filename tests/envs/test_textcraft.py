@@ -34,7 +34,7 @@ def test_an_episode_by_hand():
 def test_what_is_wrong_is_said():
     env = begun()
     for action, said in {
-        "get 1 oak rod": "You cannot get oak rod: it has to be crafted.",
+        "get 1 oak rod": "You cannot get oak rod: it must be crafted.",
         "get 1 gold": "There is no gold here.",
         "craft 1 gold using 1 sand": "No command crafts gold.",
         "craft 3 oak rod using 1 oak log": "That is not how oak rod is crafted. Use craft 2 oak rod using 1 oak log",
@@ -52,11 +52,11 @@ def test_what_is_wrong_is_said():
 
 def test_no_more_can_be_carried_than_the_goal_needs_and_a_quarter():
     env = begun()  # 2 logs and 1 sand, then 4 rods and 1 sand: 5 at most, 1 for the quarter, 1 more
-    assert "You can carry 7 things at once." in env.observation
-    assert env.step("get 8 sand")[4]["error"] == "You are carrying 0 of at most 7 things: get 7 or fewer, or drop some."
+    assert "You can carry at most 7 items." in env.observation
+    assert env.step("get 8 sand")[4]["error"] == "You are carrying 0 of at most 7 items: get 7 or fewer, or drop some first."
     assert env.step("get 6 sand")[4]["valid"] and env.step("get 1 oak log")[4]["valid"]
     text, *_, info = env.step("craft 2 oak rod using 1 oak log")
-    assert text == "You would then carry 8 things, and you can carry 7." and not info["valid"]
+    assert text == "You would carry 8 items, but the limit is 7." and not info["valid"]
     assert (
         env.step("drop 9 sand")[0] == "You have 6 sand, not 9." and env.step("drop 1 gold")[0] == "You have 0 gold, not 1."
     )
