@@ -10,7 +10,7 @@ from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 
 PROPERTIES: dict[str, tuple[str, ...]] = {
-    "colour": ("red", "green", "blue", "brown", "grey", "white"),
+    "color": ("red", "green", "blue", "brown", "gray", "white"),
     "size": ("tiny", "small", "large", "huge"),
     "home": ("forest", "desert", "river", "mountain", "cave", "meadow"),
     "food": ("seeds", "fruit", "insects", "fish", "roots"),
@@ -46,16 +46,16 @@ class TwentyQuestions(TextEnv):
         listed = "\n".join(f"{name}: {', '.join(values.values())}" for name, values in self.creatures.items())
         return (
             f"I'm thinking of one of these creatures ({', '.join(PROPERTIES)}):\n{listed}\n"
-            f"Ask about one property at a time, for example ask[colour red]. You have {self.limit} turns and one guess."
+            f"Ask about one property at a time, for example ask[color red]. You have {self.limit} turns and one guess."
         )
 
     @tool
     def ask(self, question: str) -> str | Outcome:
-        """Ask whether the creature has a property, for example `colour red`. The answer is yes or no."""
+        """Ask whether the creature has a property, for example `color red`. The answer is yes or no."""
         name, _, value = " ".join(question.lower().strip("? \n").split()).partition(" ")
         if name not in PROPERTIES:
             return self.invalid(
-                f"{name[:40]!r} is not a property. Ask about {', '.join(PROPERTIES)}, for example ask[colour red]."
+                f"{name[:40]!r} is not a property. Ask about {', '.join(PROPERTIES)}, for example ask[color red]."
             )
         if value not in PROPERTIES[name]:
             return self.invalid(

@@ -23,7 +23,7 @@ def begun(meant="kalu"):
 def test_an_episode_by_hand():
     env = begun()
     assert "\nbado: red, small, forest, insects, fur, four, silent, by night\n" in env.observation
-    assert env.step("ask[colour green]")[0] == "Yes." and env.left() == ["figa", "kalu"]
+    assert env.step("ask[color green]")[0] == "Yes." and env.left() == ["figa", "kalu"]
     assert env.info()["metrics"] == {"known": pytest.approx(0.5)}
     assert env.step("ask[Size  Huge?]")[0] == "Yes." and env.left() == ["kalu"]
     assert env.step("ask[awake by day]")[0] == "No."
@@ -37,18 +37,18 @@ def test_one_guess():
 
 def test_wrong_questions_are_explained():
     env = begun()
-    assert env.step("ask[is it red]")[0].startswith("'is' is not a property. Ask about colour, size,")
+    assert env.step("ask[is it red]")[0].startswith("'is' is not a property. Ask about color, size,")
     assert (
-        env.step("ask[colour pink]")[0]
-        == "A creature's colour is one of red, green, blue, brown, grey, white. For example: ask[colour red]."
+        env.step("ask[color pink]")[0]
+        == "A creature's color is one of red, green, blue, brown, gray, white. For example: ask[color red]."
     )
     assert env.step("guess[cat]")[0].startswith("'cat' is not on the list.") and env.success is None
 
 
 def test_what_is_left_is_the_state_however_it_was_found_out():
     one, two = begun(), begun()
-    one.step("ask[colour green]")
-    for question in ("ask[colour red]", "ask[colour blue]"):
+    one.step("ask[color green]")
+    for question in ("ask[color red]", "ask[color blue]"):
         two.step(question)
     assert one.state_key() == two.state_key()
 
