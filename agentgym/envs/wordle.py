@@ -41,27 +41,28 @@ class Wordle(TextEnv):
 
     def begin(self, task: Task) -> str:
         self.words: tuple[str, ...] = tuple(task.data["words"])
-        self.told: tuple[tuple[str, tuple[str, ...]], ...] = ()
+        self.guessed: tuple[tuple[str, tuple[str, ...]], ...] = ()
         """Every guess and its answers, word by word."""
-        many = "a hidden word" if len(self.words) == 1 else f"{len(self.words)} hidden words at once"
+        number = len(self.words)
+        hidden = f"a hidden {LETTERS}-letter word" if number == 1 else f"{number} hidden {LETTERS}-letter words at once"
         return (
-            f"Guess {many} of {LETTERS} letters in {self._left} guesses. Each letter of a guess is marked: G = right place, "
-            "Y = elsewhere in the word, - = not in the word (or not that many times). Reply with one word."
+            f"Guess {hidden} in {self._left} guesses. Each letter of a guess is marked: G = right place, "
+            "Y = elsewhere in the word, - = not in the word (or not as many times). Reply with one word."
         )
 
     @property
     def _left(self) -> int:
-        return GUESSES + len(self.words) - 1 - len(self.told)
+        return GUESSES + len(self.words) - 1 - len(self.guessed)
 
     def act(self, action: str) -> str | Outcome:
         guess = action.strip().lower()
         if guess not in known():
             return self.invalid(f"{guess[:20]!r} is not in the word list. Reply with an English word of {LETTERS} letters.")
-        self.told = (*self.told, (guess, tuple(marks(word, guess) for word in self.words)))
+        self.guessed = (*self.guessed, (guess, tuple(marks(word, guess) for word in self.words)))
         solved = sum(self._found(number) for number in range(len(self.words)))
         answer = "\n".join(
             f"{' '.join(guess.upper())}\n{' '.join(patterns[number])}"
-            for guess, patterns in self.told[-1:]
+            for guess, patterns in self.guessed[-1:]
             for number in self._open()
         )
         if solved == len(self.words):
@@ -72,15 +73,15 @@ class Wordle(TextEnv):
         return f"{answer}\n{rest}{self._left} guesses left."
 
     def _found(self, number: int) -> bool:
-        return any(patterns[number] == "G" * LETTERS for _, patterns in self.told)
+        return any(patterns[number] == "G" * LETTERS for _, patterns in self.guessed)
 
     def _open(self) -> list[int]:
         """Return the words not found before the last guess."""
-        before = self.told[:-1]
+        before = self.guessed[:-1]
         return [n for n in range(len(self.words)) if not any(patterns[n] == "G" * LETTERS for _, patterns in before)]
 
     def state(self) -> object:
-        return self.words, sorted(self.told)
+        return self.words, sorted(self.guessed)
 
     def measures(self) -> dict[str, float]:
         """Return the share of words found."""
@@ -93,9 +94,9 @@ class Wordle(TextEnv):
         """Yield the candidate with the most informative answer."""
         while True:
             unsolved = [n for n in range(len(self.words)) if not self._found(n)]
-            candidates = {n: fitting(tuple((guess, patterns[n]) for guess, patterns in self.told)) for n in unsolved}
+            candidates = {n: fitting(tuple((guess, patterns[n]) for guess, patterns in self.guessed)) for n in unsolved}
             number = min(unsolved, key=lambda n: (len(candidates[n]), n))
-            yield FIRST if not self.told else best(candidates[number])
+            yield FIRST if not self.guessed else best(candidates[number])
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         places = rng.choice(len(listed()), difficulty + 1, replace=difficulty + 1 > len(listed()))
