@@ -49,9 +49,9 @@ class ConnectFour(Duel):
     game = Discs()
     rule = (
         "Four in a row wins: across, down or diagonally. A disc falls to the lowest free square of its column. Reply with "
-        "the number of a column, for example "
+        "a column number, for example "
     )
-    not_a_move = "is not a column with a free square. Reply with the number of one, for example "
+    not_a_move = "is not a column with a free square. Reply with a column number, for example "
 
     def opening(self, rng: np.random.Generator, difficulty: int) -> tuple[str, str]:
         left, game = min(8 + difficulty, 16), self.game
