@@ -45,10 +45,10 @@ def _rules(names: Sequence[str], counts: Share, values: Share, goal: int, scorin
     )
     example = tuple(count - count // 2 for count in counts)
     return (
-        f"You and another side divide {amounts(names, counts)}. To you, {', '.join(prices[:-1])} and {prices[-1]}: "
-        f"{worth(counts, values)} points in all. All of it is worth as many points to the other side, but it values each "
-        f"thing in its own way. Neither side knows the other's points.\n{needed} Without a deal, nobody gets anything.\n"
-        f"Reply with propose and how many of each kind you would take, in the order above: propose "
+        f"You and the other side divide {amounts(names, counts)}. To you, {', '.join(prices[:-1])} and {prices[-1]}: "
+        f"{worth(counts, values)} points in all. The total is the same for the other side, but its points for each item may "
+        f"differ. Neither side knows the other's points.\n{needed} Without a deal, neither side gets anything.\n"
+        f"Reply with propose and the number of each item that you take, in the order above: propose "
         f"{' '.join(map(str, example))} means that you take {amounts(names, example)}, and the other side takes the rest. "
         "Reply with accept to take the other side's last offer."
     )
