@@ -112,7 +112,7 @@ class BabyAI(TextEnv):
             game.update_objs_poss()
         text = view.described(game)
         if over:
-            return self.win(f"Done.\n\n{text}") if reward > 0 else self.lose(f"That was the wrong thing.\n\n{text}")
+            return self.win(f"Done.\n\n{text}") if reward > 0 else self.lose(f"That was the wrong object.\n\n{text}")
         if box is not None and box.type == "box" and not rules.possible(game):
             return self.lose(f"The box is gone, and the mission needed it.\n\n{text}")
         return text
