@@ -15,7 +15,7 @@ def _draw_story(rng: np.random.Generator, difficulty: int) -> Problem:
     place, things = pick(rng, _PLACES), pick(rng, _THINGS)
     boxes, each = whole(rng, 12, 60), whole(rng, 12, 90)
     total, forgetful, confused = boxes * each, boxes * each, boxes * each
-    lines = [f"A {place} begins with {boxes} boxes of {each} {things}."]
+    lines = [f"A {place} starts with {boxes} boxes of {each} {things}."]
     last = ""
     for step in range(2 + difficulty):
         kind = pick(rng, [name for name in _STEPS if name != last and (total > 200 or name in ("buys", "finds"))])
@@ -34,7 +34,7 @@ def _draw_story(rng: np.random.Generator, difficulty: int) -> Problem:
             total, confused = total + amount, confused + amount
         else:
             part = whole(rng, 3, 9)
-            lines.append(f"It gives away one {things[:-1]} in every {part}, as many whole ones as that makes.")
+            lines.append(f"It gives away one {things[:-1]} out of every {part}, rounded down to a whole number.")
             total, confused = total - total // part, confused - confused // part
         forgetful = forgetful + total - before if step else forgetful  # mistake: forgets the first step
         last = kind

@@ -10,7 +10,7 @@ import numpy as np
 from agentgym.envs.math.problem import Problem, ProblemFamily, integers, pick, whole
 
 _LETTERS = "ABCDEFGHKLMNPRSTUVWXYZ"
-_COLOURS = ("red", "blue", "green", "white", "black", "yellow")
+_COLORS = ("red", "blue", "green", "white", "black", "yellow")
 
 
 def _order(rng: np.random.Generator, n: int) -> list[int]:
@@ -82,8 +82,8 @@ def _draw_probability(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def _urn(rng: np.random.Generator, difficulty: int) -> Problem:
-    colours = [_COLOURS[i] for i in _order(rng, len(_COLOURS))[: 2 + min(difficulty, 4)]]
-    balls = [whole(rng, 4, 14 + difficulty) for _ in colours]
+    colors = [_COLORS[i] for i in _order(rng, len(_COLORS))[: 2 + min(difficulty, 4)]]
+    balls = [whole(rng, 4, 14 + difficulty) for _ in colors]
     drawn = whole(rng, 3, 4 + difficulty // 2)
     red = whole(rng, 1, min(drawn - 1, balls[0]))
     total = sum(balls)
@@ -92,10 +92,10 @@ def _urn(rng: np.random.Generator, difficulty: int) -> Problem:
         return Fraction(math.comb(balls[0], k) * math.comb(total - balls[0], drawn - k), math.comb(total, drawn))
 
     replaced = Fraction(math.comb(drawn, red) * balls[0] ** red * (total - balls[0]) ** (drawn - red), total**drawn)
-    bag = ", ".join(f"{n} {colour}" for n, colour in zip(balls, colours, strict=True))
+    bag = ", ".join(f"{n} {color}" for n, color in zip(balls, colors, strict=True))
     text = (
-        f"A bag holds balls: {bag}. {drawn} balls are drawn without replacement. "
-        f"What is the probability that exactly {red} of them are {colours[0]}?"
+        f"A bag contains these balls: {bag}. {drawn} balls are drawn without replacement. "
+        f"What is the probability that exactly {red} of them are {colors[0]}?"
     )
     more = sum((exactly(k) for k in range(red, drawn + 1)), Fraction(0))
     return Problem(text, str(exactly(red)), (str(replaced), str(more)))
@@ -109,7 +109,7 @@ def _dice(rng: np.random.Generator, difficulty: int) -> Problem:
     goal = whole(rng, count + 3, (count + count * sides) // 2)
     hits = sum(ways[goal:])
     text = (
-        f"{count} fair dice with {sides} sides each, numbered from 1, are thrown. "
+        f"{count} fair dice with {sides} sides each, numbered from 1, are rolled. "
         f"What is the probability that the sum is at least {goal}?"
     )
     more, total = sum(ways[goal + 1 :]), sides**count

@@ -155,7 +155,7 @@ class Math(Attempts, SandboxEnv):
     def begin(self, task: Task) -> str:
         self._programs: tuple[str, ...] = ()
         self._last: tuple[str, str] | None = None
-        rules = f"Use Python as you like; what you print is shown. {self._form()}"
+        rules = f"You may run Python; you see what it prints. {self._form()}"
         return f"{task.data['problem']}\n\n{rules}"
 
     def _form(self) -> str:
@@ -165,9 +165,11 @@ class Math(Attempts, SandboxEnv):
     def python(self, code: str) -> str | Outcome:
         """Run Python. Shows what it prints and the value of a final expression. Variables persist."""
         if not code.strip():
-            return self.invalid("there is no code. Write some, for example python[print(2**10)].")
+            return self.invalid("the code is empty. Write some, for example python[print(2**10)].")
         if len(code) > LONGEST_CODE:
-            return self.invalid(f"the code has {len(code)} characters; at most {LONGEST_CODE} are run. Write less at once.")
+            return self.invalid(
+                f"the code has {len(code)} characters; at most {LONGEST_CODE} are run. Split it into smaller pieces."
+            )
         result = self.compute(code, float(self.seconds))
         alive = self._kernel is not None and self._kernel.alive
         self._programs = (*self._programs, hashlib.blake2b(code.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest())
@@ -177,7 +179,7 @@ class Math(Attempts, SandboxEnv):
             return text or "Nothing was printed. Print what you want to see."
         why = {
             "timeout": f"It was stopped after {self.seconds:g} seconds.",
-            "memory": "It was stopped: it took too much memory.",
+            "memory": "It was stopped: it used too much memory.",
             "output": "It was stopped: it printed too much.",
         }.get(result.reason, "It ended Python.")
         return "\n".join(part for part in (text, why + ("" if alive else " Its variables are lost.")) if part)

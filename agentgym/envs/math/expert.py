@@ -5,9 +5,9 @@ import re
 from agentgym.core.actions import spell
 from agentgym.envs.math.families import FAMILIES
 
-_STATEMENT = re.compile(r"\n\nCompute with Python")
+_STATEMENT = re.compile(r"\n\nYou may run Python")
 _FORMS = {
-    "story": r"^A \w.* begins with",
+    "story": r"^A \w.* starts with",
     "fractions": r"^Work out ",
     "equation": r"^Solve for x: ",
     "system": r"^Solve the system ",
@@ -18,11 +18,11 @@ _FORMS = {
     "remainders": r"^What is the smallest positive integer that leaves",
     "digits": r"decimal digits of|^Write the decimal number",
     "counting": r"^A committee|^In how many different ways|^A path on a grid",
-    "probability": r"^A bag holds|fair dice",
+    "probability": r"^A bag contains|fair dice",
     "sequence": r"^A sequence has",
     "derivative": r"^Differentiate ",
     "integral": r"^What is the integral ",
-    "polygon": r"polygon with the corners",
+    "polygon": r"polygon with vertices",
     "distance": r"^What is the square of the distance",
     "determinant": r"^What is the determinant",
     "trace": r"^Let A be the matrix",

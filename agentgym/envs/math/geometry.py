@@ -24,11 +24,11 @@ def _draw_polygon(rng: np.random.Generator, difficulty: int) -> Problem:
     edge = sum(math.gcd(c - a, d - b) for (a, b), (c, d) in ring)
     corner_text = ", ".join(str(point) for point in points)
     if rng.random() < 0.5:
-        text = f"What is the area of the polygon with the corners {corner_text}, in this order?"
+        text = f"What is the area of the polygon with vertices {corner_text}, in this order?"
         wrong = (Fraction(double), Fraction(sum(crosses[:-1]), 2))
         return Problem(text, str(Fraction(double, 2)), (str(wrong[0]), str(wrong[1])))
     inside = (double - edge + 2) // 2
-    text = f"How many points with integer coordinates lie inside the polygon with the corners {corner_text}, in this order?"
+    text = f"How many points with integer coordinates lie inside the polygon with vertices {corner_text}, in this order?"
     return Problem(text, str(inside), (str(inside + edge), str((double + edge - 2) // 2)))
 
 

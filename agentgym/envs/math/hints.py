@@ -21,7 +21,7 @@ PLANS = {
     "sequence": "Compute the terms one after another from those before, as the rule says.",
     "derivative": "Differentiate term by term; use the product rule and the chain rule, and write the sum.",
     "integral": "Find an antiderivative term by term, and subtract its values at the two ends as exact fractions.",
-    "polygon": "Go around the corners, and add x1 * y2 - x2 * y1 for each side.",
+    "polygon": "Go around the vertices, and add x1 * y2 - x2 * y1 for each side.",
     "distance": "Write the direction of the line and the vector to the point, and take away the part along the line.",
     "determinant": "Bring the matrix into triangular form with exact fractions, and multiply its diagonal.",
     "trace": "Multiply the matrices exactly, and add the entries of the diagonal.",

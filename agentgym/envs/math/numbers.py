@@ -10,7 +10,7 @@ from agentgym.envs.math.problem import Problem, ProblemFamily, integers, pick, w
 _PRIMES = tuple(n for n in range(2, 100) if all(n % d for d in range(2, n)))
 _QUESTIONS = {
     "sum": "What is the sum of all positive divisors of {n}?",
-    "totient": "How many of the integers from 1 to {n} have no common factor with {n} but 1?",
+    "totient": "How many of the integers from 1 to {n} have no common factor with {n} other than 1?",
     "lcm": "What is the least common multiple of {n} and {m}?",
     "even": "What is the sum of all even positive divisors of {n}?",
 }
@@ -105,7 +105,7 @@ def _draw_digits(rng: np.random.Generator, difficulty: int) -> Problem:
     written, rest = "", n
     while rest:
         written, rest = str(rest % radix) + written, rest // radix
-    text = f"Write the decimal number {n} in base {radix}. What are its digits, from the highest?"
+    text = f"Write the decimal number {n} in base {radix}. What are its digits, most significant first?"
     return Problem(text, written, (written[::-1], written[:-1]))
 
 

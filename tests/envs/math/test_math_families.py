@@ -7,16 +7,17 @@ from collections import Counter
 
 import pytest
 
+import agentgym
 from agentgym.core.seeding import generator
-from agentgym.envs.math.expert import family_of, program
+from agentgym.envs.math.expert import family_of, program, statement_of
 from agentgym.envs.math.families import FAMILIES, NUMBERS, draw
 from agentgym.envs.math.numbers import _QUESTIONS
 from agentgym.envs.math.shortcuts import _MOST_FREQUENT
 from agentgym.rewards.expressions import installed, verify
 
 KNOWN = {
-    "story": ("A shop begins with 12 boxes of 20 apples. It sells 40 apples. It gives away one apple in every 3, "
-              "as many whole ones as that makes. It buys 2 boxes of 15 apples. How many apples are there now?", "164"),
+    "story": ("A shop starts with 12 boxes of 20 apples. It sells 40 apples. It gives away one apple out of every 3, "
+              "rounded down to a whole number. It buys 2 boxes of 15 apples. How many apples are there now?", "164"),
     "fractions": ("Work out (1/2 - (3/4)) * (2/3) exactly.", "-1/6"),
     "equation": ("Solve for x: 2(3x - 4) - x + 1 = 3x + 8. What is x?", "15/2"),
     "system": ("Solve the system 2x + y = 11; x - y = 1. What is 3x - 5y?", "-3"),
@@ -27,11 +28,11 @@ KNOWN = {
                    "and 3 when divided by 5?", "8"),
     "digits": ("What is the sum of the decimal digits of 12^3?", "18"),
     "counting": ("In how many different ways can the letters of BANANA be arranged in a row?", "60"),
-    "probability": ("A bag holds balls: 5 red, 3 blue. 2 balls are drawn without replacement. "
+    "probability": ("A bag contains these balls: 5 red, 3 blue. 2 balls are drawn without replacement. "
                     "What is the probability that exactly 1 of them are red?", "15/28"),
     "sequence": ("A sequence has a(1) = 1, a(2) = 2 and a(n) = a(n-1) + 2 a(n-2) + 1 from n = 3 on. What is a(5)?", "21"),
     "integral": ("What is the integral of 3x^2 - 2x + 1 from x = -1 to x = 2, exactly?", "9"),
-    "polygon": ("How many points with integer coordinates lie inside the polygon with the corners "
+    "polygon": ("How many points with integer coordinates lie inside the polygon with vertices "
                 "(0, 0), (4, 0), (4, 3), (0, 3), in this order?", "6"),
     "distance": ("What is the square of the distance from the point (1, 2) to the line 3x - 4y + 10 = 0, exactly?", "1"),
     "determinant": ("What is the determinant of the matrix [[1, 2, 3], [0, 4, 5], [1, 0, 6]]?", "22"),
@@ -108,3 +109,9 @@ def test_difficulty_has_no_top(name: str) -> None:
     sizes = [len(draw(name, generator("top", name), difficulty).text) for difficulty in (0, 40)]
     answers = [len(draw(name, generator("top", name), difficulty).answer) for difficulty in (0, 40)]
     assert sizes[1] > sizes[0] or answers[1] > answers[0]
+
+
+def test_the_statement_is_the_problem_without_the_rules() -> None:
+    env = agentgym.make("rlvr/Math-v0", preset="numbers")
+    observation, _ = env.reset(seed=3)
+    assert statement_of(observation) == env.task.data["problem"]
