@@ -22,7 +22,7 @@ class Filter:
     """Source fragments and their faulty replacements, whose output differs on `draw`'s inputs."""
     draw: Callable[[Rng, int], str]
     """Draws an input of a given size."""
-    given: tuple[str, ...] = ()
+    edge_cases: tuple[str, ...] = ()
     """Edge-case inputs that are always tested."""
 
 
@@ -56,7 +56,7 @@ def frequent(text: str) -> str:
 
 
 def runs(text: str) -> str:
-    """Return the lines packed by runs."""
+    """Return the lines, run-length encoded."""
     lines: list[str] = []
     for line in text.splitlines():
         packed, place = "", 0
@@ -82,25 +82,25 @@ def intervals(text: str) -> str:
 
 
 def brackets(text: str) -> str:
-    """Say of each line where its brackets go wrong."""
+    """Return where the brackets of each line go wrong."""
     answers: list[str] = []
     for line in text.splitlines():
-        held: list[tuple[str, int]] = []
+        open_brackets: list[tuple[str, int]] = []
         problem = None
         for place, sign in enumerate(line, 1):
             if sign in "([{":
-                held.append((sign, place))
-            elif sign in ")]}" and (not held or held.pop()[0] + sign not in ("()", "[]", "{}")):
+                open_brackets.append((sign, place))
+            elif sign in ")]}" and (not open_brackets or open_brackets.pop()[0] + sign not in ("()", "[]", "{}")):
                 problem = place
                 break
-        if problem is None and held:
-            problem = held[-1][1]
+        if problem is None and open_brackets:
+            problem = open_brackets[-1][1]
         answers.append("ok\n" if problem is None else f"{problem}\n")
     return "".join(answers)
 
 
 def columns(text: str) -> str:
-    """Return the table turned over."""
+    """Return the table transposed."""
     rows = [line.split() for line in text.splitlines()]
     width = max(map(len, rows), default=0)
     turned = [[row[place] if place < len(row) else "-" for row in rows] for place in range(width)]
@@ -108,7 +108,7 @@ def columns(text: str) -> str:
 
 
 def total(text: str) -> str:
-    """Return the sum of the numbers, and how many lines are none."""
+    """Return the sum of the integers, and how many lines are not integers."""
     sum_of, bad = 0, 0
     for line in text.splitlines():
         try:
@@ -132,13 +132,13 @@ def binary(text: str) -> str:
 def blocks(text: str) -> str:
     """Return how many lines each block has."""
     blocks_found: list[str] = []
-    held: list[str] = []
+    block: list[str] = []
     for line in [*text.splitlines(), ""]:
         if line.strip():
-            held.append(line)
-        elif held:
-            blocks_found.append(f"{len(held)} {held[0].strip()}\n")
-            held = []
+            block.append(line)
+        elif block:
+            blocks_found.append(f"{len(block)} {block[0].strip()}\n")
+            block = []
     return "".join(blocks_found)
 
 
@@ -189,9 +189,8 @@ def _paragraphs(rng: Rng, size: int) -> str:
 FILTERS.update(
     {
         "frequent": Filter(
-            "the three most frequent words (parted by white space, capitals turned into small letters), each "
-            "as `WORD COUNT`, the "
-            "most frequent first, equal ones by word; fewer lines where there are fewer words",
+            "the three most frequent words (separated by whitespace, converted to lowercase), each as `WORD COUNT`, the "
+            "most frequent first, ties in alphabetical order; fewer lines if there are fewer words",
             frequent,
             (("text.lower()", "text"), ("(-counts[word], word)", "-counts[word]"), ("[:3]", "[:4]")),
             _words,
@@ -199,8 +198,7 @@ FILTERS.update(
         ),
         "runs": Filter(
             "each line with every run of the same character written as its length and the character: "
-            "`aaab` becomes `3a1b`; an "
-            "empty line stays empty",
+            "`aaab` becomes `3a1b`; an empty line stays empty",
             runs,
             (
                 ("line[end] == line[place]:", "line[end] == line[place] and end - place < 9:"),
@@ -210,9 +208,8 @@ FILTERS.update(
             ("\n", "zzzzzzzzzzzzzzz\n"),
         ),
         "intervals": Filter(
-            "closed intervals of whole numbers, one `FIRST LAST` a line, merged where they overlap or touch "
-            "(`1 3` and `4 6` make "
-            "`1 6`), in rising order; empty lines are left out",
+            "closed intervals of integers, one `FIRST LAST` per line, merged where they overlap or touch (`1 3` and `4 6` "
+            "become `1 6`), in ascending order; empty lines are left out",
             intervals,
             (("[1] + 1", "[1]"), ("max(merged[-1][1], last)", "last"), ("int, line.split()", "str, line.split()")),
             _pairs,
@@ -220,11 +217,11 @@ FILTERS.update(
         ),
         "brackets": Filter(
             "for each line `ok` if its round, square and curly brackets are balanced; else the position "
-            "(from 1) of the first "
-            "closing bracket that fits nothing, or, if there is none such, of the last opening bracket that is never closed",
+            "(from 1) of the first closing bracket without a matching opening bracket, or, if there is none, of the last "
+            "opening bracket that is never closed",
             brackets,
             (
-                ("if problem is None and held", "if False"),
+                ("if problem is None and open_brackets", "if False"),
                 ("enumerate(line, 1)", "enumerate(line)"),
                 ('"()", "[]", "{}"', '"()", "[]", "{}", "(]"'),
             ),
@@ -232,18 +229,16 @@ FILTERS.update(
             ("\n", "}\n"),
         ),
         "columns": Filter(
-            "the table of words turned over: the first words of all lines become the first line, and so on, "
-            "parted by one space; "
-            "`-` stands where a line has no word",
+            "the table of words transposed: the first words of all lines become the first line, and so on, separated by one "
+            "space; `-` stands for a missing word",
             columns,
             (("max(map(len, rows), default=0)", "len(rows[0]) if rows else 0"), ('"-"', '""')),
             _table,
             ("", "a\nb c\n"),
         ),
         "total": Filter(
-            "`sum N` and, on a second line, `bad M`: the sum of the lines that are whole numbers (white "
-            "space around them does "
-            "not matter), and how many lines are none, empty ones included",
+            "`sum N` and, on a second line, `bad M`: the sum of the lines that are integers (whitespace around them does "
+            "not matter), and the number of lines that are not, empty ones included",
             total,
             (
                 ("int(line.strip(), 10)", "int(float(line))"),
@@ -254,21 +249,20 @@ FILTERS.update(
             ("", "\n", "1\n2\n"),
         ),
         "binary": Filter(
-            "each natural number (parted by white space) in base 2, one per line; 0 is `0`",
+            "each natural number (separated by whitespace) in base 2, one per line; 0 is `0`",
             binary,
             (('"0"', '""'), ("value > 0", "value > 1"), ("value // 2, str", "value // 2 or value, str")),
             _naturals,
             ("0\n", "255 256\n"),
         ),
         "blocks": Filter(
-            "for each block of lines (blocks are parted by one or more lines without anything but white "
-            "space) the number of its "
-            "lines, a space and its first line without white space at its ends",
+            "for each block of lines (blocks are separated by one or more blank lines) the number of its lines, a space and "
+            "its first line without leading and trailing whitespace",
             blocks,
             (
                 ('[*text.splitlines(), ""]', "text.splitlines()"),
                 ("if line.strip()", "if line"),
-                ("held = []\n", "held = held[:0] or held\n"),
+                ("block = []\n", "block = block[:0] or block\n"),
             ),
             _paragraphs,
             ("", "a\n \nb"),

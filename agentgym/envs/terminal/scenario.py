@@ -42,7 +42,7 @@ class Final:
         return entry.content if entry is not None and entry.kind == "file" else None
 
     def text(self, path: str) -> str | None:
-        """Return a file's text without trailing white space; None if there is no file, or it is not UTF-8."""
+        """Return a file's text without trailing whitespace; None if there is no file, or it is not UTF-8."""
         content = self.content(path)
         try:
             return None if content is None else content.decode().rstrip()
@@ -60,7 +60,7 @@ class Final:
         return self._run(command, stdin, files or {})
 
     def prints(self, command: str, stdin: bytes = b"", files: Mapping[str, bytes] | None = None) -> str | None:
-        """Return a command's output in a fresh sandbox, without trailing white space; None if it failed."""
+        """Return a command's output in a fresh sandbox, without trailing whitespace; None if it failed."""
         result = self.run(command, stdin, files)
         return result.stdout.decode("utf-8", "backslashreplace").rstrip() if result.ok else None
 
@@ -119,7 +119,7 @@ def grade(scene: Scenario, final: Final) -> str | None:
         if not any(path == free or path.startswith(f"{free}/") for free in scene.changes):
             after = final.tree.get(path)
             if after is None or (after.kind, after.content) != (before.kind, before.content):
-                return f"{path} was to stay as it is"
+                return f"{path} stays as it was"
     return next((what for what, holds in scene.check(final) if not holds), None)
 
 

@@ -138,7 +138,7 @@ def backup(ask: Rng, fill: Rng, level: int) -> Scenario:
     folders = " ".join(f"--exclude={folder}" for folder in skipped)
     folders_text = " or ".join(f"`{folder}`" for folder in skipped)
     return Scenario(
-        f"Make `{out}`, a tar archive packed with gzip, of all files in `{top}` and below, hidden ones "
+        f"Make `{out}`, a tar archive compressed with gzip, of all files in `{top}` and below, hidden ones "
         "too, except those whose "
         f"names end in `.{ending}` and everything in a folder named {folders_text} (at any depth). Paths in the "
         "archive begin with "

@@ -39,7 +39,7 @@ def _sums(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
     expected = [["city", "total"], *([city, f"{total / 100:.2f}"] for city, total in order)]
     instruction = (
         "with the columns `city,total`: for each city that has any of them, the sum of their amounts with two decimals; "
-        "the largest sum first, equal ones by city"
+        "the largest sum first, ties by city name"
     )
     body = (
         "sums = {}\nfor r in rows:\n    sums[r['city']] = sums.get(r['city'], 0) + round(100 * float(r['amount']))\n"
@@ -54,7 +54,7 @@ def _by_amount(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
     """Return the rows by amount as a table, the instruction for it, and the code that writes it."""
     ordered = sorted(rows, key=lambda row: (-float(row["amount"]), int(row["id"])))
     expected = [["id", "customer", "amount"], *([row["id"], row["customer"], row["amount"]] for row in ordered)]
-    instruction = "with the columns `id,customer,amount`, the largest amount first, equal amounts by id"
+    instruction = "with the columns `id,customer,amount`, the largest amount first, ties by id"
     body = (
         "w.writerow(['id', 'customer', 'amount'])\n"
         "for r in sorted(rows, key=lambda r: (-float(r['amount']), int(r['id']))):\n"

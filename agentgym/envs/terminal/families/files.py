@@ -35,7 +35,7 @@ def rename(ask: Rng, fill: Rng, level: int) -> Scenario:
         yield f"{top} holds exactly the right names and contents", final.files(top) == expected
 
     looked = "-iname" if capitals else "-name"
-    how = ", whatever its capitals," if capitals else ""
+    how = ", in uppercase or lowercase," if capitals else ""
     return Scenario(
         f"Every file in `{top}` (subfolders included) whose name ends in `.{old}`{how} should end in `.{new}` instead: "
         f"rename it and leave the rest of its name alone. Other files keep their names.",
@@ -86,7 +86,7 @@ def sort_by_date(ask: Rng, fill: Rng, level: int) -> Scenario:
     by_name = f"  if {dated}; then d={out}/${{BASH_REMATCH[1]}}/${{BASH_REMATCH[2]}}; else d=DEFAULT; fi\n"
     move = '  mkdir -p "$d"; mv -- "$f" "$d/"'
     return Scenario(
-        f"Move every file below `{top}` to `{out}/YEAR/MONTH/`, by the date in its name, keeping the name: "
+        f"Move every file below `{top}` to `{out}/YEAR/MONTH/`, by the date in its name, and keep the name: "
         f"`x_2019-04-30.csv` goes to `{out}/2019/04/x_2019-04-30.csv`. A date is written as four digits, two digits and two "
         f"digits with hyphens between them. Files without one go to `{out}/undated/`. In the end no file "
         f"is left in `{top}`.",
@@ -201,7 +201,7 @@ def largest(ask: Rng, fill: Rng, level: int) -> Scenario:
     ending = f"| LC_ALL=C sort -k1,1nr -k2 | head -{count} > {out}"
     return Scenario(
         f"Write to `{out}` {task}, hidden files included, one per line, as {shape}; the largest first, "
-        "and equal sizes sorted by name. A size is the number of bytes of content, not the disk space used.",
+        "ties by name. A size is the number of bytes of content, not the disk space used.",
         tree,
         (f"{pipe} {ending}",),
         {

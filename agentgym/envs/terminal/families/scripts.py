@@ -16,7 +16,7 @@ def _hidden(commands: Sequence[str], fill: Rng, level: int) -> list[tuple[str, s
     return [
         (name, text)
         for name in commands
-        for text in (*FILTERS[name].given, *(FILTERS[name].draw(fill, 2 + level + 2 * n) for n in range(CASES)))
+        for text in (*FILTERS[name].edge_cases, *(FILTERS[name].draw(fill, 2 + level + 2 * n) for n in range(CASES)))
     ]
 
 
@@ -68,7 +68,7 @@ def script(ask: Rng, fill: Rng, level: int) -> Scenario:
         f"Write a Python program `{path}` (standard library only). `python3 {path} COMMAND` reads standard "
         "input and prints, "
         f"by COMMAND:\n{_order(commands)}\n`{top}` holds an example of input and output for each command. The program will "
-        "be tried on other inputs; white space at the end of the output does not matter.",
+        "be tried on other inputs; whitespace at the end of the output does not matter.",
         tree,
         (_written(path, program(right)),),
         {
@@ -98,10 +98,10 @@ def repair(ask: Rng, fill: Rng, level: int) -> Scenario:
         yield from _tried(final, path, hidden)
 
     return Scenario(
-        f"`{path}` has bugs: some of its output is wrong, or it never ends. Fix it. "
+        f"`{path}` has bugs: some of its output is wrong, or it runs forever. Fix it. "
         f"`python3 {path} COMMAND` "
         f"should read standard input and print, by COMMAND:\n{_order(commands)}\n`{top}` holds an example of input and "
-        "right output for each command. It will be tried on other inputs; white space at the end of the output does not "
+        "right output for each command. It will be tried on other inputs; whitespace at the end of the output does not "
         "matter.",
         tree,
         (_written(path, program(right)),),

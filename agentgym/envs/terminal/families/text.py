@@ -49,11 +49,11 @@ def tally(ask: Rng, fill: Rng, level: int) -> Scenario:
     every = f"find {top} -name '*.log' -exec cat {{}} +"
     if packed:
         every = f"(find {top} -name '*.log' -exec cat {{}} +; find {top} -name '*.log.gz' -exec gzip -dc {{}} +)"
-    also = ", and of those ending in `.log.gz`, which are packed with gzip" if packed else ""
+    also = ", and of those ending in `.log.gz`, which are compressed with gzip" if packed else ""
     return Scenario(
         f"The lines of the logs below `{top}` read `DATE TIME LEVEL SERVICE: MESSAGE`. Of all files whose names end in "
         f"`.log`{also}, count the lines of level `{row}` by service. Write to `{out}` a line for each service that has "
-        "any: its name, a space and the count; the highest count first, equal counts by name.",
+        "any: its name, a space and the count; the highest count first, ties by name.",
         tree,
         (f"{every} | {count} | {order}",),
         {
@@ -100,7 +100,7 @@ def lists(ask: Rng, fill: Rng, level: int) -> Scenario:
     clean = "tr -d '\\r' | tr A-Z a-z" if level >= 2 else "tr A-Z a-z" if loose else "cat"
     sort = "LC_ALL=C sort -u"
     case_text = "in lower case and " if loose else ""
-    same = "Capitals do not matter, nor do line ends. " if level >= 2 else "Capitals do not matter. " if loose else ""
+    same = "Case and line endings do not matter. " if level >= 2 else "Case does not matter. " if loose else ""
     return Scenario(
         f"Each line of `{'`, `'.join(files)}` is a name. Write to `{out}` the names that are in "
         f"`{files[0]}` and in none of the "
@@ -165,8 +165,8 @@ def encoding(ask: Rng, fill: Rng, level: int) -> Scenario:
     )
     return Scenario(
         f"Some of the `.txt` files in `{top}` and below are encoded in {old}, the others in UTF-8, and some end their lines "
-        "with CR LF. Rewrite them so that all are UTF-8 (without a byte order mark) with LF line ends, and the text stays "
-        "the same. Files of other kinds stay as they are.",
+        "with CR LF. Rewrite them so that all are UTF-8 (without a byte order mark) with LF line endings and the same text. "
+        "Files of other kinds stay as they are.",
         tree,
         (change(right),),
         {
