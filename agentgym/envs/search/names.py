@@ -24,7 +24,7 @@ class Parts:
     """First three letters of every invented word."""
     adjectives: tuple[str, ...]
     nouns: tuple[str, ...]
-    organisations: tuple[str, ...]
+    organizations: tuple[str, ...]
     events: tuple[str, ...]
     prefixes: tuple[str, ...]
 
@@ -101,7 +101,7 @@ class Names:
         if kind == "work":
             title = f"The {self._pick(self._parts.adjectives)} {self._pick(self._parts.nouns)}"
             return title if not extra else f"{title} of {self._borrowed(similar, extra)}"
-        kinds = self._parts.organisations if kind == "organisation" else self._parts.events
+        kinds = self._parts.organizations if kind == "organization" else self._parts.events
         return f"{self._borrowed(similar, extra)} {self._pick(kinds)}"
 
     def _borrowed(self, similar: bool, extra: int) -> str:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 YEAR = "year"
 WORKS = ("novel", "opera", "painting")
-KINDS = ("person", "place", "organisation", "event", *WORKS)
-SHARES = {"person": 0.35, "place": 0.2, "organisation": 0.15, "event": 0.1, "novel": 0.07, "opera": 0.06, "painting": 0.07}
+KINDS = ("person", "place", "organization", "event", *WORKS)
+SHARES = {"person": 0.35, "place": 0.2, "organization": 0.15, "event": 0.1, "novel": 0.07, "opera": 0.06, "painting": 0.07}
 PRONOUNS = {
     "person": ("She", "He"),
     "place": ("The town",),
-    "organisation": ("The organisation",),
+    "organization": ("The organization",),
     "event": ("The event",),
     "novel": ("The novel",),
     "opera": ("The opera",),
@@ -70,10 +70,10 @@ RELATIONS = (
         "the one {x} was a pupil of", "the master under whom {x} learned",
     ),
     _relation(
-        "employer", "person", "organisation",
+        "employer", "person", "organization",
         ["{t} worked for {x} for many years.", "{t} was employed by {x}."],
         ["{t} had {x} on its staff.", "{t} was the employer of {x}."],
-        ["the employer of {x}", "the organisation that {x} worked for"],
+        ["the employer of {x}", "the organization that {x} worked for"],
         "the body that had {x} on its staff", "the house in whose service {x} was",
     ),
     _relation(
@@ -109,7 +109,7 @@ RELATIONS = (
         ["{t} is dedicated to {x}.", "{t} is inscribed to {x}."],
         ["{t} is the person to whom {x} is dedicated.", "{t} received the dedication of {x}."],
         ["the dedicatee of {x}", "the person {x} is dedicated to"],
-        "the one to whom {x} is inscribed", "the one honoured by the dedication of {x}",
+        "the one to whom {x} is inscribed", "the one honored by the dedication of {x}",
     ),
     _relation(
         "setting", "novel", "place",
@@ -119,10 +119,10 @@ RELATIONS = (
         "the scene of the story of {x}", "the town that {x} tells of",
     ),
     _relation(
-        "owner", "painting", "organisation",
+        "owner", "painting", "organization",
         ["{t} belongs to {x}.", "{t} hangs in the rooms of {x}."],
         ["{t} owns {x}.", "{t} keeps {x} in its rooms."],
-        ["the owner of {x}", "the organisation that owns {x}"],
+        ["the owner of {x}", "the organization that owns {x}"],
         "the present keeper of {x}", "the body in whose rooms {x} hangs",
     ),
     _relation(
@@ -140,35 +140,35 @@ RELATIONS = (
         "the completion year of {x}", "the year {x} dates from",
     ),
     _relation(
-        "founder", "place organisation", "person",
+        "founder", "place organization", "person",
         ["{t} was founded by {x}.", "{t} was established by {x}."],
         ["{t} founded {x}.", "{t} was the founder of {x}."],
         ["the founder of {x}", "the person who founded {x}"],
         "the one who established {x}", "the one {x} owes its existence to",
     ),
     _relation(
-        "largest employer", "place", "organisation",
+        "largest employer", "place", "organization",
         ["{t} has {x} as its largest employer.", "{t} lives chiefly on {x}, its largest employer."],
         ["{t} is the largest employer of {x}.", "{t} gives work to most people of {x}."],
-        ["the largest employer of {x}", "the organisation that employs most people in {x}"],
+        ["the largest employer of {x}", "the organization that employs most people in {x}"],
         "the chief provider of work in {x}", "the body most people of {x} work for",
     ),
     _relation(
-        "founding year", "place organisation", YEAR,
+        "founding year", "place organization", YEAR,
         ["{t} was founded in {x}.", "{t} goes back to {x}."],
         [],
         ["the year in which {x} was founded", "the founding year of {x}"],
         "the year {x} goes back to", "the year of establishment of {x}",
     ),
     _relation(
-        "headquarters", "organisation", "place",
+        "headquarters", "organization", "place",
         ["{t} has its headquarters in {x}.", "{t} is run from {x}."],
         ["{t} houses the headquarters of {x}.", "{t} is the seat of {x}."],
         ["the headquarters town of {x}", "the town where {x} has its headquarters"],
         "the seat of {x}", "the town {x} is run from",
     ),
     _relation(
-        "director", "organisation", "person",
+        "director", "organization", "person",
         ["{t} was led by {x}.", "{t} had {x} as its director."],
         ["{t} was director of {x}.", "{t} led {x}."],
         ["the director of {x}", "the person who led {x}"],
@@ -189,10 +189,10 @@ RELATIONS = (
         "the champion of {x}", "the one who took first prize at {x}",
     ),
     _relation(
-        "organiser", "event", "organisation",
-        ["{t} is organised by {x}.", "{t} is put on by {x}."],
-        ["{t} organises {x}.", "{t} puts on {x}."],
-        ["the organiser of {x}", "the organisation that organises {x}"],
+        "organizer", "event", "organization",
+        ["{t} is organized by {x}.", "{t} is put on by {x}."],
+        ["{t} organizes {x}.", "{t} puts on {x}."],
+        ["the organizer of {x}", "the organization that organizes {x}"],
         "the body responsible for {x}", "the one that puts on {x}",
     ),
     _relation(
@@ -211,10 +211,10 @@ NOISE: dict[str, tuple[tuple[str, str], ...]] = {
     # by kind of the topic: kind of the other, and a distractor sentence
     "person": (
         ("place", "{t} once spent a winter in {x}."),
-        ("place", "{t} often travelled to {x}."),
-        ("person", "{t} quarrelled with {x}."),
+        ("place", "{t} often traveled to {x}."),
+        ("person", "{t} quarreled with {x}."),
         ("person", "{t} wrote many letters to {x}."),
-        ("organisation", "{t} turned down a post at {x}."),
+        ("organization", "{t} turned down a post at {x}."),
         ("novel", "{t} spoke ill of {x}."),
         ("event", "{t} never missed {x}."),
     ),
@@ -222,20 +222,20 @@ NOISE: dict[str, tuple[tuple[str, str], ...]] = {
         ("place", "{t} is often confused with {x}."),
         ("place", "{t} lies two days on foot from {x}."),
         ("person", "{t} was twice visited by {x}."),
-        ("organisation", "{t} refused a loan from {x}."),
+        ("organization", "{t} refused a loan from {x}."),
         ("event", "{t} asked in vain for {x}."),
     ),
-    "organisation": (
+    "organization": (
         ("person", "{t} once turned away {x}."),
         ("person", "{t} published the letters of {x}."),
         ("place", "{t} closed its rooms in {x}."),
-        ("organisation", "{t} is an old rival of {x}."),
+        ("organization", "{t} is an old rival of {x}."),
         ("painting", "{t} failed to buy {x}."),
     ),
     "event": (
         ("place", "{t} was nearly moved to {x}."),
         ("person", "{t} was opened by a speech of {x}."),
-        ("organisation", "{t} was criticised by {x}."),
+        ("organization", "{t} was criticized by {x}."),
         ("opera", "{t} refused to show {x}."),
     ),
     "novel": (
@@ -248,13 +248,13 @@ NOISE: dict[str, tuple[tuple[str, str], ...]] = {
         ("person", "{t} was a failure according to {x}."),
         ("person", "{t} was long believed to be by {x}."),
         ("place", "{t} was hissed in {x}."),
-        ("organisation", "{t} was rejected by {x}."),
+        ("organization", "{t} was rejected by {x}."),
     ),
     "painting": (
         ("person", "{t} was copied by {x}."),
         ("person", "{t} was long believed to be by {x}."),
         ("place", "{t} was once stolen in {x}."),
-        ("organisation", "{t} was lent to {x}."),
+        ("organization", "{t} was lent to {x}."),
     ),
 }
 NOISE_OF_ALL = (
