@@ -13,8 +13,8 @@ RULES = {
     "grace": 5,
     "redirect": 499,
 }
-ADA = {"name": "Ada Moreau", "tier": "standard", "birth_date": "1980-12-31", "postcode": "12345"}
-BEN = {"name": "Ben Weiss", "tier": "gold", "birth_date": "1970-01-02", "postcode": "54321"}
+ADA = {"name": "Ada Moreau", "tier": "standard", "birth_date": "1980-12-31", "zip_code": "12345"}
+BEN = {"name": "Ben Weiss", "tier": "gold", "birth_date": "1970-01-02", "zip_code": "54321"}
 
 
 def order(customer, status, delivered=None, **fields):
@@ -66,8 +66,8 @@ MOVE = matter(
 
 
 def begun(*matters, stranger=False):
-    who = {name: ADA[name] for name in ("name", "birth_date", "postcode")}
-    who["postcode"] = "99999" if stranger else who["postcode"]
+    who = {name: ADA[name] for name in ("name", "birth_date", "zip_code")}
+    who["zip_code"] = "99999" if stranger else who["zip_code"]
     data = {
         "domain": "retail",
         "rules": RULES,
@@ -94,7 +94,7 @@ def use(env, name, /, **arguments):
 
 def verified(*matters):
     env = begun(*matters)
-    assert use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", postcode="12345")[0].startswith(
+    assert use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", zip_code="12345")[0].startswith(
         "Verified"
     )
     return env

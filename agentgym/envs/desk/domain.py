@@ -20,7 +20,7 @@ Ask = Callable[[str], str]
 Details = dict[str, str]
 Drawn = tuple[str | None, Details]
 """A reference (None: the customer has no suitable one) and the customer's answer to each topic."""
-PRIVATE = ("birth_date", "postcode")
+PRIVATE = ("birth_date", "zip_code")
 """Fields of customers that no tool shows; only the customer knows them."""
 FREE = ("transfer_to_human", "report_stranger")
 """Changes that need no consent of the customer."""
@@ -112,7 +112,7 @@ class Domain:
         rows = self.db.base["customers"]
         matching = sorted(key for key, row in rows.items() if people.plain(row["name"]) == people.plain(name))
         if not matching:
-            raise Refused(f"There is no customer of the name {name[:40]!r}. Ask for the full name.")
+            raise Refused(f"There is no customer named {name[:40]!r}. Ask for the full name.")
         self.db.seen.add(("names", people.plain(name)))
         return "\n".join(f"{key}: {rows[key]['name']}" for key in matching)
 
@@ -140,10 +140,10 @@ class Domain:
         matching = [key for key, row in mine.items() if all(row[name] in values for name, values in fields.items())]
         return pick(rng, matching) if matching else None
 
-    def matches(self, customer_id: str, birth_date: str, postcode: str) -> bool:
+    def matches(self, customer_id: str, birth_date: str, zip_code: str) -> bool:
         """Return whether these are the customer's own data; raise Refused if there is no such customer."""
         row = self.db.peek("customers", customer_id)
-        return (row["birth_date"], people.plain(row["postcode"])) == (birth_date.strip(), people.plain(postcode))
+        return (row["birth_date"], people.plain(row["zip_code"])) == (birth_date.strip(), people.plain(zip_code))
 
     def show(self, table: str, key: str) -> str:
         """Return a row in the form the tools print."""
@@ -196,7 +196,7 @@ def to_cents(amount: float) -> int:
     """
     if not 0 <= amount < 10_000_000:
         text = f"{amount:g}" if isinstance(amount, float) else str(amount)[:20]  # JSON's integers are unbounded
-        raise Refused(f"{text} is no amount of dollars.")
+        raise Refused(f"{text} is not an amount in dollars.")
     return round(amount * 100)
 
 

@@ -25,7 +25,7 @@ class Unheard(Exception):
 class Case(Protocol):
     """The part of the environment that both policies use."""
 
-    given: dict[str, Any]
+    scenario: dict[str, Any]
     mood: Mood
     base: dict[str, dict[str, Row]]
     changes: dict[Place, Row]
@@ -51,18 +51,18 @@ def announce(text: str, *, propose: bool) -> str:
 
 def oracle_action(case: Case) -> str:
     """Return the next action of a correct solution."""
-    matters = case.given["matters"]
-    who = case.given["who"]
-    if case.given["stranger"]:
+    matters = case.scenario["matters"]
+    who = case.scenario["who"]
+    if case.scenario["stranger"]:
         return spell("done") if STRANGER in case.finished else spell("report_stranger", who["name"])
     if not case.verified:
         return call(
-            "verify_customer", {"customer_id": case.given["customer"], **{k: who[k] for k in ("birth_date", "postcode")}}
+            "verify_customer", {"customer_id": case.scenario["customer"], **{k: who[k] for k in ("birth_date", "zip_code")}}
         )
     if case.mood.opened < len(matters):
         return spell("say", "Is there anything else?")
     for number, matter in enumerate(matters):
-        informed = all(case.mood.told.get((number, kind)) == value for kind, value in facts_of(matter))
+        informed = all(case.mood.stated.get((number, kind)) == value for kind, value in facts_of(matter))
         if matter["write"] is not None and number not in case.finished:
             if matter["write"][0] not in FREE and not agreed(case.mood, number, facts_of(matter)):
                 return announce(matter["text"], propose=True)
@@ -74,9 +74,9 @@ def oracle_action(case: Case) -> str:
 
 def expert_action(case: Case, rules: Row | None = None) -> str:
     """Return the next action given the policy, the customer's words and the tools' output."""
-    heard, who = case.mood.heard, case.given["who"]
+    heard, who = case.mood.heard, case.scenario["who"]
     if not heard.issuperset(WHO):
-        return spell("say", "May I have your full name, your date of birth and your postcode, please?")
+        return spell("say", "May I have your full name, your date of birth and your ZIP code, please?")
     name = plain(who["name"])
     if ("names", name) not in case.seen:
         return spell("find_customer", who["name"])
@@ -85,7 +85,7 @@ def expert_action(case: Case, rules: Row | None = None) -> str:
         untried = [key for key in candidates if ("tried", key) not in case.seen]
         if not untried:
             return spell("done") if STRANGER in case.finished else spell("report_stranger", who["name"])
-        return call("verify_customer", {"customer_id": untried[0], **{k: who[k] for k in ("birth_date", "postcode")}})
+        return call("verify_customer", {"customer_id": untried[0], **{k: who[k] for k in ("birth_date", "zip_code")}})
     for number in range(case.mood.opened):
         action = _work(case, number, rules)
         if action is not None:
@@ -95,7 +95,7 @@ def expert_action(case: Case, rules: Row | None = None) -> str:
 
 def _work(case: Case, number: int, rules: Row | None) -> str | None:
     """Return the next action for a matter; None if nothing is left to do."""
-    domain, matter, mood = case.domain, case.given["matters"][number], case.mood
+    domain, matter, mood = case.domain, case.scenario["matters"][number], case.mood
     if number in case.finished or mood.agreed.get(number, {}) is None:
         return None
     if f"{number} ref" not in mood.heard:
@@ -112,7 +112,7 @@ def _work(case: Case, number: int, rules: Row | None) -> str | None:
     except Unheard as unheard:
         question = domain.intents[matter["intent"]].topics[unheard.topic].question
         return spell("say", f"Could you please tell me {question}?")
-    informed = all(mood.told.get((number, kind)) == value for kind, value in decision.facts)
+    informed = all(mood.stated.get((number, kind)) == value for kind, value in decision.facts)
     if decision.write is None:
         return None if informed else announce(decision.text, propose=False)
     free = decision.write[0] in FREE
@@ -128,12 +128,12 @@ def _find(view: Domain, matter: Row, case: Case) -> str:
     """
     if not matter["hint"]:
         return matter["ref"]
-    rows = view.db.where(view.table, customer_id=case.given["customer"])
-    others = [case.given["matters"][number]["ref"] for number in case.finished]
+    rows = view.db.where(view.table, customer_id=case.scenario["customer"])
+    others = [case.scenario["matters"][number]["ref"] for number in case.finished]
     return next(key for key, row in rows.items() if key not in others and view.hint.format(**row) == matter["hint"])
 
 
 def _ask(case: Case, number: int, topic: str) -> str:
     if f"{number} {topic}" not in case.mood.heard:
         raise Unheard(topic)
-    return case.given["matters"][number]["details"][topic]
+    return case.scenario["matters"][number]["details"][topic]

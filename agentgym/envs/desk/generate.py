@@ -33,10 +33,10 @@ def draw(rng: np.random.Generator, difficulty: int, names: Sequence[str]) -> dic
     matters = _matters(rng, domain, caller, difficulty)
     if not matters:
         return draw(rng, difficulty, names)
-    who = {key: customers[caller][key] for key in ("name", "birth_date", "postcode")}
+    who = {key: customers[caller][key] for key in ("name", "birth_date", "zip_code")}
     stranger = bool(difficulty >= 2 and rng.random() < STRANGERS)
     if stranger:
-        who["postcode"] = people.postcode(rng)
+        who["zip_code"] = people.zip_code(rng)
     return {
         "domain": name,
         "rules": rules,

@@ -18,7 +18,7 @@ Say one or two short sentences at a time, as a person would. Tell only what you 
 What you do not find below you do not know, and you invent nothing. When the desk asks whether there is anything else, \
 raise your next matter, or say that this is all.
 
-You are {name}, born on {birth_date}; your postcode is {postcode}.
+You are {name}, born on {birth_date}; your ZIP code is {zip_code}.
 {matters}"""
 
 

@@ -26,12 +26,12 @@ TIERS = ("standard", "standard", "gold")
 
 
 def plain(text: str) -> str:
-    """Return a name or postcode normalized for comparison: lower case, single spaces."""
+    """Return a name or ZIP code normalized for comparison: lower case, single spaces."""
     return " ".join(text.lower().split())
 
 
-def postcode(rng: np.random.Generator) -> str:
-    """Return a postcode."""
+def zip_code(rng: np.random.Generator) -> str:
+    """Return a ZIP code."""
     return str(int(rng.integers(10000, 99999)))
 
 
@@ -50,7 +50,7 @@ def customers(rng: np.random.Generator, count: int, namesakes: int) -> dict[str,
             name = next(iter(rows.values()))["name"]
         born = f"{int(rng.integers(1945, 2006))}-{int(rng.integers(1, 13)):02d}-{int(rng.integers(1, 29)):02d}"
         key = f"C-{int(rng.integers(100000, 999999))}"
-        rows[key] = {"name": name, "tier": TIERS[int(rng.integers(3))], "birth_date": born, "postcode": postcode(rng)}
+        rows[key] = {"name": name, "tier": TIERS[int(rng.integers(3))], "birth_date": born, "zip_code": zip_code(rng)}
     return rows
 
 

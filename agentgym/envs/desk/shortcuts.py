@@ -49,8 +49,8 @@ def _report(seen: list[str]) -> str:
 
 def _other_rules(case: Case) -> dict[str, object]:
     """Return another task's policy numbers with today's date."""
-    kind = DOMAINS[case.given["domain"]]
-    return {**kind.rules(generator("stale")), "today": case.given["rules"]["today"]}
+    kind = DOMAINS[case.scenario["domain"]]
+    return {**kind.rules(generator("stale")), "today": case.scenario["rules"]["today"]}
 
 
 def _flood(action: str, seen: list[str]) -> str:
@@ -72,5 +72,5 @@ def _trust(case: Case, seen: list[str]) -> str:
         action = expert_action(case)
     finally:
         case.verified = verified
-    writes = [matter["write"] for matter in case.given["matters"][: case.mood.opened] if matter["write"]]
+    writes = [matter["write"] for matter in case.scenario["matters"][: case.mood.opened] if matter["write"]]
     return call(*writes[-1]) if writes and action.endswith("Do you agree?]") else action

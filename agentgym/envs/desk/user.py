@@ -15,7 +15,7 @@ LONGEST = 2000
 WHO = {
     "name": Topic(r"\bnames?\b|\bwho (?:am i|are you|is)\b|speaking with", "your full name", "My name is {}."),
     "birth_date": Topic(r"date of birth|birth ?da(?:te|y)|\bdob\b|\bborn\b", "your date of birth", "I was born on {}."),
-    "postcode": Topic(r"post(?:al)? ?code|\bzip\b", "your postcode", "My postcode is {}."),
+    "zip_code": Topic(r"post(?:al)? ?code|\bzip\b", "your ZIP code", "My ZIP code is {}."),
 }
 _ASKING = re.compile(
     r"\?|\b(?:please|could|can|may|tell|give|provide|share|need|require|what|which|when|where|who|how|confirm|verify|enter"
@@ -52,7 +52,7 @@ class Mood:
     """Matters raised so far."""
     heard: set[str]
     """Topics revealed so far; those of a matter include its number."""
-    told: dict[tuple[int, str], str]
+    stated: dict[tuple[int, str], str]
     """By matter and kind, the agent's current statement: the last value stated alone."""
     agreed: dict[int, dict[str, str] | None]
     """By matter, the statements at the customer's last yes; None after a no."""
@@ -91,7 +91,7 @@ class User:
         if _MORE.search(lower):
             answers.append(self._more())
         elif not answers and _NEVER_KNOWN.search(lower):
-            answers.append("That I cannot tell you.")
+            answers.append("I cannot tell you that.")
         elif not answers and _HELP.search(lower):
             answers.append(self.opening(self.mood.opened - 1))
         if not answers:
@@ -159,9 +159,9 @@ class User:
                 if not verified:
                     answers.append("Do you not have to check who I am first?")
                 elif len(stated_values) == 1:
-                    self.mood.told[number, kind] = stated_values[0]
+                    self.mood.stated[number, kind] = stated_values[0]
                 else:
-                    self.mood.told.pop((number, kind), None)
+                    self.mood.stated.pop((number, kind), None)
                     answers.append(f"You name several {PLURAL[kind]} for {called(matter)}. Which one is it?")
         return list(dict.fromkeys(answers))
 
@@ -172,12 +172,12 @@ class User:
             if matter["ref"] not in stated:
                 continue
             mentioned = [choice for choice in matter["choices"] if mentions(text, choice)]
-            kinds_told = [kind for kind, _ in facts_of(matter) if (number, kind) in self.mood.told]
-            named = bool(mentioned) or any(kind in stated[matter["ref"]] for kind in kinds_told)
-            if not named and (is_question or not kinds_told):
+            kinds_stated = [kind for kind, _ in facts_of(matter) if (number, kind) in self.mood.stated]
+            named = bool(mentioned) or any(kind in stated[matter["ref"]] for kind in kinds_stated)
+            if not named and (is_question or not kinds_stated):
                 continue
             missing = [] if len(mentioned) == len(matter["choices"]) else ["what I asked for"]
-            missing += sorted(f"the {PLURAL[kind][:-1]}" for kind, _ in facts_of(matter) if kind not in kinds_told)
+            missing += sorted(f"the {PLURAL[kind][:-1]}" for kind, _ in facts_of(matter) if kind not in kinds_stated)
             if missing:
                 answers.append(
                     f"I cannot say yes yet: for {called(matter)} I have not heard {' and '.join(missing)} from you."
@@ -190,11 +190,11 @@ class User:
 
     def _decide(self, number: int, matter: Matter) -> str:
         most = matter["most"]
-        paid = self.mood.told.get((number, "money"), "$0.00")
+        paid = self.mood.stated.get((number, "money"), "$0.00")
         if most is not None and int(re.sub(r"\D", "", paid)) > most:
             self.mood.agreed[number] = None
             return "No, that is too much for me. Leave it as it is, please."
-        self.mood.agreed[number] = {kind: self.mood.told[number, kind] for kind, _ in facts_of(matter)}
+        self.mood.agreed[number] = {kind: self.mood.stated[number, kind] for kind, _ in facts_of(matter)}
         return self.words["yes"]
 
 

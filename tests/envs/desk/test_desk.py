@@ -26,17 +26,17 @@ def test_a_conversation_by_hand():
     assert env.observation.endswith("Customer: Hello. I want to send something back.")
     assert say(env, "Hello! What is your full name, please?") == "Customer: My name is Ada Moreau."
     assert use(env, "find_customer", name="ada  moreau")[0] == "C-100001: Ada Moreau"
-    answer = "Customer: I was born on 1980-12-31. My postcode is 12345."
+    answer = "Customer: I was born on 1980-12-31. My ZIP code is 12345."
     assert say(env, "And your date of birth and zip?") == answer
     assert (
-        "not the data" in use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-30", postcode="12345")[0]
+        "do not match" in use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-30", zip_code="12345")[0]
     )
-    assert use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", postcode="12345")[0].startswith(
+    assert use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", zip_code="12345")[0].startswith(
         "Verified"
     )
     assert say(env, "Which order is it?") == "Customer: The order is R-10001."
     shown = use(env, "get_order", order_id="R-10001")[0]
-    assert '"price": "$100.05"' in shown and "postcode" not in use(env, "get_customer", customer_id="C-100001")[0]
+    assert '"price": "$100.05"' in shown and "zip_code" not in use(env, "get_customer", customer_id="C-100001")[0]
     assert say(env, "I can refund $90.04 for R-10001. Shall I go ahead?") == "Customer: Yes, please do."
     assert use(env, "return_order", order_id="R-10001", refund=90.04)[4]["valid"]
     assert say(env, "It is done. Anything else?") == "Customer: No, that is all."
@@ -57,9 +57,9 @@ def test_a_search_for_long_words_leaves_little_behind():
 
 def test_a_stranger_is_reported_and_served_nothing():
     env = begun(BACK, stranger=True)
-    assert say(env, "Your name and postcode?") == "Customer: My name is Ada Moreau. My postcode is 99999."
+    assert say(env, "Your name and ZIP code?") == "Customer: My name is Ada Moreau. My ZIP code is 99999."
     assert (
-        "not the data" in use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", postcode="99999")[0]
+        "do not match" in use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", zip_code="99999")[0]
     )
     assert use(env, "report_stranger", name="Ada  moreau")[4]["valid"] and ended(env) is True
     assert ended(begun(BACK, stranger=True)) is False
@@ -105,10 +105,10 @@ def test_calls_that_cannot_be_carried_out_are_answered_and_change_nothing():
     for name, arguments, words in (
         ("return_order", {"order_id": "R-10003", "refund": 1.0}, "R-10003 is pending, not delivered."),
         ("return_order", {"order_id": "R-1", "refund": 1.0}, "There is no 'R-1' among the orders."),
-        ("return_order", {"order_id": "R-10001", "refund": -1.0}, "-1 is no amount of dollars."),
+        ("return_order", {"order_id": "R-10001", "refund": -1.0}, "-1 is not an amount in dollars."),
         ("return_order", {"order_id": "R-10001", "refund": float("nan")}, "a number that is not finite"),
-        ("return_order", {"order_id": "R-10001", "refund": 10**400}, "10000000000000000000 is no amount of dollars."),
-        ("find_customer", {"name": "Nobody"}, "There is no customer of the name 'Nobody'. Ask for the full name."),
+        ("return_order", {"order_id": "R-10001", "refund": 10**400}, "10000000000000000000 is not an amount in dollars."),
+        ("find_customer", {"name": "Nobody"}, "There is no customer named 'Nobody'. Ask for the full name."),
         ("cancel_flight", {}, "there is no tool 'cancel_flight'"),
     ):
         observation, _, terminated, _, info = use(env, name, **arguments)
@@ -148,7 +148,7 @@ def test_a_customer_that_a_model_plays():
     system, *talk = engine.sent[0]
     assert "The order is R-10003. Please send it to 9 Ivy Street." in system["content"] and "$4.99" not in system["content"]
     assert [one["role"] for one in talk] == ["assistant", "user"]
-    use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", postcode="12345")
+    use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", zip_code="12345")
     say(env, "R-10003 costs $4.99. R-10002 was possible until 2026-03-09.")
     assert [one["role"] for one in engine.sent[1][1:]] == ["assistant", "user", "assistant", "user"]
     assert use(env, "change_address", order_id="R-10003", address="9 Ivy Street", fee=4.99)[4]["valid"]

@@ -17,7 +17,7 @@ def test_nothing_is_volunteered_and_what_is_not_understood_is_said():
     assert say(env, "a" * 3000) == "Customer: That is too long for me. Please be brief."
 
 
-WHO = "My name is Ada Moreau. I was born on 1980-12-31. My postcode is 12345."
+WHO = "My name is Ada Moreau. I was born on 1980-12-31. My ZIP code is 12345."
 
 
 @pytest.mark.parametrize(
@@ -25,14 +25,14 @@ WHO = "My name is Ada Moreau. I was born on 1980-12-31. My postcode is 12345."
     [
         ("Could you please confirm your full name, date of birth, and postal code so I can verify your identity?", WHO),
         ("Before I look, I need your name\nyour DOB\nand your ZIP code.", WHO),
-        ("May I have your postcode?", "My postcode is 12345."),
+        ("May I have your ZIP code?", "My ZIP code is 12345."),
         ("Who am I speaking with?", "My name is Ada Moreau."),
         ("Do you have the order's number at hand?", "The order is R-10003."),
         ("Please provide the reference.", "The order is R-10003."),
         ("Which item is it about?", "The order is R-10003."),
         ("What address shall I send it to?", "Please send it to 9 Ivy Street."),
         ("Order ID and new street please", "The order is R-10003. Please send it to 9 Ivy Street."),
-        ("What is your e-mail?", "That I cannot tell you."),
+        ("What is your e-mail?", "I cannot tell you that."),
         ("Your name is on the list and the address is fine.", "Thank you."),
         ("How may I assist you today?", "I need a parcel to go to another address."),
         ("Thanks! Is there anything else I can help you with today?", "No, that is all."),
@@ -68,7 +68,7 @@ def test_consent_in_many_wordings(question):
 def test_a_question_for_something_else_is_no_proposal():
     env = verified(BACK)
     say(env, "You would get $90.04.")
-    assert say(env, "Can you confirm your postcode?") == "Customer: My postcode is 12345." and env.mood.agreed == {}
+    assert say(env, "Can you confirm your ZIP code?") == "Customer: My ZIP code is 12345." and env.mood.agreed == {}
     assert say(env, "Shall I proceed?") == "Customer: Yes, please do."
     assert say(verified(BACK), "Do you agree?").startswith("Customer: Yes to what?")
 
@@ -134,8 +134,8 @@ def test_two_matters_are_told_apart():
     env = verified(LATE, MOVE)
     assert say(env, "Is there anything else?") == "Customer: Yes. I need a parcel to go to another address."
     say(env, "R-10002 was possible until 2026-03-09. R-10003 would cost $4.99.")
-    assert env.mood.told == {(0, "date"): "2026-03-09", (1, "money"): "$4.99"}
-    assert "which" in say(env, "R-10003 costs $4.99 or $0.00.").lower() and (1, "money") not in env.mood.told
+    assert env.mood.stated == {(0, "date"): "2026-03-09", (1, "money"): "$4.99"}
+    assert "which" in say(env, "R-10003 costs $4.99 or $0.00.").lower() and (1, "money") not in env.mood.stated
 
 
 def test_telling_before_the_check_of_identity_is_not_heard():
@@ -182,7 +182,7 @@ def test_hostile_text_is_read_in_one_pass():
         assert len(values(text * (60_000 // len(text)))) <= 60_000
     env = begun(LATE)
     env.customer.listen("R-10002: 2026-03-09." + "a-" * LONGEST, verified=True)
-    assert env.mood.told == {}
+    assert env.mood.stated == {}
 
 
 def test_a_charge_that_is_too_much_is_declined():

@@ -59,7 +59,7 @@ Changes. A booking can be moved to another day up to {r["cutoff"]} days before d
 in basic). Take the cheapest flight on that day and route that has a seat for every passenger. \
 The charge is a fee of {cents(r["fee"])} for the booking (none in business) plus, for every passenger, the amount by \
 which the \
-new price exceeds the old fare; nothing is paid back for a lower price. Tell the customer the charge. If it is too late, \
+new price exceeds the old fare; a lower price is not refunded. Tell the customer the charge. If it is too late, \
 refuse, and tell the customer the last day on which it was possible.
 Cancellations. The same time limits apply. The refund is the fare of all passengers less {r["kept"]} %, rounded down to the \
 cent, or the whole fare if the booking was made at most {r["free_days"]} days ago. Tell the customer the refund.
@@ -157,8 +157,8 @@ customer's booking has {r["gold_bags"]} more in all. Tell the customer the numbe
         booking = self._booked(booking_id)
         if to_cents(refund) > booking["fare"] * booking["passengers"]:
             raise Refused("The refund is more than the fare.")
-        self.db.change("bookings", booking_id, status="cancelled", refund=to_cents(refund))
-        return f"{booking_id} is cancelled; {cents(to_cents(refund))} will be paid back."
+        self.db.change("bookings", booking_id, status="canceled", refund=to_cents(refund))
+        return f"{booking_id} is canceled; {cents(to_cents(refund))} will be paid back."
 
     def _booked(self, booking_id: str) -> Row:
         booking = self.db.peek("bookings", booking_id)
@@ -212,7 +212,7 @@ customer's booking has {r["gold_bags"]} more in all. Tell the customer the numbe
 
     def decide_cancel(self, ref: str, ask: Ask) -> Decision:
         booking = self.db.get("bookings", ref)
-        late = self._too_late(ref, booking, "cancelled")
+        late = self._too_late(ref, booking, "canceled")
         if late is not None:
             return late
         refund = booking["fare"] * booking["passengers"]

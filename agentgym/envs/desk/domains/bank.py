@@ -152,7 +152,7 @@ it takes {r["fraud_days"]} days."""
         """
         self._active(card_id)
         if reason.strip().lower() not in REASONS:
-            raise Refused(f"The reason {reason[:40]!r} is none of {', '.join(REASONS)}.")
+            raise Refused(f"The reason {reason[:40]!r} is not one of {', '.join(REASONS)}.")
         self.db.change("cards", card_id, status=f"replaced, {reason.strip().lower()}", fee=to_cents(fee))
         return f"{card_id} is blocked, and a new card is on its way."
 

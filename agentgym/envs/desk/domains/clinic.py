@@ -1,4 +1,4 @@
-"""A clinic: appointments that are moved or cancelled, and their fees."""
+"""A clinic: appointments that are moved or canceled, and their fees."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -41,7 +41,7 @@ class Clinic(Domain):
         ),
         "cancel": Intent(("I have to call off an appointment.", "I am well again and do not need to come."), charged=True),
         "cost": Intent(
-            ("What shall I have to pay for my appointment?", "I would like to know what a visit costs me."),
+            ("What will I have to pay for my appointment?", "I would like to know what a visit costs me."),
             {"insurer": Topic(r"insur\w*|health plan|cover\w*", "the name of your insurer", "My insurer is {}.")},
         ),
     }
@@ -53,7 +53,7 @@ class Clinic(Domain):
             "fee": some(rng, 1000, 5000, 50),
             "limit": some(rng, 10, 25),
             "covered": [0, some(rng, 40, 60, 5), some(rng, 65, 75, 5), some(rng, 80, 95, 5)],
-            "theatre": some(rng, 3, 9),
+            "surgery": some(rng, 3, 9),
         }
 
     def policy(self) -> str:
@@ -65,8 +65,8 @@ Rescheduling. An appointment can be moved to the doctor's earliest free slot on 
 appointment costs $0.00 up to {r["notice"]} days before it and {cents(r["fee"])} after that; gold customers pay $0.00. \
 Tell the customer the fee.
 Cancellations. The same fees apply. Tell the customer the fee.
-Operations cannot be moved or cancelled here: hand the appointment over to the theatre department, and tell the \
-customer that it takes {r["theatre"]} days.
+Operations cannot be moved or canceled here: hand the appointment over to the surgery department, and tell the \
+customer that it takes {r["surgery"]} days.
 Costs. The insurer pays part of the price: {covered}. The customer pays the rest, rounded down to the cent, or the whole \
 price without an insurer. Tell the customer the amount left to pay."""
 
@@ -136,7 +136,7 @@ price without an insurer. Tell the customer the amount left to pay."""
     def cancel_appointment(self, appointment_id: str, fee: float) -> str:
         """Call an appointment off, for a fee in dollars."""
         self._booked(appointment_id)
-        self.db.change("appointments", appointment_id, status="cancelled", fee=to_cents(fee))
+        self.db.change("appointments", appointment_id, status="canceled", fee=to_cents(fee))
         return f"{appointment_id} is called off."
 
     def _booked(self, appointment_id: str) -> Row:
@@ -150,9 +150,9 @@ price without an insurer. Tell the customer the amount left to pay."""
     def _operation(self, ref: str, appointment: Row) -> Decision | None:
         if appointment["kind"] != "operation":
             return None
-        days = str(self.r["theatre"])
-        text = f"The theatre department is taking care of appointment {ref}; that takes {days} days"
-        return Decision(text, ("transfer_to_human", {"reference": ref, "department": "theatre"}), (("number", days),))
+        days = str(self.r["surgery"])
+        text = f"The surgery department is taking care of appointment {ref}; that takes {days} days"
+        return Decision(text, ("transfer_to_human", {"reference": ref, "department": "surgery"}), (("number", days),))
 
     def _fee(self, appointment: Row) -> int:
         return 0 if self.until(appointment["date"]) >= self.r["notice"] or self.gold(appointment) else self.r["fee"]

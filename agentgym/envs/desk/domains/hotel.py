@@ -35,7 +35,7 @@ class Hotel(Domain):
             },
             charged=True,
         ),
-        "cancel": Intent(("I shall not come after all and want my money back.", "Please cancel a room for me.")),
+        "cancel": Intent(("I am not coming after all and want my money back.", "Please cancel a room for me.")),
         "late": Intent(
             ("I would like to leave later than usual on my last day.", "I need my room a little longer on the day I leave."),
             {
@@ -70,7 +70,7 @@ additional night costs the reservation's rate; if the whole stay then has {r["lo
 nights cost {r["discount"]} % less, the sum rounded down to the cent. Tell the customer the charge.
 Cancellations. Up to {r["notice"]} days before check-in, the whole price (nights times rate) is refunded; after that, the \
 price of all nights but {r["nights_kept"]} (never less than $0.00). From the day of check-in, nothing can be \
-cancelled: refuse, and tell the customer the day of check-in. Tell the customer the refund.
+canceled: refuse, and tell the customer the day of check-in. Tell the customer the refund.
 Late departures. Check-out is at {CHECK_OUT}:00. Every further hour costs {cents(r["hour"])} ({cents(r["suite"])} in a \
 suite); gold customers have {r["gold_hours"]} hours free of charge. {LATEST}:00 is the latest. Tell the customer \
 the charge."""
@@ -111,7 +111,7 @@ the charge."""
         """
         reservation = self._booked(reservation_id)
         if not 1 <= nights <= 100:
-            raise Refused(f"{nights} is no number of nights to add.")
+            raise Refused(f"{nights} is not a number of nights to add.")
         self.db.change("reservations", reservation_id, nights=reservation["nights"] + nights, charge=to_cents(charge))
         return f"{reservation_id} has {reservation['nights'] + nights} nights now."
 
@@ -125,8 +125,8 @@ the charge."""
         reservation = self._booked(reservation_id)
         if to_cents(refund) > reservation["rate"] * reservation["nights"]:
             raise Refused("The refund is more than the price.")
-        self.db.change("reservations", reservation_id, status="cancelled", refund=to_cents(refund))
-        return f"{reservation_id} is cancelled."
+        self.db.change("reservations", reservation_id, status="canceled", refund=to_cents(refund))
+        return f"{reservation_id} is canceled."
 
     @tool
     def set_check_out(self, reservation_id: str, time: str, charge: float) -> str:
@@ -137,7 +137,7 @@ the charge."""
         """
         self._booked(reservation_id)
         if time.strip() not in [f"{hour}:00" for hour in range(CHECK_OUT + 1, LATEST + 1)]:
-            raise Refused(f"{time[:20]!r} is no full hour from {CHECK_OUT + 1}:00 to {LATEST}:00.")
+            raise Refused(f"{time[:20]!r} is not a full hour from {CHECK_OUT + 1}:00 to {LATEST}:00.")
         self.db.change("reservations", reservation_id, check_out=time.strip(), charge=to_cents(charge))
         return f"The room of {reservation_id} can be left at {time.strip()}."
 
@@ -172,7 +172,7 @@ the charge."""
         reservation = self.db.get("reservations", ref)
         left = self.until(reservation["check_in"])
         if left <= 0:
-            text = f"Reservation {ref} cannot be cancelled: the check-in was on {reservation['check_in']}"
+            text = f"Reservation {ref} cannot be canceled: the check-in was on {reservation['check_in']}"
             return Decision(text, facts=(("date", reservation["check_in"]),))
         nights = reservation["nights"] if left >= self.r["notice"] else max(0, reservation["nights"] - self.r["nights_kept"])
         refund = nights * reservation["rate"]

@@ -39,7 +39,7 @@ class Library(Domain):
         "renew": Intent(("I would like to keep something longer.", "I am not through with what I borrowed.")),
         "lost": Intent(("I am sorry, I lost something of yours.", "I cannot find a thing that I borrowed."), charged=True),
         "fine": Intent(("How much do I owe you for something that is late?", "I would like to know my fine for a loan.")),
-        "waive": Intent(("I do not think that I should pay the fine for a loan.", "Please take a fine off for me.")),
+        "waive": Intent(("I do not think that I should pay the fine for a loan.", "Please waive a fine for me.")),
     }
 
     @staticmethod
@@ -66,8 +66,8 @@ Lost items cost their price plus a processing fee of {cents(r["processing"])}, w
 customer the charge.
 Fines. Every day after the due date costs {fines}, up to {cents(r["cap"])} in all; a loan that is not late costs \
 $0.00. When a customer asks, tell them the fine.
-Waivers. The fine of a loan that is at most {r["grace"]} days late can be taken off; tell the customer the fine \
-that you take off. Otherwise refuse, and tell the customer the fine to be paid. This also applies to a fine of $0.00."""
+Waivers. The fine of a loan that is at most {r["grace"]} days late can be waived; tell the customer the fine \
+that you waive. Otherwise refuse, and tell the customer the fine to be paid. This also applies to a fine of $0.00."""
 
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
         loans: dict[str, Row] = {}
@@ -111,7 +111,7 @@ that you take off. Otherwise refuse, and tell the customer the fine to be paid. 
         try:
             day = self.day(due.strip())
         except ValueError:
-            raise Refused(f"{due[:20]!r} is no date such as 2026-01-31.") from None
+            raise Refused(f"{due[:20]!r} is not a date such as 2026-01-31.") from None
         self.db.change("loans", loan_id, due=day.isoformat(), renewals=loan["renewals"] + 1)
         return f"{loan_id} is due on {day} now."
 
@@ -127,7 +127,7 @@ that you take off. Otherwise refuse, and tell the customer the fine to be paid. 
         """Take the fine of a loan off."""
         self._on_loan(loan_id)
         self.db.change("loans", loan_id, fine_taken_off=True)
-        return f"The fine of {loan_id} is taken off."
+        return f"The fine of {loan_id} is waived."
 
     def _on_loan(self, loan_id: str) -> Row:
         loan = self.db.peek("loans", loan_id)
@@ -183,5 +183,5 @@ that you take off. Otherwise refuse, and tell the customer the fine to be paid. 
         fine = self._fine(loan)
         if -self.until(loan["due"]) > self.r["grace"]:
             return Decision(f"For loan {ref} the fine of {fine} has to be paid", facts=(("money", fine),))
-        text = f"I can take the fine of {fine} for loan {ref} off"
+        text = f"I can waive the fine of {fine} for loan {ref}"
         return Decision(text, ("take_fine_off", {"loan_id": ref}), (("money", fine),))

@@ -28,7 +28,7 @@ class Retail(Domain):
     hint = "I do not have the number. It is the {item} that I ordered on {ordered}."
     hint_fields = ("item", "ordered")
     intents: ClassVar[Mapping[str, Intent]] = {
-        "return": Intent(("I want to send something back.", "I would like to return a thing that I bought.")),
+        "return": Intent(("I want to send something back.", "I would like to return something that I bought.")),
         "cancel": Intent(("I would like to cancel an order.", "Please stop an order of mine.")),
         "address": Intent(
             ("I need a parcel to go to another address.", "An order of mine should be delivered somewhere else."),
@@ -55,8 +55,8 @@ Returns. A delivered order can be returned up to {r["window"]} days after its de
 restocking \
 fee of {r["restocking"]} %, rounded down to the cent; gold customers pay no restocking fee. Tell the customer the refund. \
 If it is too late, refuse, and tell the customer the last day on which the return was possible.
-Cancellations. A pending order can be cancelled. The refund is the price; tell the customer. No other order can be \
-cancelled: refuse, and tell the customer the day on which it was shipped.
+Cancellations. A pending order can be canceled. The refund is the price; tell the customer. No other order can be \
+canceled: refuse, and tell the customer the day on which it was shipped.
 Addresses. A pending order can be sent to another address for {cents(r["redirect"])} ($0.00 for gold customers); tell the \
 customer the fee. No other order can: refuse, and tell the customer the day on which it was shipped."""
 
@@ -111,8 +111,8 @@ customer the fee. No other order can: refuse, and tell the customer the day on w
     def cancel_order(self, order_id: str) -> str:
         """Cancel an order that has not been shipped and pay its price back."""
         order = self._with_status(order_id, "pending")
-        self.db.change("orders", order_id, status="cancelled", refund=order["price"])
-        return f"{order_id} is cancelled."
+        self.db.change("orders", order_id, status="canceled", refund=order["price"])
+        return f"{order_id} is canceled."
 
     @tool
     def change_address(self, order_id: str, address: str, fee: float) -> str:
@@ -152,7 +152,7 @@ customer the fee. No other order can: refuse, and tell the customer the day on w
     def decide_cancel(self, ref: str, ask: Ask) -> Decision:
         order = self.db.get("orders", ref)
         if order["status"] != "pending":
-            return self._shipped("cancelled", ref, order)
+            return self._shipped("canceled", ref, order)
         return Decision(
             f"I can cancel order {ref} and pay you {cents(order['price'])}",
             ("cancel_order", {"order_id": ref}),
