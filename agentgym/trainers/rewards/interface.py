@@ -22,7 +22,17 @@ REWARDS = Seam(
     {
         name: f"agentgym.trainers.rewards.{name}:{name}"
         for name in (
-            *("calibration", "denoise", "evidence", "judge", "length", "noise", "patch_similarity", "query_diversity"),
+            *(
+                "calibration",
+                "denoise",
+                "evidence",
+                "fewest_calls",
+                "judge",
+                "length",
+                "noise",
+                "patch_similarity",
+                "query_diversity",
+            ),
             *("repetition", "retry", "tinyv", "tool_calls", "ufo", "verif"),
         )
     },

@@ -20,6 +20,7 @@ SELECTIONS = Seam(
         **{name: f"agentgym.trainers.selections.interface:{name}" for name in ("keep", "drop", "refill", "variance")},
         **{name: f"agentgym.trainers.selections.mixing:{name}" for name in ("replay", "demonstrations")},
         **{name: f"agentgym.trainers.selections.guidance:{name}" for name in ("guide", "ghpo", "agent_rlvr")},
+        "memorize": "agentgym.trainers.selections.memorize:memorize",
         "dagger": "agentgym.trainers.selections.dagger:dagger",
         "self_imitation": "agentgym.trainers.selections.self_imitation:self_imitation",
         **{

@@ -1,0 +1,54 @@
+"""The selection `memorize`: learn the answers of successful searches without the search."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from agentgym.episodes.episode import Episode, Group, Turn
+from agentgym.trainers.credit.interface import WORTH
+from agentgym.trainers.rewards.calls import valid_calls
+from agentgym.trainers.seam import SHAPES, Within
+from agentgym.trainers.selections.interface import drop, select
+from agentgym.trainers.selections.mixing import joined, stand_in
+
+
+@select("memorize", worth=True)
+def memorize(
+    groups: Sequence[Group],
+    *,
+    tool: Annotated[str, SHAPES] = "search",
+    weight: Annotated[float, Within(0)] = 0.1,
+    run: Any,
+) -> list[Group]:
+    """Select groups whose returns differ, and add the answer of a search as a reply to the question alone.
+
+    Source: R1-Searcher++, arXiv 2505.17005, external knowledge memorization: a loss -log p of successes rewritten without
+    retrieval. There a second model rewrites the reasoning; here the last reply of the group's success with the fewest
+    calls of `tool` (at least one) follows the episode's first prompt, which shows no document. Its worth is `weight`
+    (credit `off_policy`): the size of this loss. It has the log-probabilities of the policy before the update, so the
+    ratio starts at 1, and the loss's clip bounds what one step memorizes.
+    """
+    added = [_from_memory(group, tool, weight) for group in groups]
+    stand_in([episode for episode in added if episode], run)
+    varied = {id(group) for group in drop(groups)}
+    return [
+        joined(group, [episode] if episode else [])
+        for group, episode in zip(groups, added, strict=True)
+        if episode or id(group) in varied
+    ]
+
+
+def _from_memory(group: Group, tool: str, weight: float) -> Episode | None:
+    """Return the group's answer without the search that found it; None without such a success."""
+    found = [(len(valid_calls(episode, tool)), episode) for episode in group if episode.success and not episode.forks]
+    searched = [(calls, episode) for calls, episode in found if calls and episode.turns[-1].output_ids]
+    if not searched:
+        return None
+    _, episode = min(searched, key=lambda pair: pair[0])
+    first, last = episode.turns[0], episode.turns[-1]
+    turn = Turn(first.observation, first.state_key, first.admissible, first.prompt_ids, list(last.output_ids))
+    turn.text, turn.action, turn.role, turn.plain_ids = last.text, last.action, last.role, first.plain_ids
+    turn.extra = {WORTH: weight}
+    memory = replace(episode, turns=[], reward=0.0, final_rewards={}, role_outcomes={})
+    memory.add(turn)
+    return memory
