@@ -135,6 +135,8 @@ def _sweep(folder: Path, prefix: str) -> None:
 def read(sent: JsonObject) -> Iterator[tuple[str, "Tensor"]]:
     """Yield the tensors of a message.
 
+    A tensor has the shape, `[*shape]`, and the dtype that the message gives.
+
     Raises:
         BadData: the file is damaged or does not match the message.
     """

@@ -57,7 +57,10 @@ def dataset(
 def advantages(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: object
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the advantages that the loop stored in place of rewards, one per token."""
+    """Return the advantages that the loop stored in place of rewards, one per token.
+
+    Both tensors are [rows, response tokens].
+    """
     advantages_by_token = token_level_rewards * response_mask
     return advantages_by_token, advantages_by_token
 

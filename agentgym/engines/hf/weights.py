@@ -85,7 +85,10 @@ def _of_folder(folder: Path, own: dict[str, Tensor], dtype: Any) -> Iterable[tup
 
 
 def read_folder(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    """Yield the named tensors of a model folder in safetensors, one file or many with an index."""
+    """Yield the named tensors of a model folder in safetensors, one file or many with an index.
+
+    A tensor has the shape, `[*shape]`, and the dtype in which the file stores it.
+    """
     for tensors in _opened(folder):
         for name in tensors.keys():  # noqa: SIM118 (not a mapping)
             yield name, tensors.get_tensor(name)

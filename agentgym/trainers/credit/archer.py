@@ -27,6 +27,7 @@ def archer(
     Statistics over turns: with `whiten`, A becomes (A - mean) / (std + 1e-8) over all turns of the step (ddof 0), which is
     ours. A turn without a value has 0. A group of one, or without spread, has a signal: train with `--select keep`.
     No penalties. Part: the paper's token-level baseline (an option there) is left out.
+    Returns an array [turns] per episode, in units of the reward, or in standard deviations with `whiten`.
     """
     if step < warmup:
         return [[np.zeros(len(episode.turns)) for episode in group] for group in groups]

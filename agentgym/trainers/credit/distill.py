@@ -35,6 +35,7 @@ def distill(
     without a base, the environment's reward has no effect. Nothing is centred or divided, so groups of one or without
     spread have a signal: train with `--select keep`. A turn's notes get the mean of the turn's tokens. No penalties.
     Statistics: none of its own, hence no ddof.
+    Returns an array [output tokens of all turns, in order] per episode, in nats times `weight`.
     """
     own = [[_towards(episode, weight, gamma) for episode in group] for group in groups]
     if not base:

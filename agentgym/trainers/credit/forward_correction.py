@@ -32,6 +32,7 @@ def forward_correction(
     nothing is subtracted. `false_negative` None estimates rho from the reward `tinyv`, which rechecks rejected answers:
     rechecked and right / (those + accepted), over steps with weight `decay` to the power of their age. A group of one, or
     without spread, has a signal: `--select keep`. No penalties.
+    Returns an array [turns] per episode, dimensionless.
 
     Raises:
         BadConfig: rho is to be estimated and no episode was rechecked.

@@ -28,6 +28,7 @@ def turn_gae(
     (context only, or an empty reply) has A_k = gamma * lam * A_{k+1}. A group of one, or without spread, has a
     signal, and a critic that never sees them learns wrong values: train with `--select keep`. No penalties: let the
     environment or a reward pay them.
+    Returns an array [turns] per episode, in units of the reward, or in standard deviations with `whiten`.
     """
 
     def estimate(episode: Episode) -> tuple[Floats, list[Floats]]:
@@ -61,6 +62,8 @@ def bilevel_gae(
     critic learns A_t + V_t. Turns end where they end; the published code looks for a reward that is not 0. Statistics
     over output tokens; `whiten`, turns without values, and a group of one or without spread as in `turn_gae` (ddof 0).
     No penalties.
+    Returns an array [output tokens of all turns, in order] per episode, in units of the reward, or in standard deviations
+    with `whiten`.
     """
 
     def estimate(episode: Episode) -> tuple[Floats, list[Floats]]:

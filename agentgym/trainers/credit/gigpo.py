@@ -49,6 +49,8 @@ def gigpo(
     anchor unless `keep_errors`. `keep_invalid=False` leaves out turns whose own action is invalid too.
     Penalties (see `grpo`): `before`: part of the turn's reward, so it enters R and, discounted, the G of earlier turns;
     `after`: taken from that turn's score and its own G only; `advantage`: from the turn's finished advantage.
+    Returns an array [turns] per episode; a term with norm `std` is in standard deviations, one with `mean` in units of the
+    reward.
 
     Raises:
         BadConfig: `keep_errors` with `anchor="state"`, which has no effect, or an unknown choice.

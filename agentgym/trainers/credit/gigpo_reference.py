@@ -32,6 +32,7 @@ def gigpo_reference(
     std 1); an anchor group of one gives 0; zero spread gives 0. `copies` are the (episode, turn) rows that the published
     code repeats at random to fill its batches: each adds one more count to all statistics. (It counts twice in the
     published loss too; that is left to the caller.)
+    Returns an array [turns] per episode, in units of the reward, or in standard deviations with `norm="std"`.
     """
     choice("norm", norm, NORMS)
     pairs = [(i, k) for i, episode in enumerate(group) for k in range(len(episode.turns))]

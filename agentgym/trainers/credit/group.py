@@ -37,6 +37,7 @@ def grpo(
     (`"parsed"`), costs `penalty`. `penalty_order="before"`: it is part of the return, hence shared by all turns of the
     episode. `"after"`: it lowers that turn's score only; statistics are over each trajectory's mean score.
     `"advantage"`: it is taken from that turn's finished advantage and never divided by the spread.
+    Returns an array [turns] per episode, in standard deviations of R, or in units of the reward with `norm="mean"`.
     """
     return episode_advantages(
         group, norm=norm, ddof=ddof, eps=eps, penalty=penalty, punish=punish, penalty_order=penalty_order
@@ -52,6 +53,7 @@ def dr_grpo(
     Source: Dr.GRPO, arXiv 2503.20783, section 3.2; it goes with the loss aggregation `constant`, which divides by a
     fixed length instead of each episode's own. Statistics over trajectories; no ddof, no eps. A group of one gives 0;
     zero spread gives exactly 0. Penalties as in `grpo`.
+    Returns an array [turns] per episode, in units of the reward.
     """
     return episode_advantages(
         group, norm="mean", ddof=0, eps=0.0, penalty=penalty, punish=punish, penalty_order=penalty_order
@@ -67,6 +69,7 @@ def rloo(
     Source: RLOO, arXiv 2402.14740, section 3.2 (leave-one-out baseline of Kool et al., 2019). Statistics over trajectories;
     no ddof, no eps. A group of one gives 0 (verl: the raw return); zero spread gives exactly 0. Penalties as in `grpo`,
     and with `penalty_order="advantage"` the factor n/(n-1) does not touch them.
+    Returns an array [turns] per episode, in units of the reward.
     """
     n = len(group)
     factor = n / (n - 1) if n > 1 else 0.0

@@ -32,6 +32,7 @@ def hgpo(
     successes in small groups; there, a level whose advantage is exactly 0 is left out of the mean as well, here it
     counts. Statistics over turns. A turn that is alone at every level gets 0, and so does a group of one that never
     visits a state twice. No penalties.
+    Returns an array [turns] per episode, in units of the reward, or in standard deviations with `norm="std"`.
     """
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]
     members: dict[tuple[Hashable, ...], list[tuple[int, int]]] = {}

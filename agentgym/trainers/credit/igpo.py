@@ -28,6 +28,7 @@ def igpo(
     as well; 1 means a plain sum. Statistics over turns (gains) and trajectories (returns). A gain that could not be measured
     (nan) is left out and counts 0. A group of one compares its gains with one another; one value alone gives 0, no
     spread exactly 0 (`ddof`). Groups that failed as a whole have a signal: `--select keep`. No penalties.
+    Returns an array [turns] per episode, in standard deviations.
     """
     rows: list[Floats] = []
     for episode in group:

@@ -19,6 +19,7 @@ def lite_ppo(groups: Sequence[Group], *, eps: NotNegative = 1e-6, run: Processes
     token-level loss (`loss_aggregation` `token`, the default) and nothing else. Unlike `reinforce_pp_baseline` the spread is
     that of the returns over episodes, not of the centred ones over tokens, so long episodes do not set it. Statistics over
     trajectories of all processes, ddof 1. A group of one gives 0; no spread gives exactly 0. No penalties.
+    Returns an array [turns] per episode, in standard deviations of R.
     """
     returns = [np.array([turn_rewards(episode).sum() for episode in group]) for group in groups]
     own = [float(value) for values in returns for value in values]

@@ -31,6 +31,7 @@ def mars(
     Part: the paper normalizes over a group; the published code by default over the batch, which is what this does
     (`turn_mc` is the same over one group). Every turn counts once in both, however many tokens it has; whitening of
     rewards and of advantages, which its training scripts switch on, is left out.
+    Returns an array [turns] per episode, in units of the reward, or in standard deviations with `norm="std"`.
     """
     returns = [[discounted(turn_rewards(e), gamma) for e in group] for group in groups]
     pools = [[f"{e.env} {group.role}" for e in group] for group in groups]

@@ -27,6 +27,7 @@ def mt_grpo(
     more turns or episodes of different lengths; this is the direct extension. `norm="mean"` does not divide. A group
     of one gives 0, and so does one value alone; no spread gives exactly 0. No penalties. Environments have to pay turns
     for it to differ from GRPO.
+    Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     rewards = [turn_rewards(episode) for episode in group]
     outcomes = centred(np.array([row[-1] for row in rewards]), norm=norm, ddof=ddof, eps=eps)

@@ -19,6 +19,7 @@ def ngrpo(group: Group, *, best: float = 1.0, ddof: Literal[0, 1] = 1, eps: NotN
     paper's other half, a wider clip for positive advantages than for negative ones, is `--clip-high` above `--clip-low`;
     its bounds were not found. Statistics over trajectories, the virtual one included; the paper does not name ddof. A
     group of one is compared with `best`; no spread (all returns are `best`) gives exactly 0. No penalties.
+    Returns an array [turns] per episode, in standard deviations of R.
     """
     returns = [turn_rewards(episode).sum() for episode in group]
     scores = centred(np.array([*returns, best]), norm="std", ddof=ddof, eps=eps)

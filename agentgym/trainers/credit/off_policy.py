@@ -34,6 +34,7 @@ def off_policy(
     Nothing else is centred or divided. A group of one has the signal of its worth alone. Train with a selection that
     keeps the added turns; no penalties but the base's. Statistics: none of its own, hence no ddof; a group without
     spread keeps the signal of its worth.
+    Returns an array [output tokens of all turns, in order] per episode if it has a worth, else the array of `base`.
     """
     own = [Group(group.task_id, group.role, [e for e in group if not _has_worth(e)]) for group in groups]
     compared = by_base([group for group in own if len(group)], base, base_options, step=step, state=state, run=run)

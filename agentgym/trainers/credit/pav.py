@@ -22,6 +22,7 @@ def pav(group: Group, *, alpha: Annotated[float, Within(0, 1000)] = 1.0, norm: N
     have none. Part: alpha; the paper trains a model to predict the advantage, which is measured here (need `prover`).
     Statistics over episodes. A group of one and one without spread still have progress: train with `--select keep`. No
     penalties.
+    Returns an array [turns] per episode, in units of the reward (R - mean R: in standard deviations with `norm="std"`).
     """
     plain = episode_advantages(group, norm=norm, ddof=1, eps=1e-6, penalty=0.0, punish="valid", penalty_order="advantage")
     advantages: list[Floats] = []

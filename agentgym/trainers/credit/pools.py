@@ -23,7 +23,10 @@ def spreads(
 
 
 def standing(scores: Floats, pool: tuple[float, float], *, norm: str, eps: float) -> Floats:
-    """Return scores minus their pool's mean, divided by (std + eps) if `norm` is `std`; 0 if the pool has no spread."""
+    """Return scores minus their pool's mean, divided by (std + eps) if `norm` is `std`; 0 if the pool has no spread.
+
+    `scores` and the result are [scores].
+    """
     mean, std = pool
     if std < 1e-12:
         return np.zeros_like(scores)

@@ -18,6 +18,7 @@ def rebn(groups: Sequence[Group], *, gamma: Share = 0.9, run: Processes | None =
     games, 1 as its default). Statistics over turns of all groups and processes, ddof 0; neither groups nor a critic. A
     group of one, and one without spread, have a signal: train with `--select keep`. Without any spread exactly 0. No
     penalties.
+    Returns an array [turns] per episode, in standard deviations of G.
     """
     returns = [[discounted(turn_rewards(episode), gamma) for episode in group] for group in groups]
     return whitened(returns, run, eps=1e-9)

@@ -21,6 +21,7 @@ def reinforce_pp(groups: Sequence[Group], *, gamma: Share = 1.0, run: Processes 
     there). Statistics over tokens: (G - mean) / (std + 1e-8) over the tokens of all groups and processes, ddof 0; no
     groups. A group of one, or without spread, has a signal: train with `--select keep`. Without any spread
     exactly 0. No penalties.
+    Returns an array [output tokens of all turns, in order] per episode, in standard deviations of G.
     """
     return whitened([[_returns(episode, gamma) for episode in group] for group in groups], run)
 
@@ -33,6 +34,7 @@ def reinforce_pp_baseline(groups: Sequence[Group], *, run: Processes | None = No
     baselines over trajectories; whitening as in `reinforce_pp` (ddof 0), over tokens. The spread is the step's, not a
     group's, so easy and hard groups keep their weights. A group of one, or without spread, has 0 before
     the whitening. No penalties.
+    Returns an array [turns] per episode, in standard deviations over tokens.
     """
     centred: list[list[Floats]] = []
     for group in groups:

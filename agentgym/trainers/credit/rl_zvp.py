@@ -16,6 +16,8 @@ def rl_zvp(group: Group, *, alpha: NotNegative = 0.1, eps: NotNegative = 1e-6) -
     failed, they are penalized least. H_t is the token's entropy, max H the highest of its episode; alpha was not found.
     Statistics as in `grpo`, over trajectories, ddof 1. A group counts as one without spread if all returns are equal and
     all episodes succeeded, or none did; a group of one is such a group. Train with `--select keep`. No penalties.
+    Returns an array [output tokens of all turns, in order] per episode, in standard deviations of R, or in nats times
+    `alpha`.
     """
     outcomes = {(episode.reward, episode.success is True) for episode in group}
     if len(outcomes) == 1:

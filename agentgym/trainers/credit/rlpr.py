@@ -22,6 +22,7 @@ def rlpr(
     credit; the paper filters by a moving average of that mean, whose decay is not given. Episodes of one turn have r = 0:
     reasoning and answer have to be separate turns. Statistics over trajectories, ddof 1. A group of one gives 0; no
     spread gives exactly 0. The environment's reward is not read: `--select keep`. No penalties.
+    Returns an array [turns] per episode, in standard deviations of r.
     """
     rewards = [np.array([_reward(episode) for episode in group]) for group in groups]
     deviations = [float(np.std(values, ddof=1)) if len(values) > 1 else 0.0 for values in rewards]

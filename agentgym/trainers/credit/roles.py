@@ -28,6 +28,7 @@ def role_baseline(
     Statistics over trajectories, kept in the `state` from step to step; of several processes, over those of all. No ddof,
     no eps: nothing is divided. A group of one, or without spread, has a signal: train with `--select keep`. No
     penalties.
+    Returns an array [turns] per episode, in units of the reward.
     """
     seen = [(f"{e.env} {group.role}", e.reward) for group in groups for e in group]
     everyone = seen if run is None else run.gather(seen)

@@ -25,6 +25,7 @@ def salt(
     its own. The paper does not define equality of nodes: here it is that of the `anchor`, the environment's state key or
     the observation. An episode counts once at an edge, however often it visits. A turn without a key keeps its own.
     Statistics over trajectories, ddof and eps as in `grpo`. A group of one gives 0; no spread exactly 0. No penalties.
+    Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     whole = episode_advantages(group, norm=norm, ddof=ddof, eps=eps, penalty=0.0, punish="valid", penalty_order="advantage")
     through: dict[Edge, dict[int, float]] = {}

@@ -46,6 +46,7 @@ def centred(scores: Floats, *, norm: str, ddof: int, eps: float) -> Floats:
     """Return scores minus their mean, divided by (std + eps) if `norm` is `std`; same shape as `scores`.
 
     A single score gives 0, and scores without spread give exactly 0.
+    `scores` and the result are [scores].
     """
     choice("norm", norm, NORMS)
     if len(scores) < 2 or scores.max() == scores.min():

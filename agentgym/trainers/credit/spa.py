@@ -34,6 +34,7 @@ def spa(
     trains the estimator beforehand, on episodes of a policy after imitation, and then runs PPO with a critic; the weights of
     both signals. A group of one, or without spread, has a signal, and an estimator that never sees such groups learns wrong
     contributions: train with `--select keep`. No penalties.
+    Returns an array [turns] per episode, in standard deviations.
     """
     returns: list[list[Floats]] = []
     for group in groups:

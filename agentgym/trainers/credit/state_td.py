@@ -47,6 +47,7 @@ def state_td(
     which no group has spread gives exactly 0.
     Penalties (see `grpo`): `before`: part of the turn's reward, so V and earlier turns see them; `advantage`: from the
     turn's finished, scaled advantage.
+    Returns an array [turns] per episode, in the scale of `grpo`, or in units of the reward with `scale="none"`.
     """
     early = penalty if penalty_order == "before" else 0.0
     errors = [_errors(group, anchor, gamma, lam, shrinkage, revisits, early, punish) for group in groups]
@@ -76,6 +77,7 @@ def branch_td(
     group met once has no value except its own return.
     Statistics, ddof, groups of one and groups without spread as in `state_td`. Penalties are subtracted from the final
     advantage.
+    Returns an array [turns] per episode, in the scale of `grpo`, or in units of the reward with `scale="none"`.
     """
     errors = [_errors(group, anchor, gamma, lam, shrinkage, revisits, 0.0, punish, branch_visits) for group in groups]
     return finished(groups, errors, run, scale, penalty, punish)

@@ -19,6 +19,7 @@ def sweet(groups: Sequence[Group], *, run: Processes | None = None, whiten: bool
     the mean over the group's, and with `whiten` all are divided by their std over all turns of the step (ddof 0, eps
     1e-8), less their mean. A turn without a number has 0. A group of one, or without spread, has a signal once the critic
     has learned from others: `--select keep` trains on them, `drop` does not. No penalties, no discount.
+    Returns an array [turns] per episode, in units of A, or in standard deviations with `whiten`.
     """
     advantages: list[list[Floats]] = []
     for group in groups:

@@ -28,6 +28,7 @@ def task_relative(
     Statistics are over the episodes of all processes. No penalties.
 
     Part: the paper does not give the ddof.
+    Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     scored = [(_pool(e, group.role), [e.reward]) for group in groups for e in group]
     pooled = spreads(scored, run, ddof=0)

@@ -22,6 +22,7 @@ def arpo(group: Group, *, norm: Norm = "std", eps: NotNegative = 1e-6) -> list[F
     that is credit `grpo` with `shared_turns` `each`, where the turn is trained in every chain with its share of the weight.
     Statistics over the episodes of the group, branches too; ddof 1. A group of one gives 0; zero spread gives exactly 0. No
     penalties. Without branches it is `grpo`.
+    Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     return _shared(group, _plain(group, norm, eps))
 
@@ -36,6 +37,7 @@ def aepo(
     group-normalised entropy. Part: alpha; that z is taken over all tokens of the group, each once (ddof 0). The factor is
     kept from turning the sign: never below 0. Statistics, a group of one and no spread as in `arpo`; equal entropies give z
     = 0. No penalties.
+    Returns an array [output tokens of all turns, in order] per episode, in the units of `arpo`.
     """
     by_turn = _shared(group, _plain(group, norm, eps))
     known = [np.asarray(group[places[0]].turns[key[1]].extra.get("entropy", ())) for key, places in _holders(group).items()]
@@ -63,6 +65,7 @@ def treerl(group: Group) -> list[Floats]:
     takes the mean of the other leaves off each, which cancels in both differences up to a factor n / (n - 1)). Statistics
     over episodes; no ddof, no eps. A group of one, or without spread, gives exactly 0. Without branches it is 2 (R - mean
     R). No penalties.
+    Returns an array [turns] per episode, in units of the reward.
     """
     returns = np.array([turn_rewards(episode).sum() for episode in group])
     holding, names = _holders(group), keys(group.episodes)
@@ -92,6 +95,7 @@ def relative_future(group: Group, *, gamma: Share = 1.0) -> list[Floats]:
     episodes that share it, if branches leave later), discounted by `gamma`. With two it is the difference itself.
     Statistics over siblings; no ddof, no eps. A group of one gives 0; no spread gives 0. No penalties. Use it with branching
     `pairs` and loss `refuel`.
+    Returns an array [turns] per episode, in units of the reward.
     """
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]
     holding = _holders(group)

@@ -20,6 +20,7 @@ def turn_mc(
     baseline. Statistics over trajectories: each counts once, by the mean of its G. `norm="std"` divides by their std +
     eps (`ddof`). With gamma 1 and a reward at the end alone it is GRPO. A group of one gives 0; so does one without
     spread. No penalties.
+    Returns an array [turns] per episode, in units of the reward, or in standard deviations with `norm="std"`.
     """
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]
     if len({row.tobytes() for row in returns}) == 1:

@@ -19,6 +19,7 @@ def whitened(
 
     Shapes are kept. `counts`: the weight of each number, such as the tokens of its turn. Without spread all are exactly
     0.
+    `advantages`, `counts` and the result: an array [turns] or [output tokens] per group and episode.
     """
     own = np.concatenate([array for arrays in advantages for array in arrays]) if any(advantages) else np.zeros(0)
     often = np.ones_like(own)

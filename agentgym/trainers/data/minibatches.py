@@ -73,7 +73,10 @@ def training_rows(
 def credited(
     groups: Sequence[Group], advantages: Sequence[Sequence[npt.NDArray[np.floating]]], negative_weight: float = 1.0
 ) -> tuple[list[Episode], list[npt.NDArray[np.floating]]]:
-    """Return the episodes of groups with their advantages, the negative ones weighted; each turn stores its own."""
+    """Return the episodes of groups with their advantages, the negative ones weighted; each turn stores its own.
+
+    An episode's advantages are [turns] or [output tokens of all turns, in order].
+    """
     episodes: list[Episode] = []
     weighted: list[npt.NDArray[np.floating]] = []
     for group, arrays in zip(groups, advantages, strict=True):
@@ -158,6 +161,8 @@ def flat(rows: Sequence[Segment], old: Sequence[Floats] | None, present: Sequenc
 
 def chosen(rows: Sequence[Segment], update: Update, weights: Sequence[Floats], loss: Stage, step: int) -> list[Floats]:
     """Return the weights times the loss's factors over the whole update; a loss that `marks` stores them in the rows.
+
+    Returns an array [tokens] per row, dimensionless.
 
     Raises:
         BadConfig: `choose` returned another shape or numbers that are not finite.

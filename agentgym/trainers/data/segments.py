@@ -47,7 +47,7 @@ class Segment:
 
     @property
     def counted(self) -> npt.NDArray[np.float64]:
-        """Weight of each token in the sums of a loss: 0 if it is not trained, else 1 or its share."""
+        """Weight of each token in the sums of a loss, [tokens]: 0 if it is not trained, else 1 or its share."""
         return self.mask * np.float64(1) if self.shares is None else self.mask * self.shares.astype(np.float64)
 
     @property

@@ -98,7 +98,10 @@ class ClassifyingCritic(Critic):
         return logits.softmax(-1) @ ((self.edges[1:] + self.edges[:-1]) / 2)
 
     def loss(self, scores: Scores, batch: Batch, total: float) -> tuple[Tensor, Sums]:
-        """Return a micro-batch's share of the mean cross-entropy over the `total` tokens with a target, and its metrics."""
+        """Return a micro-batch's share of the mean cross-entropy over the `total` tokens with a target, and its metrics.
+
+        The loss is a scalar, in nats.
+        """
         logits = self.logits(scores)
         targets = batch.extra.get(TARGET)
         if targets is None:  # an idle micro-batch

@@ -52,6 +52,7 @@ class Critic(nn.Module):
         """Return a micro-batch's share of 1/2 mean max((V - T)^2, (clip(V, V_old +- clip) - T)^2), and its metrics.
 
         The mean is over the `total` tokens with a target of the update, in all processes. PPO's loss as in verl.
+        The loss is a scalar, in squared units of the return.
         """
         values = self(scores)
         targets = batch.extra.get(TARGET)

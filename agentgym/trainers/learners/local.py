@@ -159,6 +159,7 @@ class LocalLearner(Learner):
         """Return the trainer's own log-probabilities if the engine's differ and there are several updates.
 
         A single update computes them in its own forward pass.
+        Returns an array [tokens] per row, in nats.
         """
         again = self.config.updates > 1 or loss.attributes["present"]
         return self.score(rows)["logprobs"] if self.config.differs and again else None

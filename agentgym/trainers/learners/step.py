@@ -155,7 +155,10 @@ def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainCon
 def losses(
     learner: TrainedModel, minibatch: MiniBatch, measured: StepMeasures, config: TrainConfig, loss: Stage, step: int
 ) -> Iterator[Tensor]:
-    """Yield the loss of each micro-batch of an optimizer step, and add its measurements to `measured`."""
+    """Yield the loss of each micro-batch of an optimizer step, and add its measurements to `measured`.
+
+    Each loss is a scalar.
+    """
     rows, weights, old_logprobs = minibatch.rows, minibatch.weights, minibatch.old_logprobs
     targets = _everywhere(learner, targets_of(rows)) if learner.critic else 0
     if not (config.kl or config.entropy_bonus):  # a row without advantage has no gradient, unless it teaches the critic
@@ -250,6 +253,8 @@ def even(learner: TrainedModel, batches: list[Batch], extra: Sequence[str] = ())
 
 def differentiable(learner: TrainedModel, losses: Iterable[Tensor]) -> Iterator[Tensor]:
     """Yield each loss; its gradient is computed before the next.
+
+    Each loss is a scalar.
 
     Raises:
         CannotContinue: a loss is not finite.

@@ -13,6 +13,7 @@ def aepo(tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.2) -> tu
     Source: AEPO, arXiv 2510.14545, entropy clipping-balanced mechanism: a stop-gradient in the upper clip. Such tokens, most
     of them of high entropy, have no gradient in `clip`. Here it is -A (1 + clip_high) grad log p, as at the edge of the
     clip, and the value is that of `clip`. Use it with credit and branching `aepo`, the other two parts of the method.
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)
     log_ratio = level_log_ratio(tokens.logprobs, tokens.behaviour, tokens.batch)

@@ -12,6 +12,7 @@ def cispo(tokens: Tokens, *, clip_high: float = 0.2) -> tuple[Tensor, dict[str, 
     """Compute CISPO's loss (MiniMax-M1, arXiv 2506.13585, section 3.1): -sg(min(ratio, 1 + clip_high)) * A * log p.
 
     The weight is capped and not the update, so that every token has a gradient. As there, nothing bounds it from below.
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     ratio = (tokens.logprobs - tokens.behaviour).clamp(-LIMIT, LIMIT).exp().detach()
     losses = -ratio.clamp(max=1 + clip_high) * tokens.advantages * tokens.logprobs

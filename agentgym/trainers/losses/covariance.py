@@ -44,6 +44,7 @@ def clip_cov(
 
     Those are drawn, a `share` of the update's tokens and at least one, from the tokens whose covariance, (log p - its
     mean) * (A - its mean), is from `low` to `high`; verl, whose defaults these are, draws from those not clipped already.
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     del share, low, high  # for `choose`, which sees the whole update
     return clip(tokens, clip_low=clip_low, clip_high=clip_high)
@@ -65,6 +66,7 @@ def kl_cov(
 
     Those are the `share` of the update's tokens, one at least, with the highest covariance (see `clip_cov`). Constants as
     in verl.
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     del share  # for `choose`
     log_ratio = (tokens.logprobs - tokens.behaviour).clamp(-LIMIT, LIMIT)

@@ -29,6 +29,7 @@ def dppo(
     (this token, or another), mu log(mu / p) + (1 - mu) log((1 - mu) / (1 - p)), is above high or low on that side.
     Probabilities and not ratios, so a rare token may grow by any factor. tv with 0.2 and tau 1e-3, on dropped tokens too,
     is prime-rl's; verl has kl, and caps the ratio instead. No clip; `tis_cap` corrects as for every loss.
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     p, mu = tokens.logprobs.detach().exp(), tokens.engine.exp()
     up = tokens.advantages > 0

@@ -32,6 +32,7 @@ def entropy_band(
     mean of earlier steps (the need `entropy_mean`). The penalty is ours: the distance to the band, whose gradient is one
     towards it, with a weight b = smooth * (1 - exp(-step / phase)) that grows. The published penalty is a constant without a
     gradient: that is loss `epo`.
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)
     entropy, mean = tokens.entropy, tokens.extra["entropy_mean"]

@@ -31,6 +31,7 @@ def epo(
     there is no penalty before. P is a constant: it changes the value of the loss but no gradient, so training equals
     `clip` and an entropy bonus. Left out: the factor on P that falls with the epochs, and padding of short episodes with
     zeros in front, which shifts the means. The entropy's gradient is estimated from the sampled token (`entropy_bonus`).
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)
     entropy, mean = tokens.entropy, tokens.extra["turn_entropy_mean"]  # NaN without a band

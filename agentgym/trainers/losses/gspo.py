@@ -23,5 +23,6 @@ def gspo(
     its prompts extend one another, else a turn; `level="turn"` does not depend on the rows. The published aggregation
     is `--loss-aggregation episode`. It is `clip` with importance_sampling_level under its own name and with its own
     widths.
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     return clip(tokens, clip_low=low, clip_high=high, importance_sampling_level=level)

@@ -30,6 +30,7 @@ def high_entropy(
     Entropies are those before the update. The rank is among the tokens of an optimizer update, of several processes of
     its own ones; the paper ranks a batch, and does not say whether that is a mini-batch. What is left in counts what it
     did before.
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     del share  # for `choose`
     return clip(tokens, clip_low=clip_low, clip_high=clip_high)

@@ -45,6 +45,7 @@ def icepop(
 
     Tokens whose probability ratio before the update, trainer / engine, is outside `band_low` to `band_high` have
     no effect. The factor trainer / engine of the others is `tis_cap`'s: it is the published one with tis_cap >= band_high.
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     gap = (tokens.behaviour - tokens.engine).clamp(-LIMIT, LIMIT).exp()
     inside = ((gap >= band_low) & (gap <= band_high)).float()

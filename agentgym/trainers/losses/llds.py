@@ -41,6 +41,7 @@ def llds(
     turn is its second version's action gate, a sequence (training row) its first version's. Its weight and what the sum
     is divided by were not found: here `loss_aggregation` divides, as for every loss, and 0.1 is ours. log p_old is from
     before the step, so it has no effect before the second update of a step: set minibatches or epochs above 1.
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)
     fallen = tokens.behaviour - tokens.logprobs

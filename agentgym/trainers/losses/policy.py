@@ -42,7 +42,10 @@ class Tokens:
 
     @property
     def extra(self) -> Mapping[str, Tensor]:
-        """The values that the loss declared as needs, by name."""
+        """The values that the loss declared as needs, by name.
+
+        Each tensor is [tokens].
+        """
         return self.batch.extra
 
 
@@ -75,6 +78,7 @@ def clip(
     """Compute PPO's clipped loss (arXiv 1707.06347, eq. 7) with DAPO's widths, per token, turn or row (GSPO).
 
     `dual_clip` above 0 bounds the loss of tokens with negative advantage (arXiv 1912.09729).
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     log_ratio = level_log_ratio(tokens.logprobs, tokens.behaviour, tokens.batch, importance_sampling_level)
     losses, clipped = clipped_losses(log_ratio.exp(), tokens.advantages, clip_low, clip_high, dual_clip or None)
@@ -144,7 +148,10 @@ def policy_loss(
 
 
 def imitation_loss(scores: Scores, batch: Batch) -> tuple[Tensor, Sums]:
-    """Return the weighted negative log-likelihood of a micro-batch (advantages are ignored) and its metrics."""
+    """Return the weighted negative log-likelihood of a micro-batch (advantages are ignored) and its metrics.
+
+    The loss is a scalar, in nats; `batch.weights` hold the denominators.
+    """
     loss = -(scores.logprobs * batch.weights).sum()
     return loss, {"nll": total_of(-scores.logprobs.detach()), **entropy_sum(scores)}
 

@@ -41,6 +41,7 @@ def refuel(tokens: Tokens, *, eta: Annotated[float, Within(0.001, 1000)] = 1.0) 
     their pairs. The gradient is exact, also where the two lie in different micro-batches: before each update the tokens are
     scored again, and the loss is its derivative by ln p times ln p. `refuel_error` is the squared error for
     two. No clip. `minibatches` has to be 1: all of a pair's tokens are in one update; `epochs` continue the regression.
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     pull = tokens.extra["chosen"]
     return pull * tokens.logprobs, {"refuel_error": (pull * eta / 2).square()}

@@ -44,6 +44,7 @@ def simko(
     it is (1 - alpha) r + alpha / k * sum_j sg(r / r_j) r_j, which is r in value and spreads the gradient; where A < 0 and
     the token is the likeliest, its loss counts `first` times. Other tokens have `clip`'s loss. Constants, and the quantile
     over each reply by itself, are those of the published code (CLR-Lab/SimKO 306f4ff).
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
 
     Raises:
         BadConfig: the learner computes no likeliest tokens.

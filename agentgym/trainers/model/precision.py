@@ -113,7 +113,10 @@ class Masters:
                 own.copy_(master)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the masters by name, for a checkpoint."""
+        """Return the masters by name, for a checkpoint.
+
+        A master has its parameter's shape, `[*shape]`, in float32.
+        """
         return {name: master.detach() for name, own, master in self.pairs if own is not master}
 
     @torch.no_grad()

@@ -60,6 +60,9 @@ class Tree:
         return torch.tensor(last).repeat_interleave(torch.tensor(self.lengths))
 
     def above(self, spans: Sequence[Tensor], dimension: int = 0) -> list[Tensor]:
-        """Return per span the concatenated values of all spans from the root to it."""
+        """Return per span the concatenated values of all spans from the root to it.
+
+        Each tensor is [tokens from the root to the span, ...], with the trailing dimensions of the values.
+        """
         pairs = zip(spans, self.parents, self.paths, strict=True)
         return [own if parent < 0 else torch.cat([spans[i] for i in path], dimension) for own, parent, path in pairs]

@@ -4,7 +4,10 @@ from torch import Tensor, nn
 
 
 def full(value: Tensor) -> Tensor:
-    """Return the whole tensor: a sharded one (DTensor) is gathered by all processes together."""
+    """Return the whole tensor: a sharded one (DTensor) is gathered by all processes together.
+
+    The result has the tensor's global shape, `[*shape]`.
+    """
     gather = getattr(value, "full_tensor", None)
     return value if gather is None else gather()
 
@@ -15,7 +18,10 @@ def is_sharded(value: Tensor) -> bool:
 
 
 def like(whole: Tensor, value: Tensor) -> Tensor:
-    """Return a tensor that every process has, sharded like another one."""
+    """Return a tensor that every process has, sharded like another one.
+
+    The result has the tensor's global shape, `[*shape]`.
+    """
     from torch.distributed.tensor import DTensor, distribute_tensor
 
     if not isinstance(value, DTensor):
@@ -24,5 +30,8 @@ def like(whole: Tensor, value: Tensor) -> Tensor:
 
 
 def adapter(model: nn.Module) -> dict[str, Tensor]:
-    """Return the trained tensors of a model with adapters, gathered, by name."""
+    """Return the trained tensors of a model with adapters, gathered, by name.
+
+    A tensor has its parameter's global shape, `[*shape]`.
+    """
     return {name: full(value.detach()) for name, value in model.named_parameters() if value.requires_grad}

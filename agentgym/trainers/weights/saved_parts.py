@@ -27,7 +27,10 @@ FAILURES = (Exception, CheckpointException)
 
 
 def tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
-    """Return the trained weights and the optimizers' state by name, this process's part of each."""
+    """Return the trained weights and the optimizers' state by name, this process's part of each.
+
+    A tensor has its parameter's local shape, `[*shape]`.
+    """
     named = {f"weights.{name}": value.detach() for name, value in model.named_parameters() if value.requires_grad}
     for place, parameter, optimizer in _updated(model, optimizers):
         for key, value in optimizer.state.get(parameter, {}).items():

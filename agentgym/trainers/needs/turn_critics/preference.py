@@ -44,7 +44,10 @@ class PreferenceCritic(SavedCritic):
         self.optimizer = torch.optim.Adam(self.parameters(), lr=lr)
 
     def loss(self, batch: Sequence[tuple[ScoredTurns, ScoredTurns]]) -> Tensor:
-        """Return the mean of -log sigmoid(beta (sum of A over the better episode - sum of A over the other))."""
+        """Return the mean of -log sigmoid(beta (sum of A over the better episode - sum of A over the other)).
+
+        The loss is a scalar, in nats.
+        """
         episodes = [episode for pair in batch for episode in pair]
         values = self.head(torch.cat([inputs(episode) for episode in episodes]))
         sums = torch.stack([part.sum() for part in values.split([turns for _, turns, _ in episodes])]).view(-1, 2)

@@ -89,7 +89,10 @@ class TwinCritic(SavedCritic):
         return self.targets.q(steps)
 
     def loss(self, replayed: Steps, fresh: Steps, gamma: float) -> Tensor:
-        """Return the sum over i of mean (Q_i - its target)^2 over `replayed` and mean (V_i - its target)^2 over `fresh`."""
+        """Return the sum over i of mean (Q_i - its target)^2 over `replayed` and mean (V_i - its target)^2 over `fresh`.
+
+        The loss is a scalar, in squared units of the return.
+        """
         of_q = (self.values.q(replayed) - self.q_targets(replayed, gamma)).square().mean(1).sum()
         of_v = (self.values.v(fresh.states) - self.v_targets(fresh)).square().mean(1).sum()
         return of_q + of_v
