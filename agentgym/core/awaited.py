@@ -6,6 +6,7 @@ import inspect
 import os
 import threading
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import cast
 
 from agentgym.errors import Fault, Reason
@@ -61,8 +62,16 @@ def _loop() -> asyncio.AbstractEventLoop:
         loop = _loops.get(os.getpid())
         if loop is None:
             loop = _loops[os.getpid()] = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="async tools", daemon=True).start()
+            threading.Thread(target=_run, args=(loop,), name="async tools", daemon=True).start()
         return loop
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped: SystemExit and KeyboardInterrupt of one function would end it for all others."""
+    while True:
+        with suppress(SystemExit, KeyboardInterrupt):  # the function's caller gets them too; Ctrl-C goes to the main thread
+            loop.run_forever()
+            return
 
 
 def _give_up(loop: asyncio.AbstractEventLoop) -> None:

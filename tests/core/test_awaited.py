@@ -1,6 +1,7 @@
 """Async tools, `act` and `begin`: awaited inside and outside a running loop, with a time limit that nothing escapes."""
 
 import asyncio
+import concurrent.futures
 import time
 
 import pytest
@@ -137,3 +138,26 @@ def test_the_role_can_be_set_and_is_in_snapshots():
     assert env.role == "first"
     with pytest.raises(ValueError, match="'third'; expected one of first, second"):
         env.step("third")
+
+
+@pytest.mark.parametrize("raised", [GeneratorExit, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize("inside", ["itself", "its task"])
+def test_what_one_function_raises_ends_no_other(raised, inside):
+    async def other():
+        await began.wait()
+        await asyncio.sleep(0.05)
+        return "fine"
+
+    async def ends():
+        began.set()
+        raise raised
+
+    async def ends_inside():
+        await asyncio.create_task(ends())
+
+    began = asyncio.Event()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        result = pool.submit(awaited, other(), 20, "other")
+        with pytest.raises((raised, concurrent.futures.CancelledError)):
+            awaited(ends() if inside == "itself" else ends_inside(), 20, "this one")
+        assert result.result() == "fine"
