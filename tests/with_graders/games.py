@@ -28,9 +28,10 @@ class Seen(Observation):
 
 class Where(State):
     note: str = ""
+    trajectory: list[dict[str, Any]] = []  # noqa: RUF012  # pydantic copies it
 
 
-class Game(Environment[Say, Seen, Where]):
+class Game(Environment[Say, Seen, State]):
     """What the three have in common: an episode is what was said, and a word decides."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -43,6 +44,7 @@ class Game(Environment[Say, Seen, Where]):
         self.said: list[str] = []
         self.id, self.steps, self.note = None, 0, ""
         self.left: list[str] = []
+        self.record: list[dict[str, Any]] = []
 
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, injected_state: Any = None, **options: Any
@@ -52,6 +54,8 @@ class Game(Environment[Say, Seen, Where]):
         self.id, self.steps, self.note = episode_id, 0, ""
         if fault != "keeps what was said":
             self.said = []
+        if fault != "records all episodes":
+            self.record = []
         rng = random.Random(seed)
         if fault == "zero is no seed" and not seed:
             rng = random.Random()
@@ -126,11 +130,17 @@ class Game(Environment[Say, Seen, Where]):
         SHARED["judged"] += 1
         if fault == "reward by number" and SHARED["judged"] % 3 == 0:
             reward = 0.0 if reward else 0.25
-        return Seen(text=text, reward=reward, done=solved or self.steps >= self.turns)
+        done = solved or self.steps >= self.turns
+        if fault != "records no second step" or self.steps != 2:
+            paid = 1.0 if fault == "records other rewards" else reward
+            self.record.append({"action": {"text": action.text}, "reward": paid, "done": done})
+        return Seen(text=text, reward=reward, done=done)
 
     @property
-    def state(self) -> Where:
-        return Where(episode_id=self.id, step_count=self.steps, note=self.note)
+    def state(self) -> State:
+        if self.fault == "keeps no record":
+            return State(episode_id=self.id, step_count=self.steps)
+        return Where(episode_id=self.id, step_count=self.steps, note=self.note, trajectory=self.record)
 
     def list_splits(self) -> list[str]:
         return ["train"] if self.fault == "a split is missing" else ["train", "test"]

@@ -17,7 +17,7 @@ from openenv.validation.runtime.contracts import RuntimeEvidence
 from openenv.validation.types import CheckStatus
 from rlvr_openenv_graders.command import Processes, graders, validate
 
-RUNTIME = "seed_control episode_determinism episode_isolation oracle_containment"
+RUNTIME = "seed_control episode_determinism episode_isolation oracle_containment trajectory_record"
 SEMANTIC = "oracle_max floor_gap canary_floor no_solution_leakage verifier_determinism replayability"
 DECLARED = "tool_declaration_accuracy task_declaration_accuracy"
 IDS = [*(f"runtime.{name}" for name in f"{RUNTIME} {DECLARED}".split()), *(f"semantic.{name}" for name in SEMANTIC.split())]
@@ -29,6 +29,11 @@ FAULTS = {
         "words:keeps what was said",
         "number:shared between sessions",
         "words:one generator for all",
+    ],
+    "runtime.trajectory_record": [
+        "number:records no second step",
+        "words:records all episodes",
+        "locks:records other rewards",
     ],
     "runtime.tool_declaration_accuracy": ["words:hidden tool", "number:declares a tool too many", "words:misspells a tool"],
     "runtime.task_declaration_accuracy": ["number:wrong count", "words:a split is missing", "locks:last task unreadable"],
@@ -50,6 +55,7 @@ ALSO = {
     "keeps what was said": {SEED},
     "shared between sessions": {SEED, PLAY},
     "one generator for all": {SEED, PLAY},
+    "records all episodes": {SEED, APART},
     "noise in rewards": {SEED, PLAY, APART, "semantic.oracle_max"},
     "reward by the clock": {SEED, PLAY, APART, "semantic.oracle_max"},
     "reward by number": {SEED, PLAY, APART, "semantic.oracle_max", "semantic.replayability"},
@@ -89,7 +95,7 @@ def graded(folder: Path, game: str, fault: str, provider: Any) -> dict[str, Any]
 
 def test_the_entry_points_are_loaded_by_its_registry() -> None:
     registry = graders()
-    assert all(registry.get(id) is not None for id in IDS) and len(IDS) == 12 and set(FAULTS) == set(IDS)
+    assert all(registry.get(id) is not None for id in IDS) and len(IDS) == 13 and set(FAULTS) == set(IDS)
 
 
 @pytest.mark.parametrize("game", games.GAMES)
@@ -112,11 +118,15 @@ def test_a_planted_fault_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert wrong - {id} <= ALSO.get(fault, set()), wrong
 
 
-def test_openenv_has_no_record_of_an_episode_to_grade() -> None:
-    """`runtime.trajectory_record` is left out: all that graders get of a server (0.10.0) was written by the validator.
+def test_a_server_without_a_record_is_not_judged_for_it(tmp_path: Path) -> None:
+    results = graded(tmp_path, "locks", "keeps no record", Thread("locks", "keeps no record"))
+    record = results["runtime.trajectory_record"]
+    assert record.status is CheckStatus.SKIP and "no state has a record" in record.evidence[0]
+    assert CheckStatus.FAIL not in {result.status for result in results.values()}
 
-    Where this fails, OpenEnv has a record or a grader of its own: graders/README.md says what is missing.
-    """
+
+def test_openenv_has_no_record_of_an_episode_and_no_grader_of_one() -> None:
+    """All that graders get of a server (0.10.0) was written by the validator; where this fails, it has a record to judge."""
     fields = {field.name for field in dataclasses.fields(RuntimeEvidence)}
     assert not any("record" in name or "telemetry" in name or "trajectory" in name for name in fields), fields
-    assert graders().get("runtime.trajectory_record") is None
+    assert graders().get("runtime.trajectory_record").__class__.__module__ == "rlvr_openenv_graders.record"

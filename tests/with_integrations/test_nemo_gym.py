@@ -28,7 +28,7 @@ def test_a_server_with_tools_is_played_as_ours_are() -> None:
         '{"name": "get_weather", "arguments": {"city": "\\ud83d"}}',
         '{"name": "answer", "arguments": {"text": "\\ud83d"}}',
     ):
-        assert env.step(nasty)[4]["error"].startswith("the arguments of ")  # half a character: no text, and no fault
+        assert "half a character" in env.step(nasty)[4]["error"]  # half a character: no text, and no fault
     state = env.snapshot()
     assert env.step("answer[It is cold.]")[1:3] == (1.0, True)
     env.restore(state)
