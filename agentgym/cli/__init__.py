@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("agentgym.cli.import_logs", "read logs of Harbor, inspect_ai and ATIF as episodes"),
     "eval": ("agentgym.cli.eval", "measure an agent in one environment or many"),
     "compare": ("agentgym.cli.compare", "compare two evaluations task by task"),
+    "curves": ("agentgym.cli.curves", "draw the curves of many training runs in one picture"),
     "leaderboard": ("agentgym.cli.leaderboard", "write evaluations of the same tasks as one table"),
     "rescore": ("agentgym.cli.rescore", "judge recorded episodes by another verifier or other rewards"),
     "serve": ("agentgym.cli.serve", "serve an environment, a model to other agents, or a retriever"),

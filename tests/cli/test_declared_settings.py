@@ -103,7 +103,7 @@ def test_no_other_command_reads_settings_from_files():
         "spending.py",  # prices: numbers alone, in a file that the caller names
         "description.py",  # a harness is the caller's own text: `agent` is read from no stored run
         "suite.py",  # a suite is the caller's own text
-        *("compare.py", "facts.py", "tokens.py"),  # show it
+        *("compare.py", "facts.py", "many_runs.py", "tokens.py"),  # show it
     }
     for name, (module, _) in COMMANDS.items():
         own = importlib.import_module(module)

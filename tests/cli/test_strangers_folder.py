@@ -36,6 +36,7 @@ WORDS = {
     "watch": ["watch", "folder", "--terminal"],
     "compare": ["compare", "folder", "folder"],
     "compare checkpoints": ["compare", "folder/checkpoints", "folder"],
+    "curves": ["curves", "folder", "folder", "--metric", "step"],
     "leaderboard": ["leaderboard", "folder", "folder", "--out", "b.html"],
     "import": ["import", "folder", "--out", "i.jsonl"],
     "export": ["export", "folder", "--out", "e.parquet"],

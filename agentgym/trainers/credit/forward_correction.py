@@ -19,7 +19,7 @@ def forward_correction(
     groups: Sequence[Group],
     *,
     state: dict[str, float],
-    false_negative: Annotated[float, Within(0, 1)] | None = None,
+    false_negative: Annotated[float, Within(0, 1)] = 0.0,
     decay: Annotated[float, Within(0, 1)] = 0.9,
     run: Processes | None = None,
 ) -> list[list[Floats]]:
@@ -29,7 +29,7 @@ def forward_correction(
     at rate rho and accepts wrong ones at rate f, the mean over its errors is 0 for a right answer and -(1 - f - rho) for a
     wrong one: the gradient keeps the clean direction, and f need not be known. Accepted is a success of the environment,
     flipped by the reward `noise` if it is listed. With a baseline the two weights would differ by 1 whatever rho is, so
-    nothing is subtracted. `false_negative` None estimates rho from the reward `tinyv`, which rechecks rejected answers:
+    nothing is subtracted. `false_negative` 0 estimates rho from the reward `tinyv`, which rechecks rejected answers:
     rechecked and right / (those + accepted), over steps with weight `decay` to the power of their age. A group of one, or
     without spread, has a signal: `--select keep`. No penalties.
     Returns an array [turns] per episode, dimensionless.
@@ -38,7 +38,7 @@ def forward_correction(
         BadConfig: rho is to be estimated and no episode was rechecked.
     """
     episodes = [episode for group in groups for episode in group]
-    rate = false_negative if false_negative is not None else _estimated(episodes, state, decay, run)
+    rate = false_negative or _estimated(episodes, state, decay, run)
     return [[np.full(len(e.turns), rate - 1.0 + _accepted(e)) for e in group] for group in groups]
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from agentgym.core.env import TextEnv
 from agentgym.core.tasks import Task
@@ -14,9 +14,6 @@ from agentgym.trainers.rewards.grading import Grader, Prompt
 from agentgym.trainers.rewards.interface import MEASURES, reward
 from agentgym.trainers.rewards.transcript import cut, harmless
 from agentgym.trainers.seam import CALLER, Processes, Within
-
-if TYPE_CHECKING:
-    from agentgym.trainers.run.assemble import Run
 
 INSTRUCTIONS = """\
 A program compared the answer of a task with its reference answers and rejected it. Such programs also reject correct \
@@ -75,7 +72,7 @@ async def tinyv(
     fooled: Annotated[float, Within(0, 1)] = 0.5,
     engine_options: Annotated[Mapping[str, object] | None, CALLER] = None,
     state: dict[str, Any],
-    run: "Run | None" = None,
+    run: Any = None,
 ) -> list[dict[str, float] | Fault]:
     """Pay `weight` for an answer that the environment's program rejected and a model finds equivalent to the reference.
 
