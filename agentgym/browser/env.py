@@ -19,6 +19,7 @@ from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.json_value import JSON
 from agentgym.core.outcome import Info
 from agentgym.core.tasks import Task
+from agentgym.core.verdicts import verdict
 from agentgym.errors import Fault, Reason
 
 T = TypeVar("T")
@@ -175,7 +176,7 @@ class BrowserEnv(TextEnv):
     @tool
     def answer(self, text: str) -> Outcome:
         """Give the final answer, which ends the episode."""
-        done = self.judge(text)
+        done = verdict(self.judge(text), f"judge of {type(self).__name__}")
         return self.win("Right.") if done else self.lose("Wrong.")
 
     def hosts(self) -> list[str]:
@@ -207,7 +208,7 @@ class BrowserEnv(TextEnv):
         self._look(live, error)
         if error:
             return Outcome(self.text, valid=False, error=error)
-        done = self.judge(None)
+        done = verdict(self.judge(None), f"judge of {type(self).__name__}")
         if done is None:
             return Outcome(self.text)
         return self.win(self.text) if done else self.lose(self.text)

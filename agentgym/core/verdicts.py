@@ -56,7 +56,7 @@ def amounts(values: Any, source: str) -> dict[str, float]:
 
 
 def ended(value: Any, source: str) -> bool:
-    """Return whether an episode ended.
+    """Return a decision that must be made: True or False.
 
     Raises:
         TypeError: the value is not a boolean; the message names the source.

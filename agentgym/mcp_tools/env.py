@@ -12,6 +12,7 @@ from agentgym.core.actions import Call, parse_call, tool
 from agentgym.core.env import MAX_ACTION, Outcome, TextEnv
 from agentgym.core.harmless import controls
 from agentgym.core.tasks import Task
+from agentgym.core.verdicts import ended
 from agentgym.errors import RULED_OUT, BadConfig, Fault, MissingExtra, Reason, how_to_install
 from agentgym.mcp_tools.connection import PREFIX, TOO_LONG, Connection, ServerError
 
@@ -58,7 +59,8 @@ class McpEnv(TextEnv, replaces=("_respond",)):
     @tool
     def answer(self, text: str) -> Outcome:
         """Give the final answer, which ends the episode."""
-        return self.win("Right.") if self.judge(text) else self.lose("Wrong.")
+        right = ended(self.judge(text), f"judge of {type(self).__name__}")
+        return self.win("Right.") if right else self.lose("Wrong.")
 
     def requires(self) -> None:
         """Check for the package that speaks the protocol.

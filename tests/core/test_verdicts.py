@@ -8,8 +8,10 @@ from ladder_env import Ladder
 
 from agentgym import collect
 from agentgym.agents.policies import RandomAgent
+from agentgym.browser.env import BrowserEnv
 from agentgym.core.outcome import Outcome
 from agentgym.core.wrapper import TextWrapper
+from agentgym.mcp_tools import McpEnv
 from agentgym.rollout.hosted import LocalEnv
 
 NO_VERDICTS = [
@@ -155,3 +157,15 @@ def test_a_wrong_success_ends_its_episode_as_a_fault_and_counts_as_no_success():
 
     (episode,) = collect(RandomAgent(), Generous, tasks=1)
     assert (episode.success, episode.reason) == (None, "crash") and "success of Generous is 'false'" in episode.error
+
+
+@pytest.mark.parametrize("said", NO_VERDICTS, ids=repr)
+def test_the_judge_of_a_base_class_gives_a_verdict_too(said):
+    for kind in (McpEnv, BrowserEnv):
+        env = object.__new__(type("Odd", (kind,), {"judge": lambda self, answer: said}))
+        with pytest.raises(TypeError, match="judge of Odd is"):
+            env.answer("x")
+        env.judge = lambda answer: np.True_
+        assert env.answer("x").success is True
+        env.judge = lambda answer: False
+        assert env.answer("x").success is False
