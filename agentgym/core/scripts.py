@@ -5,10 +5,10 @@ import unicodedata
 from collections.abc import Iterator
 
 SPACELESS = (
-    "\u0e00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf"  # Thai, Lao, Tibetan, Myanmar, Khmer
+    "\u0e00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1b7f"  # Thai to Balinese
     "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3040-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"  # kana, bopomofo, CJK
     "\ua000-\ua48f\ua960-\ua97f\ua980-\ua9ff\uaa60-\uaa7f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc"  # Yi, Javanese, Hangul
-    "\U00020000-\U0003ffff"
+    "\U00016fe0-\U0001b2ff\U00020000-\U0003ffff"  # Tangut, Khitan, Nushu, old kana, rare CJK
 )
 """Characters of a regular expression's class. Korean has spaces, but its particles are written onto the word before."""
 _SPACELESS = re.compile(f"[{SPACELESS}]")
