@@ -54,6 +54,10 @@ class Refused(BadData):
     """A row that makes its whole file unusable, even in a lenient reading."""
 
 
+class Foreign(BadData):
+    """A row in a language that is not graded. A file in which they are half of the rows or more is refused."""
+
+
 class Unread(Refused):
     """A row with text in a column that no reader uses."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from agentgym.errors import BadConfig, BadData
-from agentgym.tasks.columns import Refused
+from agentgym.tasks.columns import Foreign, Refused
 
 
 @dataclass(frozen=True)
@@ -79,21 +79,27 @@ class Rows:
     source: str
     reading: Reading
     reasons: list[str] = field(default_factory=list[str])
+    foreign: list[str] = field(default_factory=list[str])
+    """Reasons of the rows in another language."""
 
     def skip(self, error: BadData) -> None:
         """Skip a row; reraise its error if the reading is strict or the error refuses the whole file."""
         if self.reading.strict or isinstance(error, Refused):
             raise error
         self.reasons.append(str(error))
+        if isinstance(error, Foreign):
+            self.foreign.append(str(error))
 
     def close(self, played: int) -> None:
         """Warn of the number of skipped rows.
 
         Raises:
-            BadData: no row is left; the message is the first skipped row's.
+            BadData: no row is left, or as many are in another language; the message is the first such row's.
         """
         if not self.reasons:
             return
+        if len(self.foreign) >= max(played, 1):
+            raise BadData(self.foreign[0])
         if not played:
             raise BadData(self.reasons[0])
         warnings.warn(

@@ -18,6 +18,7 @@ from agentgym.envs.code.grading.compare import COMPARISONS, result, results
 from agentgym.envs.code.layouts import _examples
 from agentgym.errors import BadData
 from agentgym.rewards.programs.values import pack
+from agentgym.tasks.reading import Reading
 
 
 def written(path, *rows):
@@ -178,6 +179,16 @@ def test_rows_of_other_languages_are_refused(tmp_path, name):
     path = written(tmp_path / "rows.jsonl", HUMAN, {**HUMAN, "task_id": "X/1", **OTHERS[name]})
     with pytest.raises(BadData, match=r"rows.jsonl.* 2: .* is no Python of version 3\.\d+: .*expected Python"):
         load(path)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_single_row_that_is_no_python_is_skipped(tmp_path, name):
+    rows = [HUMAN, {**HUMAN, "task_id": "X/1"}, {**HUMAN, "task_id": "X/2", **OTHERS[name]}]
+    path = written(tmp_path / "rows.jsonl", *rows)
+    with pytest.warns(UserWarning, match="1 of 3 rows are not played, the first because of: .* is no Python"):
+        assert len(load(path).tasks) == 2
+    with pytest.raises(BadData, match="is no Python"):
+        load(path, Reading(strict=True))
 
 
 @pytest.mark.parametrize(
