@@ -88,6 +88,14 @@ def make_base(folder: Path) -> None:
     _called(["docker", "build", "--quiet", "--tag", BASE, folder], check=True, stdout=subprocess.DEVNULL)
 
 
+def prepare(out: Path) -> None:
+    """Make the folders of a play and the public base, unless they are there."""
+    for folder in ("base", "shortcuts"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    if not (out / "base/Dockerfile").exists():
+        make_base(out / "base")
+
+
 def cache(folder: Path) -> None:
     """Name the images that all of an export begin with, for Harbor removes an image with what it is made of."""
     for place in ("tests", "environment/service"):
@@ -237,10 +245,7 @@ def play_all(
     out: Path, names: Sequence[str], tasks: int, shortcut_tasks: int, *, jobs: int = 2, until: float = math.inf
 ) -> None:
     """Play what has no row yet: some tasks of every environment, then more. `until`: when no further trial begins."""
-    for folder in ("base", "shortcuts"):
-        (out / folder).mkdir(parents=True, exist_ok=True)
-    if not (out / "base/Dockerfile").exists():
-        make_base(out / "base")
+    prepare(out)
     for start in range(0, tasks, PART):
         for name in names:
             folders = exported(name, tasks, out / name)

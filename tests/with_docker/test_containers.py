@@ -72,7 +72,7 @@ def test_nothing_is_left_of_sandboxes(api: Any) -> None:
     for options in (PYTHON, SHELL):
         with sandbox("docker", limits=LIMITS, **options) as box:
             box.run("(sleep 60 &) ; (setsid sleep 60 &)")
-    deadline = time.monotonic() + 20  # conmon stays for a second or so
+    deadline = time.monotonic() + 60  # conmon stays for a second or so
     while held() != before and time.monotonic() < deadline:
         time.sleep(0.2)
     assert held() == before
@@ -95,7 +95,7 @@ time.sleep(100)
         connect(URL).sweep()
         assert set(made) <= set(ours(api))  # their owner lives
         process.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while set(made) & {found["Id"] for found in api.containers()} and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not set(made) & {found["Id"] for found in api.containers()}  # ended by themselves
@@ -156,7 +156,7 @@ def test_nasty_without_python(program: str, reason: str) -> None:
     with sandbox("docker", limits=LIMITS, **SHELL) as box:
         started = time.monotonic()
         done = box.run(program, timeout=3)
-        assert time.monotonic() - started < 30 and (done.reason == reason or not reason), done
+        assert time.monotonic() - started < 60 and (done.reason == reason or not reason), done  # the sleep of none
         assert len(done.stdout) <= LIMITS.output and len(done.stderr) <= LIMITS.output
         left = box.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '; echo; echo fine")
         assert left.reason == "exit" and b"fine" in left.stdout and b"sleep" not in left.stdout and b"yes" not in left.stdout

@@ -103,7 +103,8 @@ def test_planted_files_that_cannot_be_removed_count_nothing(env):
 def test_nothing_of_the_agent_runs_beside_the_tests(tmp_path):
     made: Any = make(write(tmp_path / "t", test=f"sleep 2\n{TEST}"))
     made.reset(seed=0)
-    later = "sleep 1; while true; do echo 1 > /logs/verifier/reward.json; echo 1 > /app/alive; done"
+    later = "until [ -e /tests ]; do sleep 0.1; done; "
+    later += "while true; do echo 1 > /logs/verifier/reward.json; echo 1 > /app/alive; done"
     made.step(bash(f"(setsid nohup bash -c '{later}' > /dev/null 2>&1 &)"))
     assert made.step("submit[]")[1] == 0.0
     assert not made.sandbox.run("test -e /app/alive").ok
@@ -117,9 +118,9 @@ ASKS = """python3 -c "import urllib.request as u; print(u.urlopen('http://127.0.
 def test_a_service_outlives_its_command_where_the_caller_says_so(tmp_path):
     test = f"#!/bin/bash\n{ASKS} && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
     folder = write(tmp_path / "t", test=test)
-    made: Any = make(folder, background=True, seconds=5)
+    made: Any = make(folder, background=True, seconds=10)
     made.reset(seed=0)
-    assert made.step(bash(f"{SERVICE} sleep 1"))[0] == "[no output]"
+    assert made.step(bash(f"{SERVICE} until {ASKS}; do sleep 0.1; done > /tmp/up 2>&1"))[0] == "[no output]"
     made.step(bash("sleep 60 & wait"))  # broken off, with its own children
     assert made.step(bash("ps -eo args | grep -c '[s]leep 60'"))[0].startswith("0")
     assert made.step(bash(ASKS))[0] == "200"

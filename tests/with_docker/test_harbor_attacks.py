@@ -72,7 +72,8 @@ def test_what_outlives_its_command_reaches_neither_tests_nor_reward(kind, tmp_pa
 
 def test_what_is_let_live_reaches_no_reward_as_another_user(tmp_path):
     """With `background=True` processes outlive the agent's turn; one that is not root writes no reward and reads no test."""
-    test = "touch /app/begun; until [ -e /app/tried ]; do sleep 0.1; done; echo 0 > /logs/verifier/reward.txt; sleep 1\n"
+    wait = "for i in $(seq 300); do [ -e /app/tried ] || sleep 0.1; done"
+    test = f"touch /app/begun; {wait}; echo 0 > /logs/verifier/reward.txt; sleep 1\n"
     dockerfile = f"FROM {IMAGE}\nRUN mkdir /app && chmod 777 /app\n"
     toml = ENVIRONMENT.replace(f'docker_image = "{IMAGE}"\n', "") + '[agent]\nuser = "nobody"\n[verifier]\nuser = "daemon"\n'
     files = {"instruction.md": "Do it.\n", "tests/test.sh": test, "environment/Dockerfile": dockerfile}
@@ -83,6 +84,7 @@ def test_what_is_let_live_reaches_no_reward_as_another_user(tmp_path):
     env.step(bash(OUTLIVE["a session of its own"].format(". /app/later")))
     observation, reward, _, _, info = env.step("submit[]")
     assert (reward, info["success"]) == (0.0, False), observation
+    assert [found["reward"] for found in env.rewards] == [0.0]  # of the tests, not for want of a verdict
     assert env.sandbox.run("test -e /app/alive").ok and env.sandbox.read("/app/stolen") == b""
     env.close()
 

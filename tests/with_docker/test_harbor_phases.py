@@ -14,7 +14,7 @@ if KIND != "docker":
     pytest.skip("tried with Docker", allow_module_level=True)
 
 SERVE = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=80)"
-GET = """python3 -c "import urllib.request as u; print(u.urlopen('http://{}/', timeout=5).status)" 2>&1 | tail -1"""
+GET = """python3 -c "import urllib.request as u; print(u.urlopen('http://{}/', timeout=15).status)" 2>&1 | tail -1"""
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +30,8 @@ def outside():
         made = client.api.create_container(PYTHON["image"], ["python3", "-c", SERVE], host_config=host)
         client.api.start(made["Id"])
         servers.append(client.containers.get(made["Id"]))
+        answers = f"until {GET.format('127.0.0.1')} | grep 200; do sleep 0.1; done"
+        assert servers[-1].exec_run(["sh", "-c", answers]).exit_code == 0
     yield net.name, *(made.attrs["NetworkSettings"]["Networks"][net.name]["IPAddress"] for made in servers)
     for made in servers:
         made.remove(force=True)

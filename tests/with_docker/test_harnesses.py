@@ -171,7 +171,7 @@ def test_budgets_end_a_harness_and_what_it_left_is_judged(own: str) -> None:
 
     (episode,) = played(own, reply, tasks, budget=Budget(turns=len(solution) + 2))
     assert (episode.success, len(episode.turns)) == (True, len(solution) + 2)
-    (episode,) = played(own, lambda prompt, turn: "RUN sleep 100", tasks, seconds=5.0)
+    (episode,) = played(own, lambda prompt, turn: "RUN sleep 100", tasks, seconds=15.0)
     assert (episode.success, episode.reason, len(episode.turns)) == (False, "failure", 1)
 
 

@@ -13,18 +13,24 @@ import pytest
 from test_genuine_folders import ours
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from harbor_exports import BASE, ENVS, exported, make_base, play_all, rows_of
+from harbor_exports import BASE, ENVS, exported, play_all, prepare, rows_of
 
 from agentgym.integrations.harbor_tasks.folder import Wanted, write
 from agentgym.integrations.harbor_tasks.kinds import SANDBOX
 
 
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """Folder of the exports, with the public base; one named by AGENTGYM_EXPORTS stays, and an interrupted play goes on."""
+    folder = Path(os.environ.get("AGENTGYM_EXPORTS") or tmp_path_factory.mktemp("exports"))
+    prepare(folder)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("names", "number"), [(("sql", "household"), 1), pytest.param(ENVS, 20, marks=pytest.mark.slow)], ids=["sample", "all"]
 )
-def test_solutions_win_and_nothing_else(names, number, tmp_path):
-    """With AGENTGYM_EXPORTS the rows of an interrupted play are kept there, and the next one goes on."""
-    out = Path(os.environ.get("AGENTGYM_EXPORTS") or tmp_path)
+def test_solutions_win_and_nothing_else(names, number, out):
     play_all(out, names, number, 1)
     rows = rows_of(out)
     assert [row for row in rows if row["wrong"]] == []
@@ -38,11 +44,9 @@ def test_solutions_win_and_nothing_else(names, number, tmp_path):
                 assert ours(folder.parent, folder.name, agent) == reward
 
 
-def test_programs_of_the_verifier_reach_no_answer(tmp_path, monkeypatch):
+def test_programs_of_the_verifier_reach_no_answer(out, tmp_path, monkeypatch):
     """Code that is judged runs as a user of its own: the task, the package and the reward are closed to it."""
     monkeypatch.setenv("DOCKER_BUILDKIT", "0")
-    (tmp_path / "base").mkdir()
-    make_base(tmp_path / "base")
     (folder,) = write(Wanted("code", base=BASE), 1, tmp_path / "code")
     subprocess.run(["docker", "build", "--quiet", "--tag", "agentgym-test/verifier", folder / "tests"], check=True)
     options: Any = SANDBOX["backend_options"]

@@ -1,4 +1,4 @@
-"""Every task folder that harbor 0.26.0 brings along: all are templates. Read by harbor and us; one of them can be played."""
+"""Every task folder in the wheel and the sdist of harbor 0.26.0: templates. Read by harbor and us; one can be played."""
 
 import os
 import shutil

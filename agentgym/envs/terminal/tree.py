@@ -104,11 +104,16 @@ def below(tree: Tree, name: str) -> dict[str, Entry]:
 
 
 def digest(tree: Tree) -> str:
-    """Return a hash of all paths, kinds, modes and contents, ignoring times, including those in git's index."""
-    whole = hashlib.blake2b(digest_size=16)
-    for path, entry in sorted(tree.items()):
-        content = staged(entry.content) if path.endswith(".git/index") else entry.content
-        for part in (path.encode("utf-8", "surrogateescape"), entry.kind.encode(), b"%o" % entry.mode, content):
+    """Return a hash of all paths, kinds, modes and contents, ignoring times, including those in git's index.
+
+    A further name of a file counts as the first name, since a change by either shows in both.
+    """
+    whole, first = hashlib.blake2b(digest_size=16), dict[int, str]()
+    for path, entry in sorted(tree.items(), key=lambda item: item[0]):
+        kind, content = entry.kind, staged(entry.content) if path.endswith(".git/index") else entry.content
+        if first.setdefault(id(entry), path) != path:
+            kind, content = "name", first[id(entry)].encode("utf-8", "surrogateescape")
+        for part in (path.encode("utf-8", "surrogateescape"), kind.encode(), b"%o" % entry.mode, content):
             whole.update(b"%d:" % len(part))
             whole.update(part)
     return whole.hexdigest()

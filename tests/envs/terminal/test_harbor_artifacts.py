@@ -58,13 +58,49 @@ def test_what_can_do_harm_does_not_arrive(members, left):
     assert names(cleaned(tar(*members))) == left
 
 
+def test_hard_links_are_not_copies():
+    """A thousand names of one file are as large as the file, and lead to it alone."""
+    links = [(f"out/{n}", HARD, "out/a") for n in range(1000)]
+    archive = tar(("out", FOLDER, ""), ("out/a", FILE, "x" * 100_000), *links)
+    made = cleaned(archive)
+    assert len(made) <= len(archive) and len(names(made)) == 1002
+    with tarfile.open(fileobj=io.BytesIO(made)) as opened:
+        assert opened.extractfile("out/999").read() == b"x" * 100_000
+        assert {member.linkname for member in opened if member.islnk()} == {"out/a"}
+
+    links = [(f"out/{n}", HARD, "out/a") for n in range(1000)]  # of a name that is left out: the first one is the file
+    made = cleaned(tar(("out", FOLDER, ""), ("out/a", FILE, "x" * 100_000), *links), ("a",))
+    assert len(made) < 2_000_000
+    with tarfile.open(fileobj=io.BytesIO(made)) as opened:
+        assert opened.extractfile("out/999").read() == b"x" * 100_000
+        assert {member.linkname for member in opened if member.islnk()} == {"out/0"}
+
+
+def test_a_file_that_is_larger_than_its_archive_does_not_arrive():
+    """A sparse file of 64 MB in 2 KB, as an agent's own `tar` may pack it, in both forms of GNU tar."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        entry = tarfile.TarInfo("out/huge")
+        entry.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(64 << 20), "GNU.sparse.numblocks": "1"}
+        archive.addfile(entry)
+        archive.addfile(tarfile.TarInfo("out/small"))
+    assert names(cleaned(made.getvalue())) == ["out/small"]
+    old = bytearray(tar(("out/huge", tarfile.GNUTYPE_SPARSE, "")))
+    old[257:265] = b"ustar  \0"
+    old[386:398] = old[398:410] = b"%011o\0" % 0
+    old[483:495] = b"%011o\0" % ((64 << 20) - 1)
+    old[148:156] = b" " * 8
+    old[148:156] = b"%06o\0 " % sum(old[:512])
+    assert names(bytes(old)) == ["out/huge"] and names(cleaned(bytes(old))) == []
+
+
 def test_what_arrives_is_roots_and_readable():
     with tarfile.open(
         fileobj=io.BytesIO(cleaned(tar(("o", FOLDER, ""), ("o/a", FILE, "1"), ("o/b", HARD, "o/a"))))
     ) as opened:
         members = list(opened)
         assert [(m.mode, m.uid, m.uname) for m in members] == [(0o755, 0, "root")] * 3
-        assert members[2].isreg() and opened.extractfile(members[2]).read() == b"1"
+        assert members[2].islnk() and opened.extractfile(members[2]).read() == b"1"
 
 
 @pytest.mark.parametrize(

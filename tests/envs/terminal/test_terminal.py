@@ -274,3 +274,28 @@ def test_trees_are_packed_alike_and_links_are_followed():
     assert trees.at(back, "d/c", "/home/agent/task") == ("a/b", tree["a/b"])
     assert trees.at(back, "e", "/home/agent/task") == ("e", None)
     assert trees.at(back, "d/../../x", "/home/agent/task")[1] is None
+
+
+def test_a_second_name_of_a_file_is_no_copy(environment):
+    """The next command tells them apart, so their keys differ; and 20,000 names are hashed as fast as one file."""
+    keys, seen = [], []
+    for make in ("cp -p x y", "ln x y"):
+        environment.reset(seed=0, options={"task": 0})
+        environment.step(bash("rm -rf x y; head -c 9000000 /dev/zero > x"))
+        keys.append(environment.step(bash(make))[4]["state_key"])
+        seen.append(environment.step(bash("echo more >> x; cmp -s x y && echo same || echo other"))[0])
+    assert seen == ["other", "same"] and len(set(keys)) == 2
+
+    class Counted:
+        def update(self, part):
+            sizes.append(len(part))
+
+        def hexdigest(self):
+            return ""
+
+    sizes: list[int] = []
+    one = trees.file("x" * 1000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trees.hashlib, "blake2b", lambda **_: Counted())
+        trees.digest({f"a/{n}": one for n in range(20_000)})
+    assert sum(size == 1000 for size in sizes) == 1

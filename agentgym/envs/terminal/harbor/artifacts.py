@@ -157,7 +157,7 @@ def cleaned(archive: bytes, exclude: Sequence[str] = ()) -> bytes:
 
     The archive may have been packed by a program that the agent replaced.
     """
-    made, written, links = io.BytesIO(), set[str](), set[str]()
+    made, written, links, names = io.BytesIO(), set[str](), set[str](), dict[str, str]()
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened, tarfile.open(fileobj=made, mode="w") as packed:
         for member in opened:
             parts = PurePosixPath(member.name).parts
@@ -167,9 +167,14 @@ def cleaned(archive: bytes, exclude: Sequence[str] = ()) -> bytes:
                 continue  # a member below a link would be written to the link's target
             if (not within and written) or (within and _excluded(within, exclude)):
                 continue
-            harmless = _harmless(opened, member, parts)
+            target = "/".join(PurePosixPath(member.linkname).parts) if member.islnk() else name
+            harmless = b"" if target in names else _harmless(opened, member, parts)
             if harmless is None:
                 continue
+            if member.isreg():
+                names.setdefault(target, name)
+            elif member.islnk():  # a further name of a file
+                member.linkname, member.size = names[target], 0
             written |= {name, *above}
             links |= {name} if member.issym() else set()
             member.mode = member.mode & 0o755 | (0o755 if member.isdir() else 0o444)
@@ -180,13 +185,13 @@ def cleaned(archive: bytes, exclude: Sequence[str] = ()) -> bytes:
 
 
 def _harmless(opened: tarfile.TarFile, member: tarfile.TarInfo, parts: tuple[str, ...]) -> bytes | None:
-    """Return a member's content, turning a hard link into a file; None for members that must not arrive."""
+    """Return a member's content; the first hard link to a file left out becomes it. None for what must not arrive."""
     if member.isdir():
         return b""
     if member.issym():
         return b"" if len(parts) > 1 and _stays(parts[1:-1], member.linkname) else None
-    if not member.isreg() and not member.islnk():
-        return None
+    if member.issparse() or not (member.isreg() or member.islnk()):
+        return None  # neither the daemon nor `tar` as it is called packs a file as sparse, which may be of any size
     try:
         file = opened.extractfile(member)
     except (KeyError, RecursionError, tarfile.TarError):  # a hard link to a file outside the archive

@@ -88,7 +88,8 @@ class HarborTask:
         solutions = {step.solution: () for step in self.steps if step.solution}
         for part, suffixes in {**tests, **solutions}.items():
             for path in sorted(part.rglob("*")):
-                if path.is_file() and (not suffixes or path.suffix in suffixes) and path.stat().st_size >= 16:
+                wanted = path.is_file() and not path.is_symlink() and (not suffixes or path.suffix in suffixes)
+                if wanted and path.stat().st_size >= 16:
                     hashes[hashlib.sha256(path.read_bytes()).hexdigest()] = str(path.relative_to(self.folder))
         return hashes
 

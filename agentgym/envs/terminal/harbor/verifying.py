@@ -32,7 +32,7 @@ def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers)
         if keeper:
             sandbox.run(f"chown -R {keeper} /tests; chmod 700 /tests")
         rewards = _run(task, step, task.place, sandbox)
-        _clear(sandbox, "/tests", "/logs/verifier")
+        _clear(sandbox, "/tests", "/logs/verifier", keeper=keeper)
         return rewards
     found = artifacts.collect(sandbox, task.place.work, step.hooks, step.artifacts)
     if containers.backend == "docker":
