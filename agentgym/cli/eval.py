@@ -130,10 +130,10 @@ class Config:
     """TOML file with US dollars per million tokens by model, for servers that do not say what a request costs; by default
     the one that AGENTGYM_PRICES names."""
     plan: bool = False
-    """Print the number of episodes and the maximum number of tokens, and stop."""
+    """Print the number of episodes, the maximum number of tokens and the disk space of images, and stop."""
     max_cost: float | None = None
     """US dollars after which no episode starts; those in flight are finished and kept, and a larger value continues the
-    evaluation.
+    evaluation. For plain chat, and for harnesses with --prices.
     """
     regret: bool = False
     """Replay every episode next to the oracle: report the distance to the goal before and after each turn, the turn at
@@ -173,7 +173,7 @@ def run(config: Config) -> int:
     if not config.quiet:  # loading a model takes its time
         announce(f"{', '.join(suite.envs)} with {config.model or config.policy}: into {folder}")
     agent, options = _agent(config, suite)
-    price, meter, estimate = metered(config, agent, plan, folder)
+    agent, price, meter, estimate = metered(config, agent, plan, folder)
     console, progress = Console(), Bar(quiet=config.quiet, meter=meter, estimate=estimate)
     try:
         with progress.shown:

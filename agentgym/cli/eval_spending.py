@@ -1,21 +1,24 @@
 """Cost of an evaluation: the prices of its model, an estimate, and an engine that counts."""
 
+import dataclasses
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from agentgym.agents.base import Agent
 from agentgym.agents.message_agent import MessageAgent
+from agentgym.core.env import TextEnv
 from agentgym.core.tasks import Task
 from agentgym.engines.kinds import ENGINES
 from agentgym.episodes.episode import read_episodes
 from agentgym.errors import BadConfig, MissingExtra, UnknownName, no_such
 from agentgym.evaluate.choice import UNCOUNTED, EvaluationPlan, choose
 from agentgym.evaluate.run import missing_tasks
-from agentgym.evaluate.spending import MILLION, Metered, Price, price_of, read_prices, total_cost
+from agentgym.evaluate.spending import MILLION, AttemptCosts, Metered, Price, price_of, read_prices, total_cost
+from agentgym.harness.description import is_harness, plays_itself
 from agentgym.registry import make
 
 if TYPE_CHECKING:
@@ -25,12 +28,23 @@ TABLE = "AGENTGYM_PRICES"
 """Environment variable that names a table of prices."""
 
 
+UNLIMITED = "as many turns as the harness takes (--attempt-turns limits them)"
+
+
 class Spending(Protocol):
     """Flags used by this module."""
 
     @property
     def model(self) -> str | None:
         """Model, or None."""
+
+    @property
+    def agent(self) -> str | None:
+        """Agent, or `harness:NAME`."""
+
+    @property
+    def attempt_turns(self) -> int | None:
+        """Maximum replies of a harness's attempt."""
 
     @property
     def prices(self) -> str | None:
@@ -46,36 +60,50 @@ class Spending(Protocol):
         ...
 
 
-def metered(
-    config: Spending, agent: "Agent | HarnessAgent", plan: EvaluationPlan, folder: Path
-) -> tuple[Price | None, Metered | None, str]:
-    """Return the model's price, the counting engine of a plain chat agent, and an estimate of the maximum usage.
+AgentOfEval = TypeVar("AgentOfEval", bound="Agent | HarnessAgent")
 
-    The engine replaces the agent's. Earlier sessions in the folder count toward `--max-cost`.
+
+def metered(
+    config: Spending, agent: AgentOfEval, plan: EvaluationPlan, folder: Path
+) -> tuple[AgentOfEval, Price | None, Metered | None, str]:
+    """Return the agent with its costs limited, the model's price, the counting engine of a plain chat agent, and an
+    estimate of the maximum usage.
+
+    The counting engine replaces that of a chat agent. Earlier sessions in the folder count toward `--max-cost`.
     """
     check_spending(config, chat=isinstance(agent, MessageAgent))
-    if not isinstance(agent, MessageAgent):
-        return None, None, ""
+    if not isinstance(agent, MessageAgent) and not plays_itself(agent):
+        return agent, None, None, ""
     price = _price(config)
     episodes = folder / "episodes.jsonl"
     played = list(read_episodes(episodes)) if episodes.exists() else []
-    spent = total_cost(played, price) if config.max_cost is not None else 0.0
-    meter = agent.engine = Metered(agent.engine, price, config.max_cost, spent or 0.0)
+    spent = (total_cost(played, price) if config.max_cost is not None else 0.0) or 0.0
+    if plays_itself(agent):
+        if config.max_cost is not None and price is not None:
+            agent = dataclasses.replace(agent, costs=AttemptCosts(price, config.max_cost, spent))
+        return agent, price, None, ""
+    meter = agent.engine = Metered(agent.engine, price, config.max_cost, spent)
     stored = Counter(episode.env for episode in played if not (config.retry_faults and episode.fault))
-    return price, meter, at_most(plan, agent.sampling.max_tokens, price, stored)
+    return agent, price, meter, at_most(plan, agent.sampling.max_tokens, price, stored)
 
 
 def check_spending(config: Spending, *, chat: bool) -> None:
-    """Check that the cost flags have an effect, which only plain chat has.
+    """Check that the cost flags have an effect, which they have for plain chat and for harnesses.
 
     Raises:
-        BadConfig: a flag has no effect or is invalid.
+        BadConfig: a flag has no effect or is invalid, or the cost of a harness's tokens is unknown.
     """
     if config.max_cost is not None and not 0 < config.max_cost < math.inf:
         raise BadConfig(f"--max-cost is {config.max_cost}; expected US dollars above 0")
     flag = "--prices" if config.prices else "--max-cost" if config.max_cost is not None else ""
-    if flag and not chat:
-        raise BadConfig(f"{flag} has no effect here: it is for models over plain chat (chat:…)")
+    harness = is_harness(config.agent or "")
+    if flag and not chat and not harness:
+        raise BadConfig(f"{flag} has no effect here: it is for models over plain chat (chat:…) and for harnesses")
+    if harness and config.max_cost is not None and _price(config) is None:
+        raise BadConfig(
+            f"--max-cost is {config.max_cost:g}, and a harness's model names no price: give one with --prices FILE, in a "
+            f"table for {config.model!r}"
+        )
 
 
 def _price(config: Spending) -> Price | None:
@@ -100,6 +128,7 @@ def planned(config: Spending, plan: EvaluationPlan, named: Mapping[str, object],
     """
     kind = ENGINES.get((config.model or "").partition(":")[0])
     check_spending(config, chat=kind is not None and not kind.tokens)
+    limit = (config.attempt_turns or 0) if is_harness(config.agent or "") else None
     lines: list[str] = []
     plans = {env: plan.of(env) for env in plan.envs}
     tasks: dict[str, list[Task]] = {}
@@ -110,18 +139,40 @@ def planned(config: Spending, plan: EvaluationPlan, named: Mapping[str, object],
             lines.append(f"{env}, left out: {error}")
             continue
         made = make(env, **plan.options(env))
-        turns, attempts = made.horizon, own.attempts
+        turns = f"at most {made.horizon if limit is None else limit} turns each" if limit != 0 else UNLIMITED
+        times = f" x {own.attempts} attempts" if own.attempts > 1 else ""
+        lines.append(f"{env}, split {chosen[0].split}: {len(chosen):,} tasks{times}, {turns}")
+        lines += _images(made, chosen)
         made.close()
-        times = f" x {attempts} attempts" if attempts > 1 else ""
-        lines.append(f"{env}, split {chosen[0].split}: {len(chosen):,} tasks{times}, at most {turns} turns each")
-    lines.append(at_most(plan, turn_tokens, _price(config)))
+    lines.append(at_most(plan, turn_tokens, _price(config), turns_each=limit))
     if turn_tokens:
         lines.append("Prompts come on top: a few tasks (--tasks 5) show how many input tokens a turn has.")
     return "\n".join([*lines, *missing_tasks(named, plans, tasks)])
 
 
-def at_most(plan: EvaluationPlan, turn_tokens: int, price: Price | None, played: Mapping[str, int] | None = None) -> str:
-    """Return the maximum usage of an evaluation over plain chat, less the episodes already `played` by environment."""
+def _images(env: TextEnv, tasks: Sequence[Task]) -> list[str]:
+    """Return a line about the disk space of the container images that tasks need; none if they need none."""
+    from agentgym.sandbox.env import SandboxEnv  # late: only plans need it
+
+    inner = env.unwrapped
+    if not isinstance(inner, SandboxEnv) or not (images := inner.images(tasks)):
+        return []
+    from agentgym.sandbox.docker.disk import disk_of_images  # late: it loads the library of containers
+
+    return [disk_of_images(images, inner.backend_options)]
+
+
+def at_most(
+    plan: EvaluationPlan,
+    turn_tokens: int,
+    price: Price | None,
+    played: Mapping[str, int] | None = None,
+    turns_each: int | None = None,
+) -> str:
+    """Return the maximum usage of an evaluation over plain chat, less the episodes already `played` by environment.
+
+    `turns_each` replaces the environments' own horizon; 0 means no limit.
+    """
     episodes = turns = 0
     for name in plan.envs:
         mine = plan.of(name)
@@ -134,10 +185,12 @@ def at_most(plan: EvaluationPlan, turn_tokens: int, price: Price | None, played:
         tasks = min(mine.tasks or size or UNCOUNTED, size or math.inf) * len(mine.difficulties or (0,))
         left = max(int(tasks) * mine.attempts - (played or {}).get(name, 0), 0)
         episodes += left
-        turns += left * env.horizon
+        turns += left * (env.horizon if turns_each is None else turns_each)
         env.close()
     if played and not episodes:
         return "every episode is there: nothing is played"
+    if turns_each == 0:
+        return f"{episodes:,} episodes, {UNLIMITED}"
     if not turn_tokens:
         return f"{episodes:,} episodes: at most {turns:,} turns"
     tokens = turns * turn_tokens

@@ -2,10 +2,10 @@
 
 import asyncio
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from agentgym.errors import BadConfig, BadData, EngineDead, no_such
 from agentgym.evaluate.replies import replies
 
 MILLION = 1_000_000
+LOOK = 0.1
+"""Seconds between two looks for running attempts."""
 COUNTS = ("input", "output", "cached", "written", "reasoning")
 
 
@@ -64,7 +66,7 @@ def read_prices(path: str | Path) -> dict[str, Price]:
 
 
 def _price(where: str, table: object) -> Price:
-    known = [field.name for field in fields(Price)]
+    known = [entry.name for entry in fields(Price)]
     values = cast("dict[str, Any]", table) if isinstance(table, dict) else {}
     for name, value in values.items():
         if name not in known:
@@ -143,6 +145,43 @@ def spending(episodes: Sequence[Episode], price: Price | None) -> dict[str, obje
         "cost": cost,
         "latency": {"median": median, "p95": p95, "requests": len(seconds)} if seconds else None,
     }
+
+
+class TokenCounts(Protocol):
+    """Tokens of an attempt's requests so far."""
+
+    prompt_tokens: int
+    output_tokens: int
+
+
+@dataclass
+class AttemptCosts:
+    """Costs of attempts by the tokens of their requests, also of running ones; no attempt begins past the limit."""
+
+    price: Price
+    most: float
+    """Limit in US dollars."""
+    before: float = 0.0
+    """Cost of earlier sessions."""
+    _attempts: list[TokenCounts] = field(default_factory=list[TokenCounts], init=False)
+
+    @property
+    def spent(self) -> float:
+        """Cost so far, in US dollars."""
+        counts = [Usage(attempt.prompt_tokens, attempt.output_tokens) for attempt in self._attempts]
+        return self.before + sum(map(self.price.of, counts))
+
+    async def admit(self, attempt: TokenCounts, running: Collection[object]) -> None:
+        """Admit an attempt; `running` are those that are playing.
+
+        Raises:
+            OverBudget: the limit is reached; running attempts have ended.
+        """
+        if self.spent >= self.most:
+            while running:
+                await asyncio.sleep(LOOK)
+            raise OverBudget(f"${self.spent:.4f} of --max-cost {self.most:g} are spent")
+        self._attempts.append(attempt)
 
 
 class Metered:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -46,6 +46,8 @@ class Harness:
     """Variables beyond the sandbox's."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """Files that are written before it starts: path below its memory folder, and content."""
+    own_files: tuple[str, ...] = ()
+    """Paths of its own below the user's home folder, which do not belong to the task."""
     stdin: str = ""
     """Text for its standard input."""
     room: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -127,11 +129,16 @@ def read(path: Path) -> Harness:
     grace = raw.get("grace", 10.0)
     if isinstance(grace, bool) or not isinstance(grace, int | float) or not 0 <= grace < 3600:
         raise BadData(f"{path}: grace is {grace!r:.80}; expected seconds from 0 to 3600")
-    _check_files(path, cast("dict[str, str]", raw.get("files", {})))
-    return Harness(**{**raw, "name": path.stem, "start": tuple(cast("list[str]", start))})  # pyright: ignore[reportArgumentType]
+    own = raw.get("own_files", [])
+    if not isinstance(own, list) or not all(isinstance(name, str) for name in cast("list[object]", own)):
+        raise BadData(f"{path}: own_files is {own!r:.80}; expected a list of paths below the home folder")
+    names = tuple(cast("list[str]", own))
+    _check_files(path, "own_files", "the home folder", names)
+    _check_files(path, "[files]", "the harness's memory folder", cast("dict[str, str]", raw.get("files", {})))
+    return Harness(**{**raw, "name": path.stem, "start": tuple(cast("list[str]", start)), "own_files": names})  # pyright: ignore[reportArgumentType]
 
 
-def _check_files(path: Path, files: Mapping[str, str]) -> None:
+def _check_files(path: Path, key: str, folder: str, files: Iterable[str]) -> None:
     for name in files:
-        if name.startswith("/") or ".." in name.split("/") or not name.strip("/"):
-            raise BadData(f"{path}: [files] has {name!r:.80}; expected a path below the harness's memory folder")
+        if name.startswith("/") or ".." in name.split("/") or not name.strip("/."):
+            raise BadData(f"{path}: {key} has {name!r:.80}; expected a path below {folder}")

@@ -10,9 +10,9 @@ import threading
 import traceback
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Protocol, cast
 
 from agentgym.core.seeding import derive
 from agentgym.core.tasks import Task
@@ -44,6 +44,12 @@ that may block: it then runs in a thread. Where it raises or takes too long, `ag
 out whether the model's replies did it, which is the model's failure, or not, which is a fault and is never trained on."""
 
 
+class CostLimit(Protocol):
+    """Decides if an attempt may begin, as `agentgym.evaluate.spending.AttemptCosts` does."""
+
+    async def admit(self, attempt: Session, running: Collection[str], /) -> None: ...
+
+
 @dataclass(frozen=True)
 class GatewayAgent:
     """A third-party agent in a training run: the function `play`, with an engine behind it.
@@ -59,6 +65,8 @@ class GatewayAgent:
     turn_tokens: int = 1024
     seconds: float = 3600.0
     """Time limit of an attempt; after it the attempt has failed or is a fault, and its thread is abandoned."""
+    costs: CostLimit | None = field(default=None, kw_only=True)
+    """Limit of the cost of all attempts."""
 
     raised_on: ClassVar[tuple[type[Exception], ...]] = ()
     """Errors that would hit every attempt, so they end all."""
@@ -84,21 +92,31 @@ class GatewayAgent:
         gateway = self._gateway(self.engine, seed)
         repeats_of_faults = FaultJudge(self.limit(env))
         places, app = asyncio.Semaphore(concurrency), App(gateway, key=secrets.token_hex(16))
+        running: set[str] = set()
 
         async def attempt(place: int, task: Task, again: int, number: int) -> Episode:
             name = str(derive("session", task.id, number, place, again))  # a task may come more than once
             async with places:
-                access = Access(f"{address}/v1", app.session_key(name), gateway.name)
-                session = gateway.sessions.get(name)
-                episode = await _ended(
-                    gateway,
-                    name,
-                    self.attempted(env, session, task, access, number, seed),
-                    self.limit(env),
-                    self.raised_on,
-                )
-                if await repeats_of_faults.judge(episode, task.id, partial(self._again, env, task, number, seed)):
-                    episode.success, episode.reason, episode.error = False, "failure", f"{BY_REPLIES}: {episode.error}"
+                if self.costs is not None:
+                    await self.costs.admit(gateway.sessions.get(name), running)
+                running.add(name)
+                try:
+                    return await played(name, task, again, number)
+                finally:
+                    running.discard(name)
+
+        async def played(name: str, task: Task, again: int, number: int) -> Episode:
+            access = Access(f"{address}/v1", app.session_key(name), gateway.name)
+            session = gateway.sessions.get(name)
+            episode = await _ended(
+                gateway,
+                name,
+                self.attempted(env, session, task, access, number, seed),
+                self.limit(env),
+                self.raised_on,
+            )
+            if await repeats_of_faults.judge(episode, task.id, partial(self._again, env, task, number, seed)):
+                episode.success, episode.reason, episode.error = False, "failure", f"{BY_REPLIES}: {episode.error}"
             episode.env, episode.task_id, episode.group_id = (
                 env.rpartition(":")[2],
                 task.id,

@@ -1,8 +1,9 @@
 """One attempt of a harness in the sandbox that an environment lends: it starts, speaks to the gateway, and is ended."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ from agentgym.errors import BadConfig
 from agentgym.harness.description import MEMORY, Harness
 from agentgym.harness.gateway_agent import Access
 from agentgym.sandbox.docker.changes import Changes
+from agentgym.sandbox.docker.program_stream import ProgramStream
 from agentgym.sandbox.docker.relay import Relay
 from agentgym.sandbox.docker.sandbox import Docker
 from agentgym.sandbox.env import Lent
@@ -55,12 +57,14 @@ class Run:
         url = urlsplit(self.access.base_url)
         relay = Relay(sandbox, lent.user, (url.hostname or "", url.port or 0))
         try:
-            self.watched(Changes(sandbox, [MEMORY]))
+            own = _own_paths(self.harness, {**sandbox.variables, **lent.variables})
+            self.watched(Changes(sandbox, own, lent.variables))
             try:
                 self._start(sandbox, lent, relay.address)
                 self._wait()
             finally:
                 self.watched(None)
+            _finished(sandbox.stream(lent.user, ["/bin/rm", "-rf", "--", *own], timeout=START))  # nothing is judged by them
         finally:
             relay.close()
 
@@ -106,9 +110,7 @@ class Run:
     def _write(self, sandbox: Docker, user: str, path: str, text: str) -> None:
         stream = sandbox.stream(user, ["/bin/sh", "-c", _WRITE, "sh", path], timeout=START)
         stream.write(text.encode())
-        stream.end_input()
-        while stream.read():
-            pass
+        _finished(stream)
 
     def _wait(self) -> None:
         while piece := self._stream.read():
@@ -119,3 +121,16 @@ class Run:
     def tail(self) -> str:
         """End of its output, as text."""
         return bytes(self.printed).decode("utf-8", "backslashreplace").strip()
+
+
+def _finished(stream: ProgramStream) -> None:
+    """Wait for the end of a program whose output does not matter."""
+    stream.end_input()
+    while stream.read():
+        pass
+
+
+def _own_paths(harness: Harness, variables: Mapping[str, str]) -> list[str]:
+    """Return the folder and the further files of a harness, which do not belong to the task."""
+    home = variables.get("HOME") or "/root"
+    return [MEMORY, *(str(PurePosixPath(home, name)) for name in harness.own_files)]

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from agentgym.core.actions import spell
-from agentgym.core.env import TextEnv
+from agentgym.core.env import Task, TextEnv
 from agentgym.core.outcome import Info
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, Reason
 from agentgym.sandbox.protocol import NO_KERNEL, ExitReason, Kernel, Limits, Program, Result, Sandbox, SandboxFault, missing
@@ -69,6 +69,11 @@ class SandboxEnv(TextEnv):
 
     def prepare(self, sandbox: Sandbox) -> None:
         """Put the task's initial files into a fresh sandbox; by default none. Use only the argument."""
+
+    def images(self, tasks: Sequence[Task]) -> list[str]:
+        """Return the container images that tasks need; none without containers."""
+        image = self.backend_options.get("image")
+        return [str(image)] if self.backend == "docker" and image else []
 
     def pack_folder(self, sandbox: Sandbox) -> bytes:
         """Return the content of a sandbox's folder; an environment with a large folder returns only its changes."""

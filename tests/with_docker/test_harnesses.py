@@ -25,10 +25,14 @@ from agentgym.engines.scripted import ScriptedEngine
 from agentgym.errors import BadConfig
 from agentgym.gateway.sessions import Budget
 from agentgym.harness.agent import HarnessAgent
-from agentgym.harness.description import load
+from agentgym.harness.description import Harness, load
+from agentgym.harness.gateway_agent import Access
+from agentgym.harness.lent import Run
 from agentgym.registry import make
 from agentgym.sandbox.docker.changes import Changes
 from agentgym.sandbox.docker.sandbox import Docker
+from agentgym.sandbox.env import Lent
+from agentgym.sandbox.protocol import SAME
 from agentgym.trainers.data.segments import build
 
 TERMINAL = "rlvr/Terminal-v0"
@@ -222,6 +226,30 @@ def test_equal_changes_have_equal_keys_and_equal_answers(box: Any) -> None:
             keys.append(changes.key())
         assert keys[0] == keys[1], (one, other)
     assert len(seen) >= len(UNLIKE)
+
+
+def test_the_environment_of_a_task_is_a_part_of_its_state(box: Any) -> None:
+    keys = [Changes(box, [], variables).key() for variables in ({}, {"A": "1"}, {"A": "2"}, {"A": "1"}, {"A": "1", "B": ""})]
+    assert None not in keys and keys[1] == keys[3] and len({*keys}) == 4
+    with Docker(**PYTHON, environment={"A": "1"}) as other:
+        assert Changes(other, []).key() != Changes(other, [], {"A": "2"}).key()
+
+
+def test_files_of_the_harness_are_no_state_and_nothing_is_judged_by_them(box: Any) -> None:
+    """Its files in the home folder may differ between equal states, and they are gone before an environment judges."""
+    keys: list[str | None] = []
+    for number, files in enumerate(([".own"], [".own"], [])):
+        write = f"mkdir -p ~/.own/a; echo {number} | tee ~/.own/a/f > /tmp/agentgym-harness/g; ls ~/.own > /dev/shm/seen"
+        harness = Harness("own", ("/bin/sh", "-c", write), own_files=tuple(files))
+        watched: list[Changes | None] = []
+        run = Run(harness, Access("http://127.0.0.1:9/v1", "k", "m"), "", 60.0, 10, 10, watched.append)
+        run.work(Lent(box, SAME, box.work, {}))
+        assert box.run("cat /dev/shm/seen").text == "a\n" and watched[0] is not None and watched[-1] is None
+        left = box.run("cat ~/.own/a/f /tmp/agentgym-harness/g 2> /dev/null").text
+        assert left == ("" if files else f"{number}\n")
+        box.run(f"mkdir -p ~/.own/a; echo {number} > ~/.own/a/f")
+        keys.append(watched[0].key())
+    assert keys[0] == keys[1] is not None and keys[2] != keys[0]
 
 
 def test_there_is_no_key_while_a_process_outlives_its_command_or_a_file_cannot_be_read(box: Any) -> None:

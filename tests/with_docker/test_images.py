@@ -1,6 +1,7 @@
 """Images that are pulled from a registry on loopback or built: once, from nowhere that was not named, the oldest removed."""
 
 import contextlib
+import json
 import subprocess
 import sys
 import time
@@ -15,10 +16,12 @@ from conftest import KIND, PYTHON, URL
 from registry import Registry, layer, layers_of
 
 import agentgym
+from agentgym.cli import main
 from agentgym.errors import BadConfig
 from agentgym.sandbox import SandboxFault, sandbox
 from agentgym.sandbox.docker import images
 from agentgym.sandbox.docker.daemon import connect
+from agentgym.sandbox.docker.disk import disk_of_images, stored_bytes
 
 MEGABYTES = 5
 pytestmark = pytest.mark.skipif(KIND == "podman", reason="the daemon of the tests takes no registry without TLS")
@@ -107,6 +110,36 @@ def test_an_image_with_a_name_of_its_users_stays(add: Any, registry: Registry) -
     daemon.client.api.tag(name, f"{registry.host}/theirs", "1")
     images.make_room(daemon, 0.001)
     assert here(name) and here(f"{registry.host}/theirs:1")
+
+
+def test_the_disk_space_of_images_counts_shared_layers_once(tmp_path: Path, monkeypatch: Any) -> None:
+    daemon = connect(URL)
+    (tmp_path / "Dockerfile").write_text("FROM agentgym-test/python\nCOPY more /more\n")
+    (tmp_path / "more").write_bytes(Random(1).randbytes(3_000_000))
+    name = "agentgym-test/more:disk"
+    daemon.client.images.build(path=str(tmp_path), tag=name, rm=True)
+    try:
+        whole = daemon.client.api.inspect_image(name)["Size"]
+        base = daemon.client.api.inspect_image("agentgym-test/python")["Size"]
+        names = [name, "agentgym-test/python:latest", name, "no/such:1", "-v /:/x"]
+        assert stored_bytes(daemon, names) == (whole, ["no/such:1", "-v /:/x"]) and whole - base >= 3_000_000
+        line = disk_of_images(names, {"daemon": URL})
+        about = whole / 2 * 2 / 1e9
+        assert line.startswith(f"4 images: 2 stored, {whole / 1e9:.1f} GB; 2 to pull, about {about:.1f} GB more; ")
+        assert line.endswith(" GB of disk are free")
+    finally:
+        daemon.client.images.remove(name, force=True)
+    assert disk_of_images(["no/such:1"], {"daemon": URL}).startswith(
+        "1 image: 0 stored, 0.0 GB; 1 to pull, of unknown size; "
+    )
+    nowhere = disk_of_images(["a"], {"daemon": f"unix://{tmp_path}/none"})
+    assert nowhere.startswith("1 image of unknown size, since no daemon can be asked: ")
+
+
+def test_the_plan_of_an_evaluation_says_what_its_images_need(capsys: Any) -> None:
+    options = ["--env.backend", "docker", "--env.backend_options", json.dumps(PYTHON)]
+    assert main(["eval", "terminal", "--policy", "oracle", "--tasks", "3", "--plan", *options]) == 0
+    assert "1 image: 1 stored, 0.1 GB; " in capsys.readouterr().out
 
 
 def test_two_processes_build_an_image_once(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """A hash of a container's state: programs' changes to it; None while a process outlives its command."""
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from agentgym.sandbox.docker.daemon import faults
@@ -14,6 +16,7 @@ READ = 256 << 20
 """Maximum bytes of changed files read for one hash; beyond it the hash is None."""
 SECONDS = 20.0
 """Time limit for one hash; beyond it the hash is None."""
+NONE: Mapping[str, str] = MappingProxyType({})
 DAEMONS = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/mtab", "/dev", "/proc", "/sys")
 """Paths the daemon adds to every container."""
 
@@ -22,12 +25,14 @@ class Changes:
     """Watches one container.
 
     Files in memory (the working folder, /tmp, /dev/shm) are walked; of the image's files only those the daemon reports as
-    changed are read. Times of files and paths in `without` are ignored.
+    changed are read. Times of files and paths in `without` are ignored. The hash covers the container's environment
+    variables and the additional `variables` of the task.
     """
 
-    def __init__(self, sandbox: Docker, without: Sequence[str]) -> None:
+    def __init__(self, sandbox: Docker, without: Sequence[str], variables: Mapping[str, str] = NONE) -> None:
         self._sandbox, self._without = sandbox, [*DAEMONS, *without]
         self._source = "import sys\nsys.path.remove('/')\n" + PROGRAM.read_text(encoding="utf-8")
+        self._variables = sorted({**sandbox.environment, **variables}.items())
         self._own: list[list[int]] | None = None
         self._roots = ["/dev/shm"] if sandbox.asked.writable else ["/dev/shm", "/tmp", sandbox.work]
 
@@ -50,7 +55,10 @@ class Changes:
             self._own = processes
         if any(process not in self._own for process in processes):
             return None
-        return str(key) if key else None
+        if not key:
+            return None
+        state = f"{key} {self._variables!r}".encode()
+        return hashlib.blake2b(state, digest_size=16).hexdigest()
 
     def _changed(self) -> list[str]:
         """Return the paths that differ from the image, as reported by the daemon."""

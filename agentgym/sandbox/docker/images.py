@@ -126,7 +126,7 @@ def built(daemon: Daemon, folder: Path, name: str, seconds: float, most_gb: floa
         try:
             facts: Facts = daemon.client.api.inspect_image(name)
         except docker().errors.NotFound:
-            absent = [base for base in _bases(folder) if not has(daemon, base)]
+            absent = [base for base in bases(folder) if not has(daemon, base)]
             build(daemon, name, f"the image of {folder}", seconds, path=str(folder))
             facts = daemon.client.api.inspect_image(name)
             for pulled in (base for base in absent if has(daemon, base)):  # pulled by the daemon during the build
@@ -166,7 +166,7 @@ def build(daemon: Daemon, name: str, what: str, seconds: float, **how: Any) -> N
     progress.end()
 
 
-def _bases(folder: Path) -> list[str]:
+def bases(folder: Path) -> list[str]:
     """Return the base images named in a Dockerfile."""
     written = (folder / "Dockerfile").read_text(encoding="utf-8", errors="replace")
     found = re.findall(r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*(\S+)", written, re.IGNORECASE | re.MULTILINE)

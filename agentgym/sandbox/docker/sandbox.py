@@ -234,7 +234,12 @@ class Docker(BaseSandbox):
     @property
     def variables(self) -> dict[str, str]:
         """Environment variables of programs."""
-        return {**self._environment, **self._proxy}
+        return {**self.environment, **self._proxy}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables of the image and the options, without those of a proxy."""
+        return dict(self._environment)
 
     def run_entrypoint(self, command: Sequence[str] = ()) -> None:
         """Start the image's own entry point, which may start services, around a command or an idle one.

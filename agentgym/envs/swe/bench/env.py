@@ -93,6 +93,10 @@ class SWEBench(RepositoryEnv):
 
     # The sandbox
 
+    def images(self, tasks: Sequence[Task]) -> list[str]:
+        """Return the image of each task's instance."""
+        return [self.library.find(task.id).image for task in tasks]
+
     def _take(self) -> Sandbox:  # not from the warm pool, which would need a container per image
         options: dict[str, Any] = {"image": self._row().image, "user": "root", "work": self.place, "writable": True}
         return sandbox(self.backend, limits=self.limits, **(options | dict(self.backend_options)))
