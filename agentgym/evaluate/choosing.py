@@ -1,4 +1,8 @@
-"""Selection of one of several attempts by majority vote over their answers (self-consistency, arXiv 2203.11171)."""
+"""Selection of one of several attempts by majority vote over their answers (self-consistency, arXiv 2203.11171).
+
+Programs vote by their results on generated inputs, after they passed the public tests (as in CodeT, arXiv 2207.10397, whose
+tests a model writes).
+"""
 
 import math
 from collections import Counter
@@ -14,7 +18,7 @@ from agentgym.registry import make
 
 @runtime_checkable
 class Voting(Protocol):
-    """Environment whose episodes end with an answer by the tool `answer`, so that attempts can vote."""
+    """Environment whose episodes end with an answer by a tool, `answer` or its `ballot_tool`, so that attempts can vote."""
 
     def ballot(self, answer: str) -> str | None:
         """Return an answer to the running task in a normal form, equal for equivalent answers; None if invalid."""
@@ -80,7 +84,7 @@ def _attempts(episodes: Sequence[Episode], ids: set[str]) -> dict[str, list[Epis
 
 def _ballot(env: Any, episode: Episode) -> str | None:
     call = parse_call(episode.turns[-1].action, env.tools)
-    if not isinstance(call, Call) or call.name != "answer":
+    if not isinstance(call, Call) or call.name != getattr(env, "ballot_tool", "answer"):
         return None
     return env.ballot(str(next(iter(call.arguments.values()), "")))
 

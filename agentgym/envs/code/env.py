@@ -18,6 +18,7 @@ from agentgym.envs.code.files import load, verify, whole
 from agentgym.envs.code.grading.checks import Checks, run_checks
 from agentgym.envs.code.grading.tests import CodeTests, Tried, run_tests
 from agentgym.envs.code.text import LONGEST_VALUE, call, cut, defines, example, expected, run_text, syntax_error
+from agentgym.envs.code.variants import variants
 from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.sandbox.env import Lent, SandboxEnv
 from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, SAME, Limits, Result
@@ -312,6 +313,22 @@ class Code(SandboxEnv):
         if self.public < 1:
             yield spell("test")
         yield spell("submit", solution)
+
+    ballot_tool = "submit"
+
+    def ballot(self, code: str) -> str | None:
+        """Return the results on generated inputs, so that equal solutions agree; None for one that fails a public test."""
+        data = self.task.data
+        if data["kind"] == "checks" or not data["public"] or self._problem(code):
+            return None
+        if not all(result.passed for result in self._try(code, "public")):
+            return None
+        inputs = [pair[0] for pair in data["public"]]
+        if data["kind"] != "class":
+            inputs = variants(inputs, data["kind"], generator("variants", self.task.id))
+        seconds = data.get("seconds", self.seconds)
+        tests = CodeTests(data["kind"], data["entry"], [[each, None] for each in inputs], seconds=seconds)
+        return "\n".join(result.got for result in self.elsewhere(lambda own: run_tests(own, whole(data, code), tests)))
 
     def hint(self, level: float) -> str:
         """Return a plan, then a signature, then a test case; at level 1 the reference solution, too."""

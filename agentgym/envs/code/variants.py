@@ -1,0 +1,67 @@
+"""Generated inputs of a task: variants of its public inputs, on which solutions can be compared with one another."""
+
+import math
+import re
+from typing import Any, cast
+
+import numpy as np
+
+NUMBER = re.compile(r"-?[0-9]{1,18}")
+DIGITS = re.compile(r"[0-9]{1,18}")
+FEW = 12
+"""Generated inputs of a task."""
+
+
+def variants(inputs: list[Any], kind: str, rng: np.random.Generator, number: int = FEW) -> list[Any]:
+    """Return `number` inputs of the same form as the public ones, drawn evenly from them.
+
+    `inputs`: packed arguments of a function, or the standard input of a program. Other numbers of about the same size, other
+    orders and lengths of lists, other orders of letters. A variant may break a rule of the task, such as a sorted list;
+    solutions that agree there too are at least alike. A program's first line stays, since it often says how much follows.
+    """
+    change = _text if kind == "program" else _value
+    return [change(inputs[int(rng.integers(len(inputs)))], rng) for _ in range(number)]
+
+
+def _text(text: str, rng: np.random.Generator) -> str:
+    first, newline, rest = str(text).partition("\n")
+    if not newline or not rest.strip():
+        return NUMBER.sub(lambda match: str(_integer(int(match[0]), rng)), first) + newline + rest
+    return first + newline + NUMBER.sub(lambda match: str(_integer(int(match[0]), rng)), rest)
+
+
+def _value(value: Any, rng: np.random.Generator, depth: int = 0) -> Any:
+    """Return a variant of a packed value; depth 0 is the list of arguments, which keeps its number and order."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return _integer(value, rng)
+    if isinstance(value, str):
+        if DIGITS.search(value):  # dates, versions, codes: the same form with other numbers
+            return DIGITS.sub(lambda match: str(_integer(int(match[0]), rng)).zfill(len(match[0])), value)
+        return "".join(value[int(place)] for place in rng.permutation(len(value)))
+    if isinstance(value, list):
+        items = [_value(item, rng, depth + 1) for item in cast("list[Any]", value)]
+        if depth != 1 or len(items) < 2 or isinstance(items[0], list):  # lists in a list may be rows of one width
+            return items
+        return [items[int(place)] for place in rng.permutation(len(items))[: int(rng.integers(1, len(items) + 1))]]
+    return _tagged(value, rng)
+
+
+def _tagged(value: Any, rng: np.random.Generator) -> Any:
+    """Return a variant of an object of one key (`programs.values.pack`): a float, a tuple, or a dictionary."""
+    ((kind, content),) = value.items()
+    if kind == "f" and math.isfinite(number := float.fromhex(content)):
+        return {"f": round(number * float(rng.uniform(0.5, 1.5)), 3).hex()}
+    if kind == "t":
+        return {"t": [_value(item, rng, 2) for item in content]}
+    if kind == "d":
+        return {"d": [[key, _value(item, rng, 2)] for key, item in content]}
+    return value  # sets, bytes and the like stay as they are
+
+
+def _integer(value: int, rng: np.random.Generator) -> int:
+    """Return an integer of about the same size and of the same sign; 0 stays."""
+    size = abs(value)
+    other = int(rng.integers(1, min(2 * size, 1 << 62) + 1)) if size else 0
+    return -other if value < 0 else other
