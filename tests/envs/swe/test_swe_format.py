@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.envs.swe.maker.edits import edits_between
-from agentgym.envs.swe.tasks import Edit, Instance, Repository, read, write
+from agentgym.envs.swe.tasks import Edit, Instance, Repository, read, source, write
 from agentgym.envs.swe.tasks.instance import diff, edited
 from agentgym.envs.swe.tasks.source import digest, pack, tree_of, unpack
 from agentgym.envs.swe.tasks.suite import is_protected, without_tests
@@ -209,6 +209,24 @@ def test_folders_and_archives_are_one_repository(folder, tmp_path):
     assert tree_of(str(tmp_path / "shop-1.0.tar")) == tree
     assert unpack(pack(tree)) == tree
     assert unpack(pack({f"r/{path}": content for path, content in tree.items()}), "r") == tree
+
+
+def test_a_second_name_of_a_file_is_a_file(monkeypatch):
+    """Also of one outside the folder; a thousand names of a large one are left out, as is a file that claims its size."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        file = tarfile.TarInfo("kept.py")
+        file.size = 1000
+        archive.addfile(file, io.BytesIO(b"x" * 1000))
+        for name, target in (("r/a.py", "kept.py"), ("r/gone.py", "absent"), *((f"r/{n}", "kept.py") for n in range(1000))):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.LNKTYPE, target
+            archive.addfile(link)
+        huge = tarfile.TarInfo("r/huge")
+        huge.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(64 << 20), "GNU.sparse.numblocks": "1"}
+        archive.addfile(huge)
+    monkeypatch.setattr(source, "LARGEST", 3000)
+    assert unpack(made.getvalue(), "r") == dict.fromkeys(("a.py", "0", "1"), b"x" * 1000)
 
 
 def test_archives_that_are_none_or_lead_out(tmp_path):

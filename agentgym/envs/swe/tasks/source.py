@@ -74,16 +74,21 @@ def pack(tree: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(state: bytes, folder: str = "") -> dict[str, bytes]:
-    """Return the plain files of a tar archive, such as a sandbox's snapshot, optionally only those in a folder."""
-    contents: dict[str, bytes] = {}
+    """Return the plain files of a tar archive, such as a sandbox's snapshot, optionally only those in a folder.
+
+    A second name of a file is a file too, up to `LARGEST` bytes of them.
+    """
+    contents, files, room = dict[str, bytes](), dict[str, bytes](), LARGEST
     with tarfile.open(fileobj=io.BytesIO(state)) as archive:
         for member in archive:
             path = PurePosixPath(member.name)
-            if folder and not path.is_relative_to(folder):
-                continue
-            file = archive.extractfile(member) if member.isreg() else None
-            if file is not None:
-                contents[str(path.relative_to(folder) if folder else path)] = file.read()
+            if member.isreg() and not member.issparse() and (file := archive.extractfile(member)):
+                files[member.name] = file.read()
+            elif member.islnk() and len(files.get(member.linkname, b"")) <= room and member.linkname in files:
+                files[member.name] = files[member.linkname]
+                room -= len(files[member.name])
+            if member.name in files and (not folder or path.is_relative_to(folder)):
+                contents[str(path.relative_to(folder) if folder else path)] = files[member.name]
     return contents
 
 
