@@ -38,8 +38,10 @@ def below(root: str, without: List[str]) -> Iterator[str]:  # noqa: UP006
         yield from below(os.path.join(root, name), without)
 
 
-def entry(path: str, room: int) -> "tuple[bytes, int]":
+def entry(path: str, room: int, names: "dict[tuple[int, int], str]") -> "tuple[bytes, int]":
     """Return a path's metadata and content as bytes, and the number of content bytes read.
+
+    `names` has the first path of each file: instead of its content, a further path has that one.
 
     Raises:
         Unreadable: the path cannot be read, or has more than `room` bytes.
@@ -55,6 +57,9 @@ def entry(path: str, room: int) -> "tuple[bytes, int]":
         return (what + " " + os.readlink(path)).encode("utf-8", "surrogateescape"), 0
     if not stat.S_ISREG(facts.st_mode):
         return what.encode(), 0
+    first = names.setdefault((facts.st_dev, facts.st_ino), path)
+    if first != path:
+        return (what + " name " + first).encode("utf-8", "surrogateescape"), 0
     if facts.st_size > room:
         raise Unreadable(path)
     digest = hashlib.blake2b(digest_size=16)
@@ -67,16 +72,17 @@ def entry(path: str, room: int) -> "tuple[bytes, int]":
     return what.encode() + b" " + digest.digest(), facts.st_size
 
 
-def key(request: Dict[str, Any]) -> str | None:  # noqa: UP006
+def key(request: Dict[str, Any]) -> "str | None":  # noqa: UP006
     """Return the hash of a request; None if it cannot be computed."""
     digest, room = hashlib.blake2b(digest_size=16), request["most"]
     without = request["without"]
+    names: "dict[tuple[int, int], str]" = {}
     sys.setrecursionlimit(100000)
     try:
         looked = [path for root in request["roots"] for path in below(root, without)]
         looked += [path for path in request["paths"] if not any(path == w or path.startswith(w + "/") for w in without)]
         for path in sorted(set(looked)):
-            told, read = entry(path, room)
+            told, read = entry(path, room, names)
             room -= read
             name = path.encode("utf-8", "surrogateescape")
             digest.update(b"%d " % len(name) + name + b"%d " % len(told) + told)
