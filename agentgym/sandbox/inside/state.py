@@ -76,7 +76,7 @@ def key(request: Dict[str, Any]) -> "str | None":  # noqa: UP006
     """Return the hash of a request; None if it cannot be computed."""
     digest, room = hashlib.blake2b(digest_size=16), request["most"]
     without = request["without"]
-    names: "dict[tuple[int, int], str]" = {}
+    names: dict[tuple[int, int], str] = {}
     sys.setrecursionlimit(100000)
     try:
         looked = [path for root in request["roots"] for path in below(root, without)]
