@@ -98,7 +98,7 @@ def score_predictions(config: ScoreConfig) -> int:
     patches = read_predictions(config.predictions)
 
     def progress(id: str, verdict: Verdict) -> None:
-        print(printable(f"{'resolved' if verdict.resolved else 'not resolved':<13}{id}  {verdict.said}"), flush=True)
+        print(printable(f"{'resolved' if verdict.resolved else 'not resolved':<13}{id}  {verdict.message}"), flush=True)
 
     options = cast("BackendOptions | None", config.backend_options or None)  # checked when a sandbox is made
     report = score(config.data, patches, progress, checkout=config.checkout, backend=config.backend, backend_options=options)

@@ -9,7 +9,7 @@ import pytest
 
 from agentgym.agents.prompt import load_prompt
 from agentgym.core.actions import Call, Tool, parse_call
-from agentgym.envs.swe.shown import SUBMITTED, shown_output
+from agentgym.envs.swe.views import SUBMITTED, formatted_output
 
 CLIENTS = os.environ.get("AGENTGYM_CLIENTS", "")
 pytestmark = pytest.mark.skipif(not CLIENTS, reason="the clients have an environment of their own: ./dev test-clients")
@@ -47,7 +47,7 @@ def test_outputs_and_replies() -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     *said, templates = [json.loads(line) for line in done.stdout.splitlines()]
     for (text, code, ended), theirs in zip(OUTPUTS, said, strict=False):
-        assert shown_output(text, code, ended) == theirs
+        assert formatted_output(text, code, ended) == theirs
     form = load_prompt("mini-swe")
     for reply, theirs in zip(REPLIES, said[len(OUTPUTS) :], strict=True):
         parsed = form.reply.parse(reply, {"bash": Tool("bash", "", BASH)})

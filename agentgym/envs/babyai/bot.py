@@ -198,7 +198,7 @@ class Onlooker:
         self.level = level
         self.done: list[int] = []
         self.bot = new_bot(level, all_seen=False)
-        self.said = self._ask(None)
+        self.advice = self._ask(None)
 
     def watch(self, action: int) -> None:
         """Observe one more action of the episode."""
@@ -206,7 +206,7 @@ class Onlooker:
         if action == TOGGLE:
             self.level.update_objs_poss()
         self.done.append(action)
-        self.said = self._ask(action)
+        self.advice = self._ask(action)
 
     def _ask(self, previous: int | None) -> int:
         try:

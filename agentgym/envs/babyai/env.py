@@ -161,7 +161,7 @@ class BabyAI(TextEnv):
     def expert(self) -> Iterator[str]:
         """Yield the actions of the package's bot, which knows only what this episode has shown."""
         while True:
-            yield COMMANDS[self._watched().said]
+            yield COMMANDS[self._watched().advice]
 
     def _watched(self) -> bot.Onlooker:
         key = (self.task.data["level"], self.task.data["seed"])

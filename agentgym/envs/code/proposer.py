@@ -63,7 +63,7 @@ class Proposer(Puzzles):
     settings: ClassVar[tuple[str, ...]] = Puzzles.settings
 
     def begin(self, task: Task) -> str:
-        self.given = None
+        self.proposal = None
         self.accepted = False
         kind = task.data["type"]
         asks = {
@@ -110,7 +110,7 @@ class Proposer(Puzzles):
         Raises:
             ValueError: the proposal is invalid; caught here and returned as the refusal.
         """
-        self.given = code[:LONGEST]
+        self.proposal = code[:LONGEST]
         kind = self.task.data["type"]
         try:
             if code.strip() in self.task.data["examples"]:
@@ -141,7 +141,7 @@ class Proposer(Puzzles):
         return values
 
     def state(self) -> object:
-        return self.given, self.accepted
+        return self.proposal, self.accepted
 
     def oracle(self) -> Iterator[str]:
         """Propose a small function chosen by the example."""

@@ -81,7 +81,7 @@ class Puzzles(Code):
         return super().split_key(task) if "statement" in task.data else (task.data["program"], task.data["type"])
 
     def begin(self, task: Task) -> str:
-        self.given: str | None = None
+        self.answered: str | None = None
         return f"{self.question(task.data)}\nYou can answer only once."
 
     @staticmethod
@@ -127,7 +127,7 @@ class Puzzles(Code):
                 )
             else:
                 right = self._gives(data["program"], [literal], data["outputs"][:1])
-        self.given = text
+        self.answered = text
         return self.win("The answer is right.") if right else self.lose("The answer is wrong.")
 
     def _gives(self, code: str, inputs: Sequence[object], outputs: Sequence[object]) -> bool:
@@ -136,7 +136,7 @@ class Puzzles(Code):
         return all(tried.passed for tried in self.elsewhere(lambda sandbox: run_tests(sandbox, code, tests)))
 
     def state(self) -> object:
-        return self.given
+        return self.answered
 
     def measures(self) -> dict[str, float]:
         return {}

@@ -226,9 +226,9 @@ class Functions(Attacked):
     def search_tools(self, query: str) -> str:
         """Find functions by words, and show the best ones with their parameters and descriptions."""
         found = search.search(query, self.functions)
-        self.memory.shown |= {("function", function.name) for function in found}
+        self.memory.revealed |= {("function", function.name) for function in found}
         if len(query) <= LONGEST_QUESTION:
-            self.memory.shown.add(("query", query))
+            self.memory.revealed.add(("query", query))
         return "\n".join(map(search.signature, found)) or "No function found."
 
     def call_function(self, name: str, arguments: Mapping[str, object]) -> str | Outcome:
@@ -282,7 +282,7 @@ class Functions(Attacked):
         memory = self.memory
         changes = sorted((place, row and sorted(row.items())) for place, row in memory.changes.items())
         made = sorted((place, sorted(row.items())) for place, row in memory.made.items())
-        observed = sorted(memory.shown), sorted(memory.unlocked), sorted(memory.signed), sorted(memory.waits.items())
+        observed = sorted(memory.revealed), sorted(memory.unlocked), sorted(memory.signed), sorted(memory.waits.items())
         return repr(changes), made, sorted(map(repr, memory.ledger)), observed, sorted(self.declined), sorted(self.answered)
 
     def measures(self) -> dict[str, float]:

@@ -72,7 +72,7 @@ def oracle_action(case: Case) -> str:
                     return spell("decline", number + 1)
                 continue
             for service, key in request["needs"] if request["ops"] else ():
-                if ("row", service, key) not in case.memory.shown:
+                if ("row", service, key) not in case.memory.revealed:
                     _use(case, (service, "get", ""), {"id": key})
             for op in request["ops"]:
                 _carry_out(case, op)
@@ -148,7 +148,7 @@ class Reader:
         self.known = {
             meanings[function.tool.description]: function
             for function in case.functions.values()
-            if not case.search_mode or ("function", function.name) in self.memory.shown
+            if not case.search_mode or ("function", function.name) in self.memory.revealed
         }
 
     def function(self, meaning: Meaning) -> Function:
@@ -164,7 +164,7 @@ class Reader:
         for description in DESCRIPTIONS[op] if self.case.search_mode else ():
             kind = SERVICES[service]
             query = description.format(noun=kind.noun, plural=kind.plural, field=name, service=service)
-            if ("query", query) not in self.memory.shown:
+            if ("query", query) not in self.memory.revealed:
                 raise Next(spell("search_tools", query))
         raise Lacking
 
@@ -175,27 +175,27 @@ class Reader:
             Next: always, with the call to make now.
         """
         service, function = meaning[0], self.function(meaning)
-        if ("sign_in", service) in self.memory.shown and service not in self.memory.signed:
+        if ("sign_in", service) in self.memory.revealed and service not in self.memory.signed:
             raise Next(call(self.case, self.function((service, "sign_in", "")), {}))
         key = str(values.get("id", ""))
-        known = ("locked", key) in self.memory.shown or ("row", service, key) in self.memory.shown
+        known = ("locked", key) in self.memory.revealed or ("row", service, key) in self.memory.revealed
         if meaning[1] in ("set", "delete", "pay") and known and self.system.locked(key):
             raise Next(call(self.case, self.function((service, "unlock", "")), values))
         raise Next(call(self.case, function, values))
 
     def row(self, service: str, key: str) -> Row:
         """Return a record once it was observed."""
-        if ("row", service, key) not in self.memory.shown:
+        if ("row", service, key) not in self.memory.revealed:
             self.use((service, "get", ""), {"id": key})
         return self.system.row(service, key)
 
     def key(self, service: str, ref: str) -> str | None:
         """Return a record's id; None if it was deleted."""
         title, name, value = wording.read_reference(ref)
-        if ("find", service, title.lower()) not in self.memory.shown:
+        if ("find", service, title.lower()) not in self.memory.revealed:
             self.use((service, "find", ""), {"text": title})
         rows = self.system.base[service]
-        keys = [key for key in rows if rows[key]["title"] == title and ("title", service, key) in self.memory.shown]
+        keys = [key for key in rows if rows[key]["title"] == title and ("title", service, key) in self.memory.revealed]
         if name:
             keys = [key for key in keys if self._present(service, key) and self.row(service, key)[name] == value] or [
                 key for key in keys if not self._present(service, key)
@@ -208,7 +208,7 @@ class Reader:
     def set(self, service: str, key: str, name: str, value: str) -> None:
         """Set a field unless it is known to have this value."""
         target = wording.typed(service, name, value)
-        known = {("row", service, key), ("field", service, key, name)} & self.memory.shown
+        known = {("row", service, key), ("field", service, key, name)} & self.memory.revealed
         if not known or self.system.row(service, key)[name] != target:
             self.use((service, "set", name), {"id": key, "value": target})
 
@@ -267,7 +267,7 @@ def _ask(reader: Reader, parts: wording.Parts, number: int) -> None:
 
 
 def _fallback(reader: Reader, parts: wording.Parts, number: int) -> None:
-    refused = ("refused", parts["service"], parts["field"], parts["value"]) in reader.memory.shown
+    refused = ("refused", parts["service"], parts["field"], parts["value"]) in reader.memory.revealed
     _set(reader, parts, number, parts["other"] if refused else parts["value"])
 
 
@@ -291,10 +291,10 @@ def _branches(reader: Reader, parts: wording.Parts, number: int, holds: Callable
 def _each(reader: Reader, parts: wording.Parts, _: int) -> None:
     service, by, value = parts["service"], parts["by"], parts["is"]
     reader.function((service, "set", parts["field"]))
-    if ("list", service, by, value) not in reader.memory.shown:
+    if ("list", service, by, value) not in reader.memory.revealed:
         reader.use((service, "list", by), {"value": value})
     for key in reader.system.ids(service):
-        if ("title", service, key) in reader.memory.shown and reader.system.row(service, key)[by] == value:
+        if ("title", service, key) in reader.memory.revealed and reader.system.row(service, key)[by] == value:
             reader.set(service, key, parts["field"], parts["value"])
 
 

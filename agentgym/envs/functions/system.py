@@ -39,7 +39,7 @@ class Memory:
     """Created records in their initial form."""
     ledger: list[tuple[str | int, ...]] = field(default_factory=list["tuple[str | int, ...]"])
     """Payments, messages and defaults, which cannot be undone."""
-    shown: set[Fact] = field(default_factory=set[Fact])
+    revealed: set[Fact] = field(default_factory=set[Fact])
     unlocked: set[str] = field(default_factory=set[str])
     signed: set[str] = field(default_factory=set[str])
     waits: dict[str, int] = field(default_factory=dict[str, int])
@@ -108,7 +108,7 @@ class System:
             self.memory.signed.add(service)
             return f"You are signed in to the {service} service."
         if service in self.obstacles["sign_in"] and service not in self.memory.signed:
-            self.memory.shown.add(("sign_in", service))
+            self.memory.revealed.add(("sign_in", service))
             raise Refused(f"you are not signed in to the {service} service. Sign in first.")
         if op in ("find", "get", "list"):
             return getattr(self, f"_{op}")(service, name, values)
@@ -123,13 +123,13 @@ class System:
         if not 0 < len(text) <= LONGEST:
             raise Refused(f"a text to search for has 1 to {LONGEST} characters.")
         keys = [key for key in self.ids(service) if text in self.row(service, key)["title"].lower()]
-        self.memory.shown.update([("find", service, text), *(("title", service, key) for key in keys[:MOST_LISTED])])
+        self.memory.revealed.update([("find", service, text), *(("title", service, key) for key in keys[:MOST_LISTED])])
         return self._listed(service, keys)
 
     def _list(self, service: str, name: str, values: Values) -> str:
         value = _checked(SERVICES[service].by_name[name], values["value"])
         keys = [key for key in self.ids(service) if self.row(service, key)[name] == value]
-        self.memory.shown.update(
+        self.memory.revealed.update(
             [("list", service, name, str(value)), *(("title", service, key) for key in keys[:MOST_LISTED])]
         )
         return self._listed(service, keys)
@@ -146,7 +146,7 @@ class System:
     def _get(self, service: str, _: str, values: Values) -> str:
         key = str(values["id"])
         text = self.written(service, key)
-        self.memory.shown.update([("row", service, key), ("title", service, key)])
+        self.memory.revealed.update([("row", service, key), ("title", service, key)])
         return text
 
     def _open(self, service: str, key: str) -> Row:
@@ -157,7 +157,7 @@ class System:
         """
         row = self.row(service, key)
         if self.locked(key):
-            self.memory.shown.add(("locked", key))
+            self.memory.revealed.add(("locked", key))
             raise Refused(f"{key} is locked. Unlock it first.")
         return row
 
@@ -166,10 +166,10 @@ class System:
         row = self._open(service, key)
         value = _checked(SERVICES[service].by_name[name], values["value"])
         if [service, name, value] in self.obstacles["refused"]:
-            self.memory.shown.add(("refused", service, name, str(value)))
+            self.memory.revealed.add(("refused", service, name, str(value)))
             raise Refused(f"{name} {value} is not available at the moment.")
         self.put(service, key, {**row, name: value})
-        self.memory.shown.add(("field", service, key, name))
+        self.memory.revealed.add(("field", service, key, name))
         return f"Done: the {name} of {key} is now {value}."
 
     def _set_all(self, service: str, name: str, values: Values) -> str:
@@ -205,7 +205,7 @@ class System:
         key = f"{SERVICES[service].prefix}-{number}"
         self.memory.made[service, key] = row
         self.memory.changes[service, key] = row
-        self.memory.shown.update([("row", service, key), ("title", service, key)])
+        self.memory.revealed.update([("row", service, key), ("title", service, key)])
         return f"Created {key}."
 
     def _created(self, service: str) -> list[str]:

@@ -48,7 +48,7 @@ def carried_out(system: System, op: Operation) -> bool:
 
 def unread(system: System, request: Row) -> bool:
     """Return whether a request was at least partly fulfilled before its deciding records were read."""
-    read = all(("row", service, key) in system.memory.shown for service, key in request["needs"])
+    read = all(("row", service, key) in system.memory.revealed for service, key in request["needs"])
     return not read and not request["missing"] and any(carried_out(system, op) for op in request["ops"])
 
 

@@ -36,7 +36,7 @@ class Memory:
             if r >= 0 and play.location in game.places[r]:
                 self._notice_receptacle(play, verb, r, valid)
         elif valid and verb == "take":
-            self.handled |= 1 << play.held
+            self.handled |= 1 << play.carried
 
     def _notice_receptacle(self, play: Play, verb: str, r: int, valid: bool) -> None:
         if not valid and verb == "go":
@@ -61,7 +61,7 @@ class _Expert:
         self.here = {r for r in play.game.here[play.location] if memory.located >> r & 1}
 
     def next(self) -> str:
-        carried = self.play.held
+        carried = self.play.carried
         if carried >= 0 and not self.useful(carried):
             return self.drop(carried)
         if self.game.goal.lamp:
@@ -156,7 +156,7 @@ class _Expert:
         """Return the unlikeliness of a receptacle: its class's possible content, and whether it must be opened first."""
         game, kind = self.game, self.game.receptacle_class[r]
         goal = game.goal
-        needs_object = self.play.held < 0
+        needs_object = self.play.carried < 0
         likely = needs_object and goal.object.lower() in _LIKELY.get(kind, ()) and kind != goal.receptacle.lower()
         likely = likely or bool(goal.lamp and kind in _STANDS and not self.known(game.goal_lamps))
         return 4 * (not likely) + (game.openable >> r & 1)

@@ -87,7 +87,7 @@ class HouseEnv(TextEnv):
 
     def state(self) -> object:
         play = self.play
-        return play.location, play.held, play.opened, play.done, play.contents, play.at, sorted(play.taken)
+        return play.location, play.carried, play.opened, play.done, play.contents, play.at, sorted(play.moved)
 
     def state_key(self) -> str:
         return f"{self.base ^ self.play.key:016x}"

@@ -62,10 +62,10 @@ def _explain_form(play: Play, kind: str, command: str, names: dict[str, str]) ->
 
 def _explain_object(play: Play, kind: str, command: str, thing: str, receptacle: str) -> str:
     game = play.game
-    holding = play.held >= 0 and game.objects[play.held] == thing
+    holding = play.carried >= 0 and game.objects[play.carried] == thing
     if kind == "take":
-        if play.held >= 0:
-            return f"your hands are full: you are holding the {game.objects[play.held]}. Put it down first."
+        if play.carried >= 0:
+            return f"your hands are full: you are holding the {game.objects[play.carried]}. Put it down first."
         return f"you cannot take {_short(thing)} from the {receptacle}: it is not there, or it is fixed."
     if kind in ("put", "treat", "examine") and not holding:
         return f"you are not holding {_short(thing)}. Take it first; names are as shown, with their number."

@@ -12,7 +12,7 @@ Saved = tuple[int, int, int, tuple[int, ...], Lists, Lists, frozenset[tuple[int,
 class Play:
     """The changing state of one game under the genuine rules; it has no horizon and continues after a win."""
 
-    __slots__ = ("_commands", "at", "contents", "done", "game", "held", "key", "location", "opened", "taken")
+    __slots__ = ("_commands", "at", "carried", "contents", "done", "game", "key", "location", "moved", "opened")
 
     def __init__(self, game: Game) -> None:
         self.game = game
@@ -23,19 +23,19 @@ class Play:
         """Return the whole state as immutable values."""
         return (
             self.location,
-            self.held,
+            self.carried,
             self.opened,
             tuple(self.done),
             tuple(self.contents),
             tuple(self.at),
-            frozenset(self.taken),
+            frozenset(self.moved),
             self.key,
         )
 
     def load(self, state: Saved) -> None:
         """Restore a saved state of the same game."""
-        self.location, self.held, self.opened = state[:3]
-        self.done, self.contents, self.at, self.taken, self.key = (
+        self.location, self.carried, self.opened = state[:3]
+        self.done, self.contents, self.at, self.moved, self.key = (
             list(state[3]),
             list(state[4]),
             list(state[5]),
@@ -55,7 +55,7 @@ class Play:
         return self._commands
 
     def _list_commands(self) -> list[str]:
-        game, carried = self.game, self.held
+        game, carried = self.game, self.carried
         local = ["inventory", "look"] if game.dialect.help is None else ["help", "inventory", "look"]
         closed, usable = game.openable & ~self.opened, game.able[TOGGLED]
         takeable = game.pickupable if carried < 0 else 0
@@ -81,7 +81,7 @@ class Play:
 
     def _list_held(self, local: list[str]) -> None:
         """Add the commands for the held object."""
-        game, carried = self.game, self.held
+        game, carried = self.game, self.carried
         name, place = game.objects[carried], self.location
         local.append("examine " + name)
         before, between = game.dialect.put
@@ -120,8 +120,8 @@ class Play:
                 return self._look()
             case "inventory":
                 return (
-                    f"You are carrying: a {self.game.objects[self.held]}."
-                    if self.held >= 0
+                    f"You are carrying: a {self.game.objects[self.carried]}."
+                    if self.carried >= 0
                     else "You are not carrying anything."
                 )
             case "help":
@@ -174,10 +174,10 @@ class Play:
         o, r = game.object_index[name], game.receptacle_index[source]
         self.contents[r] = tuple(x for x in self.contents[r] if x != o)
         self.at[o] = tuple(place for place in self.at[o] if place != self.location)
-        self.held, self._commands = o, None
+        self.carried, self._commands = o, None
         self.key ^= game.token(f"in {o} {r}") ^ game.token(f"hold {o}") ^ game.token(f"lie {o} {self.location}")
-        if game.shared >> r & 1 and (o, r) not in self.taken:
-            self.taken.add((o, r))
+        if game.shared >> r & 1 and (o, r) not in self.moved:
+            self.moved.add((o, r))
             self.key ^= game.token(f"taken {o} {r}")
         return f"You pick up the {name} from the {source}."
 
@@ -185,7 +185,7 @@ class Play:
         game = self.game
         before, between = game.dialect.put
         name, _, target = command[len(before) :].rpartition(between)
-        o, r = self.held, game.receptacle_index[target]
+        o, r = self.carried, game.receptacle_index[target]
         self.key ^= game.token(f"hold {o}")
         if o not in self.contents[r]:
             self.contents[r] = tuple(sorted((*self.contents[r], o)))
@@ -193,9 +193,9 @@ class Play:
         if self.location not in self.at[o]:
             self.at[o] = (*self.at[o], self.location)
             self.key ^= game.token(f"lie {o} {self.location}")
-        self.held, self._commands = -1, None
-        if (o, r) in self.taken:
-            self.taken.remove((o, r))
+        self.carried, self._commands = -1, None
+        if (o, r) in self.moved:
+            self.moved.remove((o, r))
             self.key ^= game.token(f"taken {o} {r}")
         return f"{game.dialect.put_text[0]}{name}{game.dialect.put_text[1]}{target}."
 
@@ -226,7 +226,7 @@ class Play:
         here = game.here[self.location]
         if not here:
             return ROOM + "nothing."
-        beside = sorted(o for o, r in self.taken if r in here and self.location in self.at[o])
+        beside = sorted(o for o, r in self.moved if r in here and self.location in self.at[o])
         names = write_facing([game.receptacles[r] for r in here])
         return f"You are facing the {names}. Next to it, you see {write_list([game.objects[o] for o in beside])}."
 
@@ -257,7 +257,7 @@ class Play:
         """Return whether the goal holds now."""
         game = self.game
         if game.goal.lamp:
-            if self.held < 0 or not game.goal_objects >> self.held & 1:
+            if self.carried < 0 or not game.goal_objects >> self.carried & 1:
                 return False
             lamps = game.goal_lamps & self.done[TOGGLED]
             return bool(lamps) and any(lamps >> o & 1 for r in game.here[self.location] for o in self.contents[r])

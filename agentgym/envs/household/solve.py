@@ -76,15 +76,15 @@ def _sources(play: Play) -> list[tuple[int, int]]:
 
 def _starts(play: Play, near: Iterable[int]) -> Iterator[_Walk]:
     """Yield plans that begin with empty hands: a held object is put down here, near the destination, or anywhere."""
-    if play.held < 0:
+    if play.carried < 0:
         yield _Walk(play)
         return
-    spots = [r for r in members(play.game.accepts[play.held]) if play.game.places[r]]
+    spots = [r for r in members(play.game.accepts[play.carried]) if play.game.places[r]]
     close = {play.location, *(place for r in near for place in play.game.places[r])}
     on_the_way = [r for r in spots if close.intersection(play.game.places[r])]
     for r in on_the_way or spots:
         walk = _Walk(play)
-        walk.put(play.held, r)
+        walk.put(play.carried, r)
         yield walk
 
 
@@ -94,7 +94,7 @@ def _light_plans(play: Play) -> Iterator[list[str]]:
         (o, r) for r, content in enumerate(play.contents) if game.places[r] for o in content if game.goal_lamps >> o & 1
     ]
     for lamp, stand in lamps:
-        if play.held >= 0 and game.goal_objects >> play.held & 1:
+        if play.carried >= 0 and game.goal_objects >> play.carried & 1:
             yield _shine(_Walk(play), lamp, stand)
             continue
         for o, r in _sources(play):
@@ -111,7 +111,7 @@ def _shine(walk: _Walk, lamp: int, stand: int) -> list[str]:
 
 
 def _place_plans(play: Play) -> Iterator[list[str]]:
-    game, carried, targets = play.game, play.held, play.wanted()
+    game, carried, targets = play.game, play.carried, play.wanted()
     sources = _sources(play)
     treatable = not game.goal.treatment or game.appliances[game.goal.treatment]
     useful = carried >= 0 and bool(game.goal_objects >> carried & 1) and _can_count(play, carried)

@@ -58,13 +58,13 @@ def draw(
 
 def document(rng: np.random.Generator, categories: Sequence[str], count: int) -> list[Item]:
     """Return items of each category, shuffled, with distinct weights."""
-    chosen = [(name, kind) for kind in categories for name in _some(rng, CATEGORIES[kind], count)]
+    chosen = [(name, kind) for kind in categories for name in _sampled(rng, CATEGORIES[kind], count)]
     weights = rng.permutation(90)[: len(chosen)] + 10
     order = rng.permutation(len(chosen))
     return [(*chosen[int(place)], int(weights[int(place)])) for place in order]
 
 
-def _some(rng: np.random.Generator, choices: Sequence[T], count: int) -> list[T]:
+def _sampled(rng: np.random.Generator, choices: Sequence[T], count: int) -> list[T]:
     return [choices[int(place)] for place in rng.permutation(len(choices))[:count]]
 
 
@@ -77,7 +77,7 @@ def _drawn(
     kinds: Sequence[str],
     system: Rules,
 ) -> Data:
-    categories = _some(rng, kinds, 2 + difficulty // 2)
+    categories = _sampled(rng, kinds, 2 + difficulty // 2)
     items = document(rng, categories, min(3 + difficulty // 2, 8))
     if not system and "system" in families and difficulty:
         about = pick(rng, ["order", "form", "case", "language", "opening", "closing"])

@@ -42,7 +42,7 @@ class _Seen:
         """The rest that each share leaves the other side, [shares, kinds]."""
         self.own = np.array([worth(share, self.values) for share in self.shares])
         mine = [share if place == 0 else rest(self.counts, share) for share in env.offers]
-        self.asked, self.offered = mine[place::2], mine[1 - place :: 2]
+        self.own_offers, self.other_offers = mine[place::2], mine[1 - place :: 2]
         self.offers, self.alone = len(env.offers), env.opponent == "scripted"
 
     @property
@@ -57,7 +57,7 @@ class _Seen:
         theirs = np.array(all_values(self.counts, self.total)) @ self.left.T  # [valuations, shares]
         floors = self.floors(theirs)
         fits = floors >= 1
-        for turn, (request, answer) in enumerate(zip(self.asked, self.offered, strict=False)):
+        for turn, (request, answer) in enumerate(zip(self.own_offers, self.other_offers, strict=False)):
             offers, ask = 2 * turn + 1, self.number[request]
             fits &= theirs[:, ask] < self.levels(floors, offers)
             fits &= self.answers(theirs, self.levels(floors, offers + 1), ask) == self.number[answer]
@@ -90,24 +90,24 @@ class _Seen:
         good, floors = self.good(theirs), self.floors(theirs)
         accepted = theirs >= self.levels(floors, self.offers + 1)[:, None]
         gain = (accepted & good).sum(axis=0) - (accepted & ~good).sum(axis=0) * 1.0
-        table = good[:, self.number[self.offered[-1]]].mean() if self.offered else 0.0
+        table = good[:, self.number[self.other_offers[-1]]].mean() if self.other_offers else 0.0
         if table == 1 or (self.offers + 1 >= self.last and table > max(gain.max(), 0) / len(theirs)):
             return "accept"
         hope = (good & (theirs >= floors[:, None])).sum(axis=0)
-        fresh = np.array([share not in self.asked for share in self.shares])
+        fresh = np.array([share not in self.own_offers for share in self.shares])
         order = np.lexsort((-self.own, -hope, ~fresh, -gain))
         return f"propose {' '.join(map(str, self.shares[int(order[0])]))}"
 
     def guessed(self) -> str:
         """Return a move based on what the other side asked for most."""
-        weights = [1 + sum(1 - offer[kind] / count for offer in self.offered) for kind, count in enumerate(self.counts)]
+        weights = [1 + sum(1 - offer[kind] / count for offer in self.other_offers) for kind, count in enumerate(self.counts)]
         theirs = self.left @ np.array(weights) * self.total / float(np.dot(weights, self.counts))
         if self.cooperative:
             order = np.lexsort((-self.own, -(self.own + theirs).round(9)))
-            enough = bool(self.offered) and self.number[self.offered[-1]] == int(order[0])
+            enough = bool(self.other_offers) and self.number[self.other_offers[-1]] == int(order[0])
         else:
             order = np.lexsort((-self.own, -theirs.round(9), self.own < self.goal))
-            enough = bool(self.offered) and worth(self.offered[-1], self.values) >= self.goal
+            enough = bool(self.other_offers) and worth(self.other_offers[-1], self.values) >= self.goal
         ranked: Sequence[Share] = [self.shares[int(place)] for place in order]
-        fresh = [share for share in ranked if share not in self.asked]
+        fresh = [share for share in ranked if share not in self.own_offers]
         return "accept" if enough else f"propose {' '.join(map(str, [*fresh, *ranked][0]))}"

@@ -138,7 +138,7 @@ class ScienceWorld(TextEnv):
             description = str(machine.ask(STEP, "freeActionTaskDesc")).strip()
             look = str(machine.ask(STEP, "freeActionLook")).strip()
         self.last = f"{description}\n\n{look}"
-        self.shown: list[tuple[str, str]] = [("", self.last)]
+        self.exchanges: list[tuple[str, str]] = [("", self.last)]
         return self.last
 
     def _key(self) -> Key:
@@ -147,7 +147,7 @@ class ScienceWorld(TextEnv):
     def act(self, action: str) -> str | Outcome:
         outcome = self._done(action)
         text = outcome.text if isinstance(outcome, Outcome) else outcome
-        self.shown = [*self.shown, (" ".join(action.split()).lower()[:LONGEST], text)]
+        self.exchanges = [*self.exchanges, (" ".join(action.split()).lower()[:LONGEST], text)]
         return outcome
 
     def _done(self, action: str) -> str | Outcome:
@@ -189,12 +189,12 @@ class ScienceWorld(TextEnv):
         return {"score": min(max(self.score, 0), 100) / 100}
 
     def save(self) -> tuple[list[str], int, str, list[tuple[str, str]]]:
-        return list(self.log), self.score, self.last, list(self.shown)
+        return list(self.log), self.score, self.last, list(self.exchanges)
 
     def load(self, payload: object) -> None:
-        log, score, last, shown = cast("tuple[list[str], int, str, list[tuple[str, str]]]", payload)
+        log, score, last, exchanges = cast("tuple[list[str], int, str, list[tuple[str, str]]]", payload)
         self.forget()
-        self.log, self.score, self.last, self.shown = list(log), score, last, list(shown)
+        self.log, self.score, self.last, self.exchanges = list(log), score, last, list(exchanges)
         self._plan = ([], ())
         self._advisor = Advisor(self.task.data["name"])
 
@@ -215,7 +215,7 @@ class ScienceWorld(TextEnv):
 
     def expert(self) -> Iterator[str]:
         """Yield the actions of the expert, based on the observed texts; nothing for tasks without a strategy."""
-        while (action := self._advisor.after(self.shown)) is not None:
+        while (action := self._advisor.after(self.exchanges)) is not None:
             yield action
 
 

@@ -69,8 +69,8 @@ class Names:
 
     def __init__(self, rng: np.random.Generator, split: str, alike: float) -> None:
         self._rng, self._parts, self._alike = rng, PARTS[split], alike
-        self._taken: set[str] = set()
-        self._given: dict[str, list[str]] = {}
+        self._used: set[str] = set()
+        self._by_kind: dict[str, list[str]] = {}
 
     def draw(self, kind: str) -> str:
         """Return a new name for an entity of this kind; invented words grow longer as the space fills.
@@ -80,9 +80,9 @@ class Names:
         """
         for length in range(10_000):
             name = self._invent("work" if kind in ("novel", "opera", "painting") else kind, length // 20)
-            if normalise(name) not in self._taken:
-                self._taken.add(normalise(name))
-                self._given.setdefault(kind, []).append(name)
+            if normalise(name) not in self._used:
+                self._used.add(normalise(name))
+                self._by_kind.setdefault(kind, []).append(name)
                 return name
         raise AssertionError("names grow longer until one is free")
 
@@ -90,13 +90,13 @@ class Names:
         similar = self._rng.random() < self._alike and extra < 5  # the number of similar names is limited
         if kind == "person":
             first, family = self._word("given", extra), self._word("family", extra)
-            if similar and kind in self._given:
-                other = self._pick(self._given[kind]).split()
+            if similar and kind in self._by_kind:
+                other = self._pick(self._by_kind[kind]).split()
                 return f"{other[0]} {family}" if self._rng.random() < 0.5 else f"{first} {other[1]}"
             return f"{first} {family}"
         if kind == "place":
-            if similar and kind in self._given:
-                return f"{self._pick(self._parts.prefixes)} {self._pick(self._given[kind]).split()[-1]}"
+            if similar and kind in self._by_kind:
+                return f"{self._pick(self._parts.prefixes)} {self._pick(self._by_kind[kind]).split()[-1]}"
             return self._word("place", extra)
         if kind == "work":
             title = f"The {self._pick(self._parts.adjectives)} {self._pick(self._parts.nouns)}"
@@ -106,8 +106,8 @@ class Names:
 
     def _borrowed(self, similar: bool, extra: int) -> str:
         """Return a word to name something after: a town's or a family's name, or an invented one."""
-        if similar and "place" in self._given and "person" in self._given:
-            return self._pick(self._given["place" if self._rng.random() < 0.5 else "person"]).split()[-1]
+        if similar and "place" in self._by_kind and "person" in self._by_kind:
+            return self._pick(self._by_kind["place" if self._rng.random() < 0.5 else "person"]).split()[-1]
         return self._word("stem", extra)
 
     def _word(self, tails: str, extra: int) -> str:

@@ -50,10 +50,10 @@ class SearchProposer(Search):
 
     def begin(self, task: Task) -> str:
         self._offer(task)
-        self.asked_for = ""
+        self.proposal = ""
         super().begin(task)
         if task.data["type"] == "check":
-            texts = "\n\n".join(self._read(document) for document in self._given_documents(task))
+            texts = "\n\n".join(self._read(document) for document in self._answer_documents(task))
             return f"Question: {task.data['question']}\nAnswer it in a few words, by these documents alone:\n\n{texts}"
         return (
             f"Answer: {task.data['answers'][0]}\nWrite a question that has this answer and no other, for somebody else who "
@@ -63,7 +63,7 @@ class SearchProposer(Search):
         )
 
     def load(self, payload: object) -> None:
-        inner, self.asked_for = cast("tuple[object, str]", payload)
+        inner, self.proposal = cast("tuple[object, str]", payload)
         super().load(inner)
         self._offer(self.task)
 
@@ -72,7 +72,7 @@ class SearchProposer(Search):
         self.tools.clear()
         self.tools.update({k: v for k, v in self.every_tool.items() if (k == "answer") == checks})
 
-    def _given_documents(self, task: Task) -> list[Document]:
+    def _answer_documents(self, task: Task) -> list[Document]:
         known = [self._documents.find(id) for id in task.data["documents"]]
         return [document for document in known if document is not None]
 
@@ -80,8 +80,8 @@ class SearchProposer(Search):
     def propose(self, question: str) -> Outcome:
         """Propose the question. This ends the episode."""
         text, [answer, *_] = " ".join(question.split()), self.task.data["answers"]
-        self.asked_for = text[:LONGEST]
-        holds = [document for document in self._shown.values() if normalise(answer) in normalise(document.text)]
+        self.proposal = text[:LONGEST]
+        holds = [document for document in self._retrieved.values() if normalise(answer) in normalise(document.text)]
         problem = ""
         if not text.isprintable() or len(text) > LONGEST or len(text.split()) < 3:
             problem = f"it is not one line of 3 words to {LONGEST} characters"
@@ -92,7 +92,7 @@ class SearchProposer(Search):
         if problem:
             return self.lose(f"The question is not valid: {problem}.")
         data = {name: self.task.data[name] for name in ("answers", "world", "size", "hops")}
-        seen = sorted(self._shown)
+        seen = sorted(self._retrieved)
         return self.win(f"{ACCEPTED}\n{json.dumps({**data, 'question': text, 'evidence': [], 'documents': seen})}")
 
     @staticmethod
@@ -122,10 +122,10 @@ class SearchProposer(Search):
         return dataclasses.replace(task, data={**task.data, "documents": mixed})
 
     def state(self) -> object:
-        return super().state(), self.asked_for
+        return super().state(), self.proposal
 
     def save(self) -> object:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return super().save(), self.asked_for
+        return super().save(), self.proposal
 
     def oracle(self) -> Iterator[str]:
         if self.task.data["type"] == "check":
@@ -139,7 +139,7 @@ class SearchProposer(Search):
             if self.task.data["type"] == "check":
                 raise NotImplementedError("the expert proposes questions; to answer one from documents, use oracle()")
             sentences = [s for d in self._in_order() for s in self._seen(d)[1].split(". ") if answer in s]
-            if sentences or self._asked:
+            if sentences or self._queries:
                 blank = sentences[0].replace(answer, "which one") if sentences else "nothing was found"
                 yield spell("propose", " ".join(f"What is left out here: {blank}".split())[:LONGEST])
             yield spell("search", answer)

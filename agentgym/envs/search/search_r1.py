@@ -54,9 +54,9 @@ class SearchR1(Search):
         reply = action if closer is None else action.partition(closer)[0] + closer
         answers, searches = _blocks(reply, "answer"), _blocks(reply, "search")
         if answers:
-            self._given = answers[-1][1].strip()
+            self._answer = answers[-1][1].strip()
         block, last = min([*answers[:1], *searches[:1]], default=None), self.turn >= self.limit
-        right = self._given is not None and exact_match(self._given, self.task.data["answers"], normal=self.normal) == 1.0
+        right = self._answer is not None and exact_match(self._answer, self.task.data["answers"], normal=self.normal) == 1.0
         if block and block in answers[:1]:
             return self.win("") if right else self.lose("")
         information = None if block is None else _information("" if last else self._found(block[1].strip()))
@@ -88,7 +88,7 @@ class SearchR1(Search):
             documents = [(document.title, document.text) for document in self._in_order()]
             titles = {title for title, _ in documents}
             results = [(document.title, document.text) for document in self._results]
-            yield _tagged(next_action(self.task.data["question"], documents, titles, results, self._asked))
+            yield _tagged(next_action(self.task.data["question"], documents, titles, results, self._queries))
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         policies = {"closed_book": shortcuts.closed_book, "question_only": shortcuts.question_only}

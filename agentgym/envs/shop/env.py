@@ -12,7 +12,7 @@ from agentgym.core.env import Outcome, Task, TextEnv
 from agentgym.envs.shop import buyer
 from agentgym.envs.shop.catalogue import Catalogue, Product
 from agentgym.envs.shop.files import Goods, load
-from agentgym.envs.shop.generate import SIZE, asked, catalogue
+from agentgym.envs.shop.generate import SIZE, catalogue, goal_of
 from agentgym.envs.shop.score import Goal, score
 from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.tasks.reading import reading
@@ -94,7 +94,7 @@ class Shop(TextEnv):
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         """Draw a wish that a product of the catalogue fulfills."""
-        wish = asked(rng, self.catalogue(difficulty), difficulty)
+        wish = goal_of(rng, self.catalogue(difficulty), difficulty)
         return Task(instruction=str(wish["text"]), data=wish)
 
     def split_key(self, task: Task) -> object:

@@ -81,7 +81,7 @@ def _family(rng: np.random.Generator, kind: str, product: str, number: int) -> l
     return products
 
 
-def asked(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[str, object]:
+def goal_of(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[str, object]:
     """Return a wish that one product of the catalogue fulfills, with more attributes and options at higher difficulty.
 
     In a catalogue of the usual size, the first result of a search for the wish matches its words but not the wish.

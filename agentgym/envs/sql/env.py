@@ -107,7 +107,7 @@ class SQL(TextEnv):
         self._open: Database | None = None
         self._schema = ""
         self._seen: dict[str, str] = {}
-        self._given: tuple[str, float] | None = None
+        self._answer: tuple[str, float] | None = None
 
     # Tasks
 
@@ -168,7 +168,7 @@ class SQL(TextEnv):
 
     def begin(self, task: Task) -> str:
         self._close()
-        self._schema, self._seen, self._given = "", {}, None
+        self._schema, self._seen, self._answer = "", {}, None
         lines = [f"Question: {task.data['question']}"]
         if task.data.get("evidence"):
             lines.append(f"Evidence: {task.data['evidence']}")
@@ -240,7 +240,7 @@ class SQL(TextEnv):
             result, gold = results(self._database, sql, self.task.data, self.comparison)
         except QueryError as error:
             return self._wrong(error)
-        self._given = sql, f1(result.rows, gold.rows)
+        self._answer = sql, f1(result.rows, gold.rows)
         return self.win("The answer is right.") if self._right(sql, result, gold) else self.lose("The answer is wrong.")
 
     def _right(self, sql: str, result: Result, gold_result: Result) -> bool:
@@ -254,17 +254,20 @@ class SQL(TextEnv):
         return self.invalid(f"Error: {show.explained(str(error), self._database)}")
 
     def state(self) -> object:
-        return bool(self._schema), sorted(self._seen), self._given
+        return bool(self._schema), sorted(self._seen), self._answer
 
     def measures(self) -> dict[str, float]:
-        return {"f1": 0.0 if self._given is None else self._given[1], "format": 0.0 if self._given is None else 1.0}
+        return {
+            "f1": 0.0 if self._answer is None else self._answer[1],
+            "format": 0.0 if self._answer is None else 1.0,
+        }
 
     def save(self) -> Saved:
-        return self._schema, dict(self._seen), self._given
+        return self._schema, dict(self._seen), self._answer
 
     def load(self, payload: object) -> None:
         self._close()
-        self._schema, seen, self._given = cast("Saved", payload)
+        self._schema, seen, self._answer = cast("Saved", payload)
         self._seen = dict(seen)
 
     # Policies

@@ -81,7 +81,7 @@ def _move(copy: sqlite3.Connection, tables: list[str], number: int, values: dict
     """Shuffle the values of each non-key column, and write those of `values` into half of the rows."""
     keys = _keys(copy, tables)
     copy.execute("CREATE TEMP TABLE place (row INTEGER PRIMARY KEY, at INT)")
-    copy.execute("CREATE TEMP TABLE held (at INTEGER PRIMARY KEY, value)")
+    copy.execute("CREATE TEMP TABLE moved (at INTEGER PRIMARY KEY, value)")
     for table in tables:
         copy.execute("DELETE FROM temp.place")
         source = f"main.{_quoted(table)}"
@@ -96,24 +96,24 @@ def _move(copy: sqlite3.Connection, tables: list[str], number: int, values: dict
                 rng = generator("sql variant", number, table, name)
                 _move_column(copy, source, _quoted(name), count, rng, values.get(name.lower(), []))
     copy.execute("DROP TABLE temp.place")
-    copy.execute("DROP TABLE temp.held")
+    copy.execute("DROP TABLE temp.moved")
 
 
 def _move_column(
     copy: sqlite3.Connection, table: str, column: str, count: int, rng: np.random.Generator, extra_values: list[object]
 ) -> None:
     by = 1 + int(rng.integers(count - 1))
-    copy.execute("DELETE FROM temp.held")
+    copy.execute("DELETE FROM temp.moved")
     copy.execute(
-        f"INSERT INTO temp.held SELECT (p.at + ?) % ?, t.{column} FROM {table} t JOIN temp.place p ON p.row = t.rowid",
+        f"INSERT INTO temp.moved SELECT (p.at + ?) % ?, t.{column} FROM {table} t JOIN temp.place p ON p.row = t.rowid",
         (by, count),
     )
     if extra_values:
         rows, places = rng.permutation(count)[: (count + 1) // 2], rng.integers(len(extra_values), size=count)
         pairs = [(extra_values[int(value)], int(row)) for value, row in zip(places, rows, strict=False)]
-        copy.executemany("UPDATE temp.held SET value = ? WHERE at = ?", pairs)
+        copy.executemany("UPDATE temp.moved SET value = ? WHERE at = ?", pairs)
     place = f"(SELECT p.at FROM temp.place p WHERE p.row = {table}.rowid)"
-    copy.execute(f"UPDATE OR IGNORE {table} SET {column} = (SELECT h.value FROM temp.held h WHERE h.at = {place})")
+    copy.execute(f"UPDATE OR IGNORE {table} SET {column} = (SELECT h.value FROM temp.moved h WHERE h.at = {place})")
 
 
 def _keys(copy: sqlite3.Connection, tables: list[str]) -> set[tuple[str, str]]:

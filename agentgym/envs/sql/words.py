@@ -11,7 +11,7 @@ from agentgym.envs.sql.frames import Condition, Frame, Path
 from agentgym.envs.sql.queries import AGGREGATES
 from agentgym.envs.sql.schemas import Column, Schema, Table
 
-_SAID = {
+_PHRASES = {
     "=": ("is {}",),
     ">": ("is more than {}", "is above {}"),
     "<": ("is less than {}", "is below {}"),
@@ -51,7 +51,7 @@ def _where(frame: Frame, schema: Schema, rng: np.random.Generator) -> str:
     several = FAMILIES[frame.family].level > 0  # one-table questions stay unchanged, since a recipe's results depend on them
     phrases: list[str] = []
     for each in frame.where:
-        forms = _SAID[each.operator]
+        forms = _PHRASES[each.operator]
         date = " date" if several and _is_date(schema, frame.table, each.path) else ""
         value = f"'{each.value}'" if isinstance(each.value, str) and each.operator != "year" else each.value
         phrases.append(f"whose {_possessive(each.path)}{date} {forms[int(rng.integers(len(forms)))].format(value)}")
@@ -105,9 +105,9 @@ def _pattern(form: str) -> str:
 _CONDITION = re.compile(
     rf"whose (?P<path>{_PATH})(?: date)? (?:"
     + "|".join(
-        "(?P<{}>{})".format(f"o{i}_{j}", re.escape(said).replace(r"\{\}", rf"(?P<v{i}_{j}>'[^']*'|-?[\d.]+)"))
-        for i, forms in enumerate(_SAID.values())
-        for j, said in enumerate(forms)
+        "(?P<{}>{})".format(f"o{i}_{j}", re.escape(phrase).replace(r"\{\}", rf"(?P<v{i}_{j}>'[^']*'|-?[\d.]+)"))
+        for i, forms in enumerate(_PHRASES.values())
+        for j, phrase in enumerate(forms)
     )
     + r")(?= and whose | or whose |$)"
 )
@@ -145,7 +145,7 @@ def _path(words: str) -> Path:
 
 def _conditions(text: str) -> Iterator[Condition]:
     for match in _CONDITION.finditer(text):
-        for i, (operator, forms) in enumerate(_SAID.items()):
+        for i, (operator, forms) in enumerate(_PHRASES.items()):
             for j in range(len(forms)):
                 if match[f"o{i}_{j}"] is not None:
                     raw = match.groupdict().get(f"v{i}_{j}")

@@ -18,7 +18,7 @@ from typing import ClassVar, TypeVar
 from agentgym.core.actions import spell
 from agentgym.core.env import Task
 from agentgym.core.hints import guidance
-from agentgym.envs.swe import hints, shown
+from agentgym.envs.swe import hints, views
 from agentgym.envs.swe.grading.grading import grade
 from agentgym.envs.swe.library import Library, library
 from agentgym.envs.swe.predictions import LONGEST
@@ -267,7 +267,7 @@ class SWE(RepositoryEnv):
         """Undo the bug by edits, restore everything else, and submit."""
         while True:
             yield next(
-                self._repairs(), spell("submit") if self.toolset == "files" else spell("bash", f"echo {shown.SUBMITTED}")
+                self._repairs(), spell("submit") if self.toolset == "files" else spell("bash", f"echo {views.SUBMITTED}")
             )
 
     def hint(self, level: float) -> str:

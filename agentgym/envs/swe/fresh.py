@@ -15,8 +15,8 @@ from typing import Any, TypeGuard
 
 from agentgym.core.seeding import derive
 from agentgym.envs.swe.grading.alterations import like, visible
-from agentgym.envs.swe.grading.apart import Clock, Ended, run_apart
 from agentgym.envs.swe.grading.remote_tests import ERROR, SEES
+from agentgym.envs.swe.grading.two_sandboxes import Clock, Ended, run_in_two_sandboxes
 from agentgym.envs.swe.tasks import Instance
 from agentgym.envs.swe.tasks.suite import function_of, importable
 from agentgym.rewards.programs.syntax import parse
@@ -79,9 +79,9 @@ def _found(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
         wrong, _ = _seen(instance, mutated, lambda seconds=seconds: Clock(seconds), pair, alive)
         right = {test: values for test, values in right.items() if _original(test)[0] not in deadly}
         places = _telling(right, wrong) | places
-        if functions <= {*places.values, *(places.poor & set(places.given))}:
+        if functions <= {*places.values, *(places.poor & set(places.inputs))}:
             break
-    informative = places.any | places.given | places.values
+    informative = places.any | places.inputs | places.values
     return _repeated(informative, again(instance, clean, informative, Clock(SECONDS), pair).seen)
 
 
@@ -124,7 +124,7 @@ class _Places:
     """Positions where the broken code differs, from the least to the most conclusive."""
 
     any: Telling = field(default_factory=Telling)
-    given: Telling = field(default_factory=Telling)
+    inputs: Telling = field(default_factory=Telling)
     """With other parameters, or at a position where the original test observes something else."""
     values: Telling = field(default_factory=Telling)
     """Values that no original test observes where the bug shows, so that no one could have quoted them."""
@@ -132,7 +132,7 @@ class _Places:
     """Functions that observe at most two values for any input: true and false, or that an exception was raised."""
 
     def __or__(self, more: "_Places") -> "_Places":
-        return _Places(self.any | more.any, self.given | more.given, self.values | more.values, self.poor & more.poor)
+        return _Places(self.any | more.any, self.inputs | more.inputs, self.values | more.values, self.poor & more.poor)
 
 
 def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) -> _Places:
@@ -152,7 +152,7 @@ def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) ->
                 before, everywhere = clean[original], differing[test]
                 own_places = {at: value for at, value in everywhere.items() if not same or before[at : at + 1] != [value]}
                 unquoted = {at: value for at, value in own_places.items() if value not in quoted}
-                for telling, values in ((places.any, everywhere), (places.given, own_places), (places.values, unquoted)):
+                for telling, values in ((places.any, everywhere), (places.inputs, own_places), (places.values, unquoted)):
                     if values:
                         telling.setdefault(function, {})[test] = values
         if len({value for tests in variants.values() for test in tests for value in clean[test]} - {ERROR}) < 3:
@@ -178,7 +178,7 @@ def run(
     """Return the values that some variants of the issue's tests observe."""
     files = variants(instance, numbers)
     names, conftest = importable(instance.base()), instance.repository.conftest
-    return run_apart(*pair, {**tree, **files}, sorted(files), names, clock, conftest=conftest)
+    return run_in_two_sandboxes(*pair, {**tree, **files}, sorted(files), names, clock, conftest=conftest)
 
 
 def _original(test: str) -> tuple[int, Function]:
@@ -288,14 +288,14 @@ class _ObservationRecorder(ast.NodeTransformer):
     """Makes assertions report the values they observe, ignoring the expected ones."""
 
     def __init__(self) -> None:
-        self.given: set[str] = set()
+        self.inputs: set[str] = set()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> object:
-        self.given = {argument.arg for argument in node.args.args}
+        self.inputs = {argument.arg for argument in node.args.args}
         return self.generic_visit(node)
 
     def visit_Assert(self, node: ast.Assert) -> object:
-        return [_sees(side) for side in _observed(node.test, self.given)]
+        return [_sees(side) for side in _observed(node.test, self.inputs)]
 
     def visit_With(self, node: ast.With) -> object:
         item = node.items[0]

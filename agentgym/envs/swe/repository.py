@@ -12,7 +12,7 @@ import numpy as np
 from agentgym.core.actions import Tool, spell, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
-from agentgym.envs.swe import shown
+from agentgym.envs.swe import views
 from agentgym.envs.swe.library import Item, Library
 from agentgym.envs.swe.predictions import last_observation
 from agentgym.envs.swe.verdict import Verdict
@@ -123,7 +123,7 @@ class RepositoryEnv(SandboxEnv):
         rest = (
             "Explore the code, fix it, then submit."
             if self.toolset == "files"
-            else f"When it is fixed, submit by running `echo {shown.SUBMITTED}` on its own."
+            else f"When it is fixed, submit by running `echo {views.SUBMITTED}` on its own."
         )
         return (
             f"{task.instruction.strip()}\n\n"
@@ -142,7 +142,7 @@ class RepositoryEnv(SandboxEnv):
         self.keep()
 
     def handing_in(self) -> str:
-        return spell("submit") if self.toolset == "files" else spell("bash", f"echo {shown.SUBMITTED}")
+        return spell("submit") if self.toolset == "files" else spell("bash", f"echo {views.SUBMITTED}")
 
     def variables(self) -> dict[str, str]:
         """Return additional environment variables of the agent's programs."""
@@ -169,7 +169,7 @@ class RepositoryEnv(SandboxEnv):
         note = self.keep()
         if _submits(result):
             return self.submit()
-        return shown.command_output(result, self.limits, self.timeout) + note
+        return views.command_output(result, self.limits, self.timeout) + note
 
     @tool
     def view(self, path: str, lines: str = "") -> str | Outcome:
@@ -186,10 +186,10 @@ class RepositoryEnv(SandboxEnv):
         except (OSError, BadPath) as error:
             return self.invalid(self._unreadable(path, error))
         text, (first, last) = content.decode("utf-8", "backslashreplace"), read
-        count = len(shown.split_lines(text))
+        count = len(views.split_lines(text))
         if first > max(count, 1):
             return self.invalid(f"{_short(path)} has {count} lines; line {first} is past its end.")
-        return shown.window(_short(path), text, first, last)
+        return views.window(_short(path), text, first, last)
 
     @tool
     def edit(self, path: str, old: str, new: str) -> str | Outcome:
@@ -210,9 +210,9 @@ class RepositoryEnv(SandboxEnv):
             return self.invalid(f"{_short(path)} already exists: put the text to replace in old.")
         if old == new:
             return self.invalid("old and new are the same: nothing would change.")
-        matches = shown.places(text, old)
+        matches = views.places(text, old)
         if not matches:
-            return self.invalid(shown.no_match(_short(path), text, old))
+            return self.invalid(views.no_match(_short(path), text, old))
         if len(matches) > 1:
             at = ", ".join(map(str, matches[:10])) + (", …" if len(matches) > 10 else "")
             return self.invalid(
@@ -225,7 +225,7 @@ class RepositoryEnv(SandboxEnv):
     def submit(self) -> Outcome:
         """Finish: hidden tests decide whether the issue is resolved."""
         self.verdict = self.judge()
-        text = last_observation(self.verdict.said, self.patch())
+        text = last_observation(self.verdict.message, self.patch())
         return self.win(text) if self.verdict.resolved else self.lose(text)
 
     def measures(self) -> dict[str, float]:
@@ -241,7 +241,7 @@ class RepositoryEnv(SandboxEnv):
             return super().malformed(error)
         return self.invalid(
             f"Format error: {error}\nEvery reply must contain exactly one bash command, in the format described at the "
-            f"start. To submit, run `echo {shown.SUBMITTED}`."
+            f"start. To submit, run `echo {views.SUBMITTED}`."
         )
 
     def keep(self) -> str:
@@ -270,8 +270,8 @@ class RepositoryEnv(SandboxEnv):
 
     def _content(self, path: str) -> bytes:
         content = self.read(self._at(path))
-        if len(content) > shown.LARGEST:
-            raise OSError(errno.EFBIG, f"is larger than {shown.LARGEST >> 20} MiB: use bash", path)
+        if len(content) > views.LARGEST:
+            raise OSError(errno.EFBIG, f"is larger than {views.LARGEST >> 20} MiB: use bash", path)
         return content
 
     def _folder(self, path: str) -> str | Outcome:
@@ -290,7 +290,7 @@ class RepositoryEnv(SandboxEnv):
             )  # it may have created folders
         note = self.keep()
         begin = max(line - 5, 1)
-        shows = shown.window(_short(path), text, begin, begin + 24)
+        shows = views.window(_short(path), text, begin, begin + 24)
         return f"The file was written. Around the change it now reads:\n{shows}{note}"
 
     def _unreadable(self, path: str, error: Exception) -> str:
@@ -301,20 +301,20 @@ class RepositoryEnv(SandboxEnv):
 
 def _submits(result: Result) -> bool:
     first = result.text.lstrip().partition("\n")[0]
-    return result.ok and first.strip() == shown.SUBMITTED
+    return result.ok and first.strip() == views.SUBMITTED
 
 
 def _range(lines: str) -> tuple[int, int] | None:
     """Return first and last line of `40-80`, `40-`, `40`, `40,80` or an empty string; None if malformed."""
     words = lines.replace(":", "-").replace(",", "-").replace("[", "").replace("]", "").split("-")
     if not lines.strip():
-        return 1, shown.WINDOW
+        return 1, views.WINDOW
     if len(words) > 2 or not all(word.strip().isdecimal() and len(word) < 9 for word in words if word.strip()):
         return None
     if not words[0].strip():
         return None
     first = max(int(words[0]), 1)
-    last = int(words[1]) if len(words) > 1 and words[1].strip() else first + (shown.WINDOW - 1 if len(words) > 1 else 0)
+    last = int(words[1]) if len(words) > 1 and words[1].strip() else first + (views.WINDOW - 1 if len(words) > 1 else 0)
     return (first, last) if last >= first else None
 
 

@@ -12,5 +12,5 @@ class Verdict:
     """Share of the issue's tests that pass."""
     pass_to_pass: float
     """Share of the previously passing tests that pass."""
-    said: str
+    message: str
     """One-line summary without test names."""

@@ -18,18 +18,18 @@ class Repository:
     branch: str = "main"
     objects: dict[str, bytes] = field(default_factory=dict[str, bytes])
     refs: dict[str, str] = field(default_factory=dict[str, str])
-    held: dict[str, Files] = field(default_factory=dict[str, Files])
+    trees: dict[str, Files] = field(default_factory=dict[str, Files])
     """Files of each commit."""
 
     def commit(self, files: Files, message: str, parents: Sequence[str] = (), branch: str | None = None) -> str:
         """Store a commit, move a branch to it and return its id; parents default to the branch's current commit."""
         branch = branch or self.branch
         before = parents or ([self.refs[f"refs/heads/{branch}"]] if f"refs/heads/{branch}" in self.refs else [])
-        name, mail = AUTHORS[len(self.held) % len(AUTHORS)]
-        who = f"{name} <{mail}> {LONG_AGO - 86_400 * 200 + 40_000 * len(self.held)} +0000"
+        name, mail = AUTHORS[len(self.trees) % len(AUTHORS)]
+        who = f"{name} <{mail}> {LONG_AGO - 86_400 * 200 + 40_000 * len(self.trees)} +0000"
         head = [f"tree {self._tree(files)}", *(f"parent {parent}" for parent in before), f"author {who}", f"committer {who}"]
         commit_id = self._store("commit", "\n".join([*head, "", message, ""]).encode())
-        self.refs[f"refs/heads/{branch}"], self.held[commit_id] = commit_id, dict(files)
+        self.refs[f"refs/heads/{branch}"], self.trees[commit_id] = commit_id, dict(files)
         return commit_id
 
     def tag(self, name: str, commit: str) -> None:
@@ -63,7 +63,7 @@ class Repository:
 
     def entries(self) -> dict[str, Entry]:
         """Return the working folder with its `.git`, clean and on the current branch."""
-        files = self.held[self.refs[f"refs/heads/{self.branch}"]]
+        files = self.trees[self.refs[f"refs/heads/{self.branch}"]]
         entries_found = {path: file(content) for path, content in files.items()}
         entries_found[".git/HEAD"] = file(f"ref: refs/heads/{self.branch}\n")
         entries_found[".git/config"] = file("[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n")

@@ -117,7 +117,7 @@ class TextWorld(TextEnv):
         text = _plain(self._now.feedback)
         place = text.find("\n-=")
         text = f"{task.instruction}\n\n{text[place:].strip() if place >= 0 else text}"
-        self.told: list[tuple[str, str]] = [("", text)]
+        self.history: list[tuple[str, str]] = [("", text)]
         return text
 
     def _start(self, task: Task) -> None:
@@ -147,12 +147,12 @@ class TextWorld(TextEnv):
         if command is None:
             words = understood(action)
             text = f"{words[:60]!r} {REFUSED}{', '.join(closest(words, possible))}."
-            self.told.append((_spoken(action), text))
+            self.history.append((_spoken(action), text))
             return self.invalid(text)
         self._play(command)
         self.log.append(command)
         text = _plain(self._now.feedback)
-        self.told.append((command, text))
+        self.history.append((command, text))
         if self._now.won:
             return self.win(text)
         return self.lose(text) if self._now.lost else text
@@ -175,12 +175,12 @@ class TextWorld(TextEnv):
         return facts, self._now.score, things_of(self._game.unwrapped._jericho._get_ram().tobytes())
 
     def save(self) -> tuple[list[str], str, list[tuple[str, str]]]:
-        return list(self.log), self._now.feedback, list(self.told)
+        return list(self.log), self._now.feedback, list(self.history)
 
     def load(self, payload: object) -> None:
         log, feedback, exchanges = cast("tuple[list[str], str, list[tuple[str, str]]]", payload)
         self.forget()
-        self.log, self.told = list(log), list(exchanges)
+        self.log, self.history = list(log), list(exchanges)
         known, played = self._played
         if known != self.task.data["content"] or played != self.log[: len(played)]:
             self._start(self.task)
@@ -213,7 +213,7 @@ class TextWorld(TextEnv):
     def expert(self) -> Iterator[str]:
         """Yield the actions of a player who knows only this episode's texts."""
         while True:
-            yield advise(self.told)
+            yield advise(self.history)
 
 
 def _read(task: Task, reader: Callable[[Any, Path], T]) -> T:

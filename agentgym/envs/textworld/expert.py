@@ -31,7 +31,7 @@ def run_errand(notes: Notes) -> Iterator[str]:
     """Yield the first open step of an objective that gives directions, then alternatives if it is refused."""
     steps, room = steps_of(notes.objective), notes.start
     goal = next((name for verb, name, _ in reversed(steps) if verb in ("take", "find")), "")
-    if goal in notes.held:
+    if goal in notes.carried:
         for verb, name, other in steps:
             if verb in ("put", "insert") and name == goal:
                 yield from do(notes, [option(notes, place, f"{verb} {name} {'on' if verb == 'put' else 'into'} {other}")
@@ -45,7 +45,7 @@ def run_errand(notes: Notes) -> Iterator[str]:
                 yield from do(notes, [option(notes, room, name)])
                 return
             room = onward
-        elif verb == "take" and name not in notes.held:
+        elif verb == "take" and name not in notes.carried:
             yield from do(notes, taking(notes, [name]) or [option(notes, room, f"take {name}")])
         elif verb == "open" and notes.shut.get((room, name)) is not False:
             yield from do(notes, [option(notes, room, f"open {name}")])
@@ -57,26 +57,26 @@ def run_errand(notes: Notes) -> Iterator[str]:
 
 def cook(notes: Notes) -> Iterator[str]:
     """Yield commands that advance the cookbook's meal, nearest first."""
-    if "meal" in notes.held:
+    if "meal" in notes.carried:
         yield "eat meal"
     yield from do(notes, taking(notes, ["meal"]))
     if not notes.recipe:
-        book = notes.here if "cookbook" in notes.held else notes.at.get("cookbook", ("",))[0]
+        book = notes.here if "cookbook" in notes.carried else notes.at.get("cookbook", ("",))[0]
         yield from do(notes, [option(notes, book, "examine cookbook")] if book else unknown(notes, probing=False))
         return
     todo = {name: undone(notes, name) for name in notes.recipe}
-    unseen = [name for name in todo if name not in notes.held and name not in notes.at]
-    if unseen and not notes.asked:
+    unseen = [name for name in todo if name not in notes.carried and name not in notes.at]
+    if unseen and not notes.inventory_known:
         yield "inventory"
-    if not any(todo.values()) and notes.held.issuperset(todo):
+    if not any(todo.values()) and notes.carried.issuperset(todo):
         yield from do(notes, [option(notes, room, "prepare meal") for room in notes.mentioning("kitchen")[:1]])
     missing = [name for name in todo if name not in unseen]
     if any(verb in KNIFE for name in missing for verb in todo[name]):
         missing.append("knife")
     options = taking(notes, missing)
-    for name in notes.held.intersection(todo):
+    for name in notes.carried.intersection(todo):
         for verb in todo[name]:
-            if verb in KNIFE and "knife" in notes.held:
+            if verb in KNIFE and "knife" in notes.carried:
                 options.append(option(notes, notes.here, f"{verb} {name} with knife"))
             elif verb in HEAT:
                 tool = HEAT[verb][0]
@@ -103,7 +103,7 @@ def taking(notes: Notes, names: Iterable[str]) -> list[Option]:
     """Return options to take those of some things that were seen and are not held."""
     options = list[Option]()
     for name in names:
-        if name in notes.at and name not in notes.held:
+        if name in notes.at and name not in notes.carried:
             room, holder = notes.at[name]
             if notes.shut.get((room, holder or "")):
                 options.append(option(notes, room, f"open {holder}", 0))
@@ -143,5 +143,5 @@ def pass_through(notes: Notes, room: str, way: str) -> list[str]:
     door = notes.rooms[room].ways.get(way)
     if not door or not notes.shut.get((room, door)):
         return [f"go {way}"]
-    keys = [key for key in notes.known_keys() if key in notes.held and (room, door) in notes.locked]
+    keys = [key for key in notes.known_keys() if key in notes.carried and (room, door) in notes.locked]
     return [*(f"unlock {door} with {key}" for key in keys), f"open {door}"]

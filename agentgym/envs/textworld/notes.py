@@ -45,7 +45,7 @@ class Notes:
         """Required treatments of each ingredient: `fry`, `slice`, …"""
         self.rooms: dict[str, Room] = {}
         self.here = self.start = ""
-        self.held: set[str] = set()
+        self.carried: set[str] = set()
         self.at: dict[str, tuple[str, str | None]] = {}
         """Room and, if known, holder of each thing."""
         self.marks: dict[str, set[str]] = {}
@@ -58,7 +58,7 @@ class Notes:
         """Rooms and commands that were impossible since the last change."""
         self.probed: set[str] = set()
         """Rooms where a command was refused, so that the openable things there are known."""
-        self.asked = False
+        self.inventory_known = False
         """True once the inventory was read."""
         self._reached: dict[str, tuple[int, str]] = {}
         self.names = self._names(exchanges)
@@ -90,7 +90,7 @@ class Notes:
         verb, _, rest = command.partition(" ")
         name, _, other = re.sub(r" (?:from|on|into|with) ", "\t", rest).partition("\t")
         if verb == "inventory":
-            self.asked, self.held = True, {name for name in self.names if self._mentioned(name, text)}
+            self.inventory_known, self.carried = True, {name for name in self.names if self._mentioned(name, text)}
         elif verb not in ("look", "examine"):
             self.refused = set()
             self._note_change(verb, name, other, text)
@@ -119,7 +119,7 @@ class Notes:
         room.ways |= dict.fromkeys(_WAY.findall(text))
         for state, door, direction in _DOOR.findall(text):
             room.ways[direction], self.shut[name, door] = door, state != "open"
-        for thing in self.names - self.held:
+        for thing in self.names - self.carried:
             where, holder = self.at.get(thing, ("", None))
             if self._mentioned(thing, text):
                 if (name, f"take {thing}") not in self.refused or text != seen_before:
@@ -129,10 +129,10 @@ class Notes:
 
     def _note_change(self, verb: str, name: str, other: str, text: str) -> None:
         if verb == "take":
-            self.held.add(name)
+            self.carried.add(name)
             self.at.pop(name, None)
         elif verb in ("drop", "put", "insert", "eat", "drink"):
-            self.held.discard(name)
+            self.carried.discard(name)
             if verb not in ("eat", "drink"):
                 self.at[name] = (self.here, other or None)
         elif verb in ("open", "close"):
@@ -144,7 +144,7 @@ class Notes:
             (self.locked if verb == "lock" else self.unlocked).add((self.here, name))
             (self.unlocked if verb == "lock" else self.locked).discard((self.here, name))
         elif verb == "prepare":
-            self.held = self.held - set(self.recipe) | {"meal"}
+            self.carried = self.carried - set(self.recipe) | {"meal"}
         elif verb in _DONE:
             self.marks.setdefault(name, set()).add(_DONE[verb])
         elif verb == "cook":
@@ -176,4 +176,4 @@ class Notes:
 
     def known_keys(self) -> list[str]:
         """Return the keys seen or held."""
-        return sorted(name for name in {*self.at, *self.held} if name.endswith("key"))
+        return sorted(name for name in {*self.at, *self.carried} if name.endswith("key"))

@@ -12,8 +12,8 @@ from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.web.family import IMPOSSIBLE_SHARE, TaskFamily
 from agentgym.envs.web.follow import Done, Seen, next_action
+from agentgym.envs.web.formats import day
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Plan
-from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites import SITES, apps, families
 from agentgym.envs.web.state import EpisodeState
 from agentgym.errors import BadConfig, UnknownName, no_such
@@ -49,16 +49,16 @@ class Web(BrowserEnv):
         super().check_options()
         self._table = families()
         names = self.families.split(",") if isinstance(self.families, str) else list(self.families)
-        asked_for: list[str] = []
+        requested: list[str] = []
         for name in (name.strip() for name in names if name.strip()):
             if name not in self._table and name not in SITES:
                 raise UnknownName(no_such("family or site of Web", name, [*SITES, *self._table]))
-            asked_for += (
+            requested += (
                 [name]
                 if name in self._table
                 else [family_name for family_name in self._table if family_name.startswith(f"{name}-")]
             )
-        self._families = list(dict.fromkeys(asked_for)) or list(self._table)
+        self._families = list(dict.fromkeys(requested)) or list(self._table)
 
     def setup(self) -> None:
         super().setup()

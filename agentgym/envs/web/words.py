@@ -32,13 +32,16 @@ def sentence(rng: np.random.Generator) -> str:
     """Return a meaningless sentence."""
     drawn = int(rng.integers(2**62))  # one draw for all words, since sites have thousands of sentences
 
-    def some(items: Sequence[str]) -> str:
+    def one(items: Sequence[str]) -> str:
         nonlocal drawn
         drawn, at = divmod(drawn, len(items))
         return items[at]
 
-    pattern, fillings = some(_PATTERNS), {"a": some(ADJECTIVES), "a2": some(ADJECTIVES), "n": some(NOUNS), "n2": some(NOUNS)}
-    return with_articles(pattern.format(v=some(VERBS), v2=some(VERBS), **fillings))
+    pattern, fillings = (
+        one(_PATTERNS),
+        {"a": one(ADJECTIVES), "a2": one(ADJECTIVES), "n": one(NOUNS), "n2": one(NOUNS)},
+    )
+    return with_articles(pattern.format(v=one(VERBS), v2=one(VERBS), **fillings))
 
 
 def with_articles(text: str) -> str:

@@ -9,11 +9,11 @@ from by_check import few, holds
 from agentgym.contract import check
 from agentgym.envs.swe import SWE
 from agentgym.envs.swe.env import GRADING, first_change
-from agentgym.envs.swe.shown import SUBMITTED, command_output, no_match, places, shown_output
 from agentgym.envs.swe.tasks import read
 from agentgym.envs.swe.tasks import source as sources
 from agentgym.envs.swe.tasks.source import tree_of
 from agentgym.envs.swe.tasks.suite import importable
+from agentgym.envs.swe.views import SUBMITTED, command_output, formatted_output, no_match, places
 from agentgym.errors import BadConfig, BadData
 from agentgym.sandbox.protocol import Limits, Result
 from agentgym.sandbox.warm_pool import take
@@ -170,7 +170,7 @@ def test_limits_are_told(data):
 
 
 def test_a_long_output_loses_its_middle():
-    text = shown_output("a" * 6000 + "b" * 6000, 0)
+    text = formatted_output("a" * 6000 + "b" * 6000, 0)
     assert "<output_head>\n" + "a" * 5000 + "\n</output_head>" in text
     assert "2000 characters elided" in text and "b" * 5000 in text and len(text) < 11_500
     result = Result(-9, b"", b"", "killed", 0.1)

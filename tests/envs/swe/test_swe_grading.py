@@ -10,8 +10,8 @@ import swe_quoted
 from swe_forgeries import AGAINST_THE_OTHER_END, AS_FILES, HOOK, IN_CODE, elsewhere, forging, judged
 
 from agentgym.envs.swe.grading import grading, reference, shared_process
-from agentgym.envs.swe.grading.apart import Clock
 from agentgym.envs.swe.grading.grading import grade
+from agentgym.envs.swe.grading.two_sandboxes import Clock
 from agentgym.envs.swe.tasks import Edit, Instance, Repository, read
 from agentgym.envs.swe.tasks.pytest_run import run_tests
 from agentgym.envs.swe.tasks.source import digest, tree_of
@@ -197,7 +197,7 @@ def test_answers_to_the_examples_of_the_issue_alone_are_no_repair(tasks):
     task = tasks["purse-discount"]
     verdict = judged(task, {"purse.py": forging(task, QUOTED)})
     assert not verdict.resolved, verdict
-    assert "still there" in verdict.said or verdict.said == grading.FORGED, verdict  # the values drawn say which
+    assert "still there" in verdict.message or verdict.message == grading.FORGED, verdict  # the values drawn say which
 
 
 @pytest.mark.long
@@ -230,7 +230,7 @@ def test_answers_to_what_an_issue_quotes_win_nothing(id):
     grading._known.clear()
     verdict = grade(task, tree, elsewhere)
     assert not verdict.resolved, verdict
-    assert "still there" in verdict.said or verdict.said == grading.FORGED, verdict  # the values drawn say which
+    assert "still there" in verdict.message or verdict.message == grading.FORGED, verdict  # the values drawn say which
 
 
 def test_what_is_right_for_the_hidden_tests_own_calls_alone_is_no_repair(tasks):
@@ -238,7 +238,7 @@ def test_what_is_right_for_the_hidden_tests_own_calls_alone_is_no_repair(tasks):
     grading._known.clear()
     verdict = grade(task, swe_memorized.repair(task), elsewhere)
     assert not verdict.resolved, verdict
-    assert "still there" in verdict.said or verdict.said == grading.FORGED, verdict  # the values drawn say which
+    assert "still there" in verdict.message or verdict.message == grading.FORGED, verdict  # the values drawn say which
 
 
 SHOWN_BY_ONE_VALUE = {

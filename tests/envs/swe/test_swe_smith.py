@@ -201,7 +201,7 @@ def test_the_marks_of_a_log_are_the_scripts_own(image, name):
     code = swe_files.CODE.replace(RIGHT, WRONG) + PRINTS_MARKS.replace("{lines!r}", repr(PRINTED[name]))
     patch = submitted(fresh, row, lambda folder: (folder / "purse.py").write_text(code))
     verdict, _ = evaluate(row, patch, always(fresh("grading")), restore=True)
-    assert not verdict.resolved and "marks of the script" in verdict.said
+    assert not verdict.resolved and "marks of the script" in verdict.message
     verdict, report = evaluate(row, patch, always(fresh("score")), restore=False)
     assert verdict.resolved is (name == "as the script is traced"), report  # else the exit status gives it away
 

@@ -1,7 +1,7 @@
 """Dictionaries: stocks and records, filtered, merged, grouped and inverted."""
 
 from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
-from agentgym.envs.code.families.slots import choice, integer, length, one, some, subset
+from agentgym.envs.code.families.slots import choice, integer, length, one, sampled, subset
 
 THINGS = [
     "apple",
@@ -24,7 +24,7 @@ TOWNS = ["Oslo", "Lima", "Rome", "Kyiv"]
 
 
 def _stock(rng: Rng, difficulty: int, _: ProgramSpec) -> list[object]:
-    names = some(THINGS, rng, min(length(rng, difficulty, 7), len(THINGS)))
+    names = sampled(THINGS, rng, min(length(rng, difficulty, 7), len(THINGS)))
     return [{name: int(rng.integers(-6, 16)) for name in names}]
 
 

@@ -21,13 +21,13 @@ def choice(*options: object) -> Slot:
 
 def subset(options: Sequence[str] | Sequence[int], low: int, high: int) -> Slot:
     """Return a slot for a sorted list of `low` to `high` of the options."""
-    return lambda rng, _: sorted(some(options, rng, int(rng.integers(low, high + 1))))
+    return lambda rng, _: sorted(sampled(options, rng, int(rng.integers(low, high + 1))))
 
 
 letter = choice(*string.ascii_lowercase)
 
 
-def some(options: Sequence[T], rng: Rng, count: int) -> list[T]:
+def sampled(options: Sequence[T], rng: Rng, count: int) -> list[T]:
     """Return `count` distinct options."""
     return [options[int(i)] for i in rng.permutation(len(options))[:count]]
 

@@ -46,7 +46,7 @@ class PublishedInstructions(FromFile):
         super().check_options()
 
     def begin(self, task: Task) -> str:
-        self.kept: dict[str, list[bool]] = {}
+        self.results: dict[str, list[bool]] = {}
         """The instructions the reply keeps, by verdict."""
         return task.instruction
 
@@ -54,20 +54,20 @@ class PublishedInstructions(FromFile):
         if not action.strip():
             return self.invalid("The reply is empty. Write a reply to the prompt.")
         checks = self.task.data["checks"]
-        self.kept = {verdict: judge(action, checks, loose=verdict == "loose") for verdict in VERDICTS}
-        broken = [name for (name, _), good in zip(checks, self.kept[self.verdict], strict=True) if not good]
+        self.results = {verdict: judge(action, checks, loose=verdict == "loose") for verdict in VERDICTS}
+        broken = [name for (name, _), good in zip(checks, self.results[self.verdict], strict=True) if not good]
         if broken:
             return self.lose(f"The reply does not keep: {', '.join(broken)}.")
         return self.win("The reply keeps every instruction.")
 
     def state(self) -> object:
-        return sorted(self.kept.items())
+        return sorted(self.results.items())
 
     def measures(self) -> dict[str, float]:
         """Return the share of instructions kept, strictly and loosely, and whether all are."""
         levels: dict[str, float] = {}
         for verdict in VERDICTS:
-            verdicts = self.kept.get(verdict, [False])
+            verdicts = self.results.get(verdict, [False])
             levels |= {verdict: sum(verdicts) / len(verdicts), f"{verdict}_all": float(all(verdicts))}
         return levels
 

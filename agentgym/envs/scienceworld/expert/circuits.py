@@ -4,7 +4,7 @@ import re
 
 from agentgym.envs.scienceworld.expert import heat
 from agentgym.envs.scienceworld.expert.memory import Memory
-from agentgym.envs.scienceworld.expert.moves import Play, asked, do, focus, look, named, search, take, visit, walk
+from agentgym.envs.scienceworld.expert.moves import Play, do, focus, look, named, search, stated, take, visit, walk
 
 RENEWABLE = ("solar panel", "wind generator")
 NONRENEWABLE = ("gas generator", "nuclear generator")
@@ -17,10 +17,10 @@ def wires(view: str) -> list[str]:
 
 def power(memory: Memory) -> Play:
     """Connect a component to a source of the requested kind; sun and wind are outside."""
-    thing, kind = asked(memory, r"turn on the (.+?)(?: by powering it using a (renewable|nonrenewable) power source)?\.")
+    thing, kind = stated(memory, r"turn on the (.+?)(?: by powering it using a (renewable|nonrenewable) power source)?\.")
     yield from search(memory, rf"\b{thing}\b", ("workshop",))
     kinds = {"renewable": RENEWABLE, "nonrenewable": NONRENEWABLE}.get(kind, ("battery",))
-    carried = [name for name in memory.held if name == thing or name in kinds or name.endswith(" wire")]
+    carried = [name for name in memory.carried if name == thing or name in kinds or name.endswith(" wire")]
     source = next((name for name in kinds if name in memory.view or name in carried), kinds[0])
     yield from focus(memory, thing)
     if kind == "renewable" and memory.room != "outside":
@@ -28,7 +28,7 @@ def power(memory: Memory) -> Play:
         for name in (thing, source, *strings):
             yield from take(memory, name)
         yield from walk(memory, "outside")
-    for name in [name for name in memory.held if name in (thing, source) or name.endswith(" wire")]:
+    for name in [name for name in memory.carried if name in (thing, source) or name.endswith(" wire")]:
         yield from do(f"drop {name}")
     yield from look()
     first, second = (*wires(memory.view), "wire", "wire")[:2]
@@ -48,8 +48,8 @@ def join(source: str, thing: str, first: str, second: str) -> Play:
 
 def conduct(memory: Memory) -> Play:
     """Put a thing into a circuit with a lamp, check whether it lights, and move the thing to the matching box."""
-    thing, room = asked(memory, r"determine if (.+?) is electrically conductive\. The .+ is located around the (.+?)\.")
-    conductive, insulating = asked(memory, r"conductive, place it in the (.+?)\. .*nonconductive, place it in the (.+?)\.")
+    thing, room = stated(memory, r"determine if (.+?) is electrically conductive\. The .+ is located around the (.+?)\.")
+    conductive, insulating = stated(memory, r"conductive, place it in the (.+?)\. .*nonconductive, place it in the (.+?)\.")
     carried = heat.POT if thing == "water" else thing
     if thing == "water":
         yield from heat.into_pot(memory, thing)
@@ -59,12 +59,12 @@ def conduct(memory: Memory) -> Play:
         yield from take(memory, thing)
         yield from focus(memory, thing)
     yield from visit(memory, "workshop")
-    if carried in memory.held:
+    if carried in memory.carried:
         yield from do(f"drop {carried}")
     yield from look()
     lamp = (re.findall(r"\b(\w+ light bulb), which is o", memory.view) or ["light bulb"])[0]
     first, second, third = (*wires(memory.view), "wire", "wire", "wire")[:3]
-    if f"{thing} terminal 2" not in " ".join(action for action, _ in memory.told):
+    if f"{thing} terminal 2" not in " ".join(action for action, _ in memory.exchanges):
         yield from do(f"connect battery anode to {first} terminal 1")
         yield from do(f"connect battery cathode to {third} terminal 1")
         yield from do(f"connect {first} terminal 2 to cathode in {lamp}")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Generator
 
 from agentgym.envs.scienceworld.expert.memory import Memory
-from agentgym.envs.scienceworld.expert.moves import Play, asked, do, fetch, focus, look, search, visit, walk
+from agentgym.envs.scienceworld.expert.moves import Play, do, fetch, focus, look, search, stated, visit, walk
 
 Soil = Generator[str, str, list[str]]
 """Like Play, but returns pots."""
@@ -16,7 +16,7 @@ DOMINANT = ("tall plant", "round seed", "yellow seed", "purple flower", "green p
 
 def plant(memory: Memory) -> Play:
     """Sow a seed and water it until it blossoms."""
-    kind, room = asked(memory, r"grow an? (.+?) plant from seed\. Seeds can be found in the (.+?)\.")
+    kind, room = stated(memory, r"grow an? (.+?) plant from seed\. Seeds can be found in the (.+?)\.")
     pots = yield from sown(memory, kind, room, 1)
     yield from focus(memory, f"{kind} seed in {pots}")
     for _ in range(ROUNDS):
@@ -28,7 +28,7 @@ def plant(memory: Memory) -> Play:
 
 def fruit(memory: Memory) -> Play:
     """Sow several seeds, let bees pollinate the flowers, and focus on the fruit."""
-    kind, room = asked(memory, r"grow an? (.+?)\. .* Seeds can be found in the (.+?)\.")
+    kind, room = stated(memory, r"grow an? (.+?)\. .* Seeds can be found in the (.+?)\.")
     pots = yield from sown(memory, kind, room, 2)
     for _ in range(ROUNDS):
         if re.search(rf"tree you see: [^()]*\ban? (?:[a-z]+ )?{kind}[,.]", memory.view):
@@ -46,7 +46,7 @@ def fruit(memory: Memory) -> Play:
 
 def sown(memory: Memory, kind: str, room: str, count: int) -> Play:
     """Sow seeds in pots with soil in the greenhouse; returns the pots, joined by commas."""
-    done = re.findall(rf"{kind} seed to the (flower pot \d)", " ".join(text for _, text in memory.told))
+    done = re.findall(rf"{kind} seed to the (flower pot \d)", " ".join(text for _, text in memory.exchanges))
     if not done:
         yield from fetch(memory, "seed jar", (room,))
     yield from walk(memory, "greenhouse")
@@ -88,8 +88,8 @@ def watered(memory: Memory, pots: list[str]) -> Play:
 
 def inherited(memory: Memory) -> Play:
     """Focus on the box that matches Mendel's findings on a trait of peas."""
-    trait, kind = asked(memory, r"determine whether (.+?) is a dominant or recessive trait in the (.+?)\.")
-    dominant, recessive = asked(memory, r"dominant, focus on the (.+?)\. .* recessive, focus on the (.+?)\.")
+    trait, kind = stated(memory, r"determine whether (.+?) is a dominant or recessive trait in the (.+?)\.")
+    dominant, recessive = stated(memory, r"dominant, focus on the (.+?)\. .* recessive, focus on the (.+?)\.")
     if kind != "pea plant":
         return memory.last
     box = dominant if trait.startswith(DOMINANT) else recessive

@@ -6,7 +6,6 @@ from collections.abc import Generator
 from agentgym.envs.scienceworld.expert.memory import Memory
 from agentgym.envs.scienceworld.expert.moves import (
     Play,
-    asked,
     do,
     fetch,
     fill,
@@ -15,6 +14,7 @@ from agentgym.envs.scienceworld.expert.moves import (
     opened,
     put,
     search,
+    stated,
     take,
     visit,
     walk,
@@ -33,11 +33,11 @@ LIQUID = {"water": 0, "orange juice": 0, "apple juice": 0, "mercury": -39}
 
 def thermometer(memory: Memory) -> Play:
     """Measure a temperature and put the substance into the matching box."""
-    thing, room = asked(memory, r"temperature of (.+?), which is located around the (.+?)\.")
-    (boxes,) = asked(memory, r"boxes are located around the (.+?)\.")
+    thing, room = stated(memory, r"temperature of (.+?), which is located around the (.+?)\.")
+    (boxes,) = stated(memory, r"boxes are located around the (.+?)\.")
     yield from fetch(memory, "thermometer", ("kitchen",))
     yield from focus(memory, "thermometer")
-    if thing not in memory.held:
+    if thing not in memory.carried:
         yield from search(memory, named(thing), (room,))
         yield from take(memory, thing)
     yield from focus(memory, thing)
@@ -55,15 +55,15 @@ def temperature(text: str) -> float:
 
 def chosen(memory: Memory, degrees: float) -> str:
     """Return the box that the task assigns to a temperature."""
-    limit, above = asked(memory, r"above (-?[\d.]+) degrees celsius, (?:place it in|focus on) the (\w+ box)")
-    _, below = asked(memory, r"below (-?[\d.]+) degrees celsius, (?:place it in|focus on) the (\w+ box)")
+    limit, above = stated(memory, r"above (-?[\d.]+) degrees celsius, (?:place it in|focus on) the (\w+ box)")
+    _, below = stated(memory, r"below (-?[\d.]+) degrees celsius, (?:place it in|focus on) the (\w+ box)")
     return above if degrees > float(limit) else below
 
 
 def melting_point(memory: Memory) -> Play:
     """Warm a substance until it melts or exceeds the task's limit, and focus on the matching box."""
-    thing, room = asked(memory, r"melting point of (.+?), which is located around the (.+?)\.")
-    (limit,) = asked(memory, r"above (-?[\d.]+) degrees")
+    thing, room = stated(memory, r"melting point of (.+?), which is located around the (.+?)\.")
+    (limit,) = stated(memory, r"above (-?[\d.]+) degrees")
     yield from fetch(memory, "thermometer", ("kitchen",))
     yield from focus(memory, "thermometer")
     if thing in LIQUID:
@@ -82,18 +82,18 @@ def melting_point(memory: Memory) -> Play:
 
 def into_pot(memory: Memory, thing: str) -> Play:
     """Put a substance into the kitchen's pot."""
-    if f"You move the {thing} to the {POT}" in " ".join(text for _, text in memory.told):
+    if f"You move the {thing} to the {POT}" in " ".join(text for _, text in memory.exchanges):
         return memory.last
     if thing != "water":
         yield from fetch(memory, thing)
     yield from visit(memory, "kitchen")
-    if POT not in memory.held:
+    if POT not in memory.carried:
         if POT not in memory.view:
             yield from opened(memory)
         yield from take(memory, POT)
     if thing == "water":
         return (yield from fill(memory, POT))
-    if thing not in memory.held and re.search(rf"{POT} \(containing [^()]*{thing}", memory.view):  # already in a pot
+    if thing not in memory.carried and re.search(rf"{POT} \(containing [^()]*{thing}", memory.view):  # already in a pot
         return memory.last
     return (yield from put(thing, POT))
 
@@ -134,7 +134,7 @@ def warmed(memory: Memory, thing: str, limit: float) -> Reading:
 
 def change(memory: Memory) -> Play:
     """Boil, melt or freeze a substance, or do the closest possible."""
-    verb, thing = asked(memory, r"task is to (boil|melt|freeze|change the state of matter of) (.+?)\.")
+    verb, thing = stated(memory, r"task is to (boil|melt|freeze|change the state of matter of) (.+?)\.")
     yield from into_pot(memory, thing)
     yield from focused(memory, thing)
     fluid = thing in LIQUID

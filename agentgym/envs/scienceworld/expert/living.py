@@ -3,7 +3,7 @@
 import re
 
 from agentgym.envs.scienceworld.expert.memory import Memory
-from agentgym.envs.scienceworld.expert.moves import Play, asked, do, focus, look, visit, walk
+from agentgym.envs.scienceworld.expert.moves import Play, do, focus, look, stated, visit, walk
 
 LIFESPAN = (
     "giant tortoise", "parrot", "elephant", "crocodile", "brown bear", "turtle", "beaver", "wolf", "toad", "frog",
@@ -36,7 +36,7 @@ def by_lifespan(names: list[str]) -> list[str]:
 
 def find(memory: Memory) -> Play:
     """Focus on a thing of a kind and move it to a box."""
-    kind, box, room = asked(memory, r"find a\(n\) (.+?)\. .* move it to the (.+?) in the (.+?)\.")
+    kind, box, room = stated(memory, r"find a\(n\) (.+?)\. .* move it to the (.+?) in the (.+?)\.")
     if not memory.focused:
         yield from visit(memory, PLACES[kind])
     if kind == "non-living thing":
@@ -49,7 +49,7 @@ def find(memory: Memory) -> Play:
     if not memory.focused:
         yield from focus(memory, thing)
     for _ in range(2):
-        if memory.held:
+        if memory.carried:
             break
         if not re.search(rf"\b{carried}\b", memory.view):
             yield from look()
@@ -57,7 +57,7 @@ def find(memory: Memory) -> Play:
             view = yield from look()
             carried = next(iter(animals(view)), carried)
     yield from walk(memory, room)
-    text = yield from do(f"move {memory.held[-1] if memory.held else carried} to {box}")
+    text = yield from do(f"move {memory.carried[-1] if memory.carried else carried} to {box}")
     if "You move" not in text:
         inventory = yield from do("inventory")
         for name in re.findall(r"\n\tan? ([a-z ]+?)(?= \(|\n|$)", inventory):
@@ -81,7 +81,7 @@ def lifespan(memory: Memory) -> Play:
 
 def stages(memory: Memory) -> Play:
     """Watch an animal grow, and focus on each of its stages in turn."""
-    (kind,) = asked(memory, r"life stages of the (.+?), starting")
+    (kind,) = stated(memory, r"life stages of the (.+?), starting")
     if "plant" in kind:
         return (yield from plant_stages(memory, kind.removesuffix(" plant")))
     yield from visit(memory, "outside")

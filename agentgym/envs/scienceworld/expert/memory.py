@@ -17,16 +17,16 @@ class Memory:
         """The last view of each room."""
         self.doors: set[frozenset[str]] = set()
         """Pairs of rooms whose door was seen or opened."""
-        self.held: list[str] = []
+        self.carried: list[str] = []
         self.focused: list[str] = []
-        self.told: list[tuple[str, str]] = []
+        self.exchanges: list[tuple[str, str]] = []
         """Actions that reached the simulator, each with its answer."""
         self._look(self.opening.partition("\n\n")[2])
 
     @property
     def last(self) -> str:
         """The simulator's last answer."""
-        return self.told[-1][1] if self.told else self.opening
+        return self.exchanges[-1][1] if self.exchanges else self.opening
 
     @property
     def view(self) -> str:
@@ -37,7 +37,7 @@ class Memory:
         """Update from an action and its answer."""
         if own(text):
             return
-        self.told.append((action, text))
+        self.exchanges.append((action, text))
         if text.startswith("You reset the goal progress and focus"):  # rooms, doors and things are unchanged
             self.focused = []
         self._look(text)
@@ -50,9 +50,9 @@ class Memory:
                 self.doors.add(frozenset((self.room, match[1])))
         elif match := re.search(r"You move the (.+?) to the (.+)\.$", text):
             if match[2] == "inventory":
-                self.held.append(match[1])
-            elif match[1] in self.held:
-                self.held.remove(match[1])
+                self.carried.append(match[1])
+            elif match[1] in self.carried:
+                self.carried.remove(match[1])
         elif match := re.match(r"You focus on the (.+)\.$", text):
             self.focused.append(match[1])
 

@@ -6,7 +6,6 @@ from agentgym.envs.scienceworld.expert.memory import Memory
 from agentgym.envs.scienceworld.expert.moves import (
     ROOMS,
     Play,
-    asked,
     do,
     fetch,
     fill,
@@ -14,6 +13,7 @@ from agentgym.envs.scienceworld.expert.moves import (
     opened,
     put,
     search,
+    stated,
     take,
     visit,
 )
@@ -24,19 +24,19 @@ EMPTY = r"\b(?:an? )((?!flower)[a-z]+ (?:cup|pot|jar)|bowl|jug) \(containing not
 
 def recipe(memory: Memory) -> Play:
     """Read the recipe, put its ingredients into the kitchen's pot, and mix."""
-    product, room = asked(memory, r"create the substance '(.+?)'.* might be found near the (.+?)\.")
-    if "metal pot" not in memory.held:
+    product, room = stated(memory, r"create the substance '(.+?)'.* might be found near the (.+?)\.")
+    if "metal pot" not in memory.carried:
         yield from visit(memory, "kitchen")
         if "metal pot" not in memory.view:
             yield from opened(memory)
         yield from take(memory, "metal pot")
-    text = next((text for _, text in memory.told if "you need to mix" in text), "")
+    text = next((text for _, text in memory.exchanges if "you need to mix" in text), "")
     if not text:
         yield from search(memory, "A recipe titled instructions to make " + re.escape(product), (room,))
         yield from take(memory, "recipe")
         text = yield from do("read recipe in inventory", product)
     parts = re.split(r", (?:and )?| and ", (re.search(r"need to mix (.+?)\.", text) or ["", ""])[1])
-    done = " ".join(text for _, text in memory.told)
+    done = " ".join(text for _, text in memory.exchanges)
     for part in [part for part in parts if part != "water" and f"You move the {part} to the metal pot" not in done]:
         yield from fetch(memory, part, (room, *ROOMS))
         yield from put(part, "metal pot")
@@ -48,7 +48,7 @@ def recipe(memory: Memory) -> Play:
 
 def paint(memory: Memory) -> Play:
     """Mix two of the three paints, and add the third if the color's name has two parts."""
-    (colour,) = asked(memory, r"chemistry to create (.+?) paint\.")
+    (colour,) = stated(memory, r"chemistry to create (.+?) paint\.")
     yield from visit(memory, "art studio")
     names = colour.split("-")
     second = next(name for name in names if name in PARTS)

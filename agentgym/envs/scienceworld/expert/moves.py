@@ -91,7 +91,7 @@ def search(memory: Memory, pattern: str, rooms: Iterable[str] = ROOMS) -> Play:
 
 def take(memory: Memory, name: str) -> Play:
     """Pick a thing up unless it is held."""
-    if name in memory.held:
+    if name in memory.carried:
         return memory.last
     text = yield from do(f"pick up {name}", rf"{re.escape(name)} \(")
     holder = re.search(rf"\ban? ([a-z ]+?) \(containing [^()]*{named(name)[4:]}", memory.view)
@@ -106,7 +106,7 @@ def take(memory: Memory, name: str) -> Play:
 
 def fetch(memory: Memory, name: str, rooms: Iterable[str] = ROOMS) -> Play:
     """Find a thing and pick it up unless it is held."""
-    if name not in memory.held:
+    if name not in memory.carried:
         yield from search(memory, named(name), rooms)
         yield from take(memory, name)
     return memory.last
@@ -139,7 +139,7 @@ def focus(memory: Memory, name: str, prefer: str = "") -> Play:
     return (yield from do(f"focus on {name}", prefer))
 
 
-def asked(memory: Memory, pattern: str) -> tuple[str, ...]:
+def stated(memory: Memory, pattern: str) -> tuple[str, ...]:
     """Return the groups of a pattern in the task's text; empty strings if it does not match."""
     match = re.search(pattern, memory.task)
     return tuple(group or "" for group in match.groups()) if match else ("",) * re.compile(pattern).groups

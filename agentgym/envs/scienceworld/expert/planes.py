@@ -4,7 +4,7 @@ import re
 from collections.abc import Generator
 
 from agentgym.envs.scienceworld.expert.memory import Memory
-from agentgym.envs.scienceworld.expert.moves import Play, asked, do, focus, search
+from agentgym.envs.scienceworld.expert.moves import Play, do, focus, search, stated
 
 SHORT, LONG = 6, 24
 """Number of looks at a sliding block: first few, then more if the results were equal."""
@@ -12,8 +12,8 @@ SHORT, LONG = 6, 24
 
 def slower(memory: Memory) -> Play:
     """Focus on the plane with the slower slide, or the faster if the steepest or smoothest is wanted."""
-    names = asked(memory, r"inclined planes \((.+?), (.+?)\)")
-    (want,) = asked(memory, r"determine which .* has the (\w+)")
+    names = stated(memory, r"inclined planes \((.+?), (.+?)\)")
+    (want,) = stated(memory, r"determine which .* has the (\w+)")
     yield from search(memory, "inclined plane", ("workshop",))
     planes = [plane(memory.view, name) for name in names]
     for looks in (SHORT, LONG):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from agentgym.core.actions import spell
 from agentgym.core.env import Task
 from agentgym.core.hints import guidance
-from agentgym.envs.swe import hints, shown
+from agentgym.envs.swe import hints, views
 from agentgym.envs.swe.bench.evaluation import TIMEOUT, apply, break_, evaluate
 from agentgym.envs.swe.bench.row import Row, must
 from agentgym.envs.swe.bench.rows import read_rows
@@ -156,7 +156,7 @@ class SWEBench(RepositoryEnv):
             if changed_lines(self.patch(), back=False) != changed_lines(gold, back=bool(row.bug)):
                 yield spell("bash", f"git reset -q --hard {BASE} && git clean -qfd && {apply_gold}")
             else:
-                yield spell("submit") if self.toolset == "files" else spell("bash", f"echo {shown.SUBMITTED}")
+                yield spell("submit") if self.toolset == "files" else spell("bash", f"echo {views.SUBMITTED}")
 
     def hint(self, level: float) -> str:
         """Return the file to change, then the function, then a failing test; at level 1 the gold patch."""

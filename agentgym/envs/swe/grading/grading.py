@@ -10,8 +10,8 @@ from typing import Protocol, TypeVar
 
 from agentgym.envs.swe import fresh
 from agentgym.envs.swe.grading import shared_process
-from agentgym.envs.swe.grading.apart import Clock, Ended
 from agentgym.envs.swe.grading.reference import Alteration, Function, Pair, Reference, reference, run, tests_by_function
+from agentgym.envs.swe.grading.two_sandboxes import Clock, Ended
 from agentgym.envs.swe.tasks import Instance
 from agentgym.envs.swe.tasks.source import digest
 from agentgym.envs.swe.verdict import Verdict
@@ -88,11 +88,11 @@ class _Grading:
         instance = self.instance
         if self.tree == instance.graded(instance.broken()):
             return Verdict(False, 0.0, 1.0, "Nothing was changed in the code.")
-        self.asked = {*instance.fail_to_pass, *instance.pass_to_pass}
+        self.counted = {*instance.fail_to_pass, *instance.pass_to_pass}
         if self.one_process:
             return self._in_one_process()
         self.known = self._with_two(lambda pair: reference(instance, pair))
-        separate = {test for test in self.asked if self.known.tests.outcomes.get(test) == "passed"}
+        separate = {test for test in self.counted if self.known.tests.outcomes.get(test) == "passed"}
         try:
             return self._with_two(lambda pair: self._judged(pair, separate))
         except OSError:  # too many files, or too large ones
@@ -118,7 +118,7 @@ class _Grading:
         return self._counted(outcomes)
 
     def _shared(self, tree: Tree, clock: Clock) -> Outcomes:
-        return shared_process.outcomes(self.instance, tree, sorted(self.asked), clock, self.elsewhere)
+        return shared_process.outcomes(self.instance, tree, sorted(self.counted), clock, self.elsewhere)
 
     def _refuse_slow_machines_alone(self) -> None:
         """Check that the clean code passes in one process in time.
@@ -185,7 +185,7 @@ class _Grading:
                 self._refuse_slow_machines(pair)
                 return Verdict(False, 0.0, 0.0, LATE)
             outcomes = {test: ended.outcomes.get(test, "") for test in separate if _decides_no_more(self.known, ended, test)}
-        others = sorted(self.asked - separate)
+        others = sorted(self.counted - separate)
         if others:
             outcomes |= shared_process.outcomes(self.instance, self.tree, others, self.clock, self.elsewhere)
             if self.clock.left <= 0:

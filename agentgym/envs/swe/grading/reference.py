@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agentgym.envs.swe.grading.alterations import Exchanged, exchanged, other_literals, other_parameters
-from agentgym.envs.swe.grading.apart import Clock, Ended, run_apart
 from agentgym.envs.swe.grading.canaries import Change
+from agentgym.envs.swe.grading.two_sandboxes import Clock, Ended, run_in_two_sandboxes
 from agentgym.envs.swe.tasks import Instance
 from agentgym.envs.swe.tasks.suite import function_of, importable
 from agentgym.sandbox.protocol import Sandbox
@@ -85,7 +85,7 @@ def run(
         changed[path] = exchanged(changed[path], changes)
     files = sorted({test.partition("::")[0] for test in instance.repository.tests})
     names, conftest = importable(instance.base()), instance.repository.conftest
-    return run_apart(*pair, changed, files, names, clock, conftest=conftest, exchanged=parameters)
+    return run_in_two_sandboxes(*pair, changed, files, names, clock, conftest=conftest, exchanged=parameters)
 
 
 def _found(instance: Instance, pair: Pair) -> Reference:

@@ -163,7 +163,7 @@ class Peer:
         if "y" in packed:
             return self.objects[packed["y"]]
         if "m" in packed:
-            return self.shared.held[packed["m"]][0]
+            return self.shared.shared_values[packed["m"]][0]
         if "e" in packed:
             return self._error(self.unpack(packed["e"]), packed)
         if "h" not in packed:

@@ -179,14 +179,14 @@ class Shared:
 
     def __init__(self, *, odd: bool) -> None:
         self.next, self.start = int(odd), int(odd)
-        self.held: dict[int, list[Any]] = {}
+        self.shared_values: dict[int, list[Any]] = {}
         """By number: the object and its content when control passed."""
         self.numbers: dict[int, int] = {}
         self.filling: set[int] = set()
 
     def forget(self) -> None:
         """Start over; numbers are not reused."""
-        self.held.clear()
+        self.shared_values.clear()
         self.numbers.clear()
 
     def number(self, value: object) -> int:
@@ -201,16 +201,16 @@ class Shared:
         """Return the changes the other end does not know yet."""
         changes: list[list[object]] = []
         done: set[int] = set()
-        while left := [number for number in self.held if number not in done]:  # packing one may add others
+        while left := [number for number in self.shared_values if number not in done]:  # packing one may add others
             for number in left:
                 done.add(number)
-                value, before = self.held[number]
+                value, before = self.shared_values[number]
                 now = _flat(value)
                 if number in self.filling or (
                     before is not None and len(now) == len(before) and all(map(operator.is_, now, before))
                 ):
                     continue
-                self.held[number][1] = now
+                self.shared_values[number][1] = now
                 factory = pack(value.default_factory) if type(value) is collections.defaultdict else None
                 changes.append([number, type(value).__name__, [pack(item) for item in now], factory])
         return changes
@@ -222,21 +222,21 @@ class Shared:
             ValueError: there are too many objects, or a number is malformed.
         """
         for number, kind, _, factory in changes:
-            if number not in self.held:
-                if len(self.held) > MOST or type(number) is not int:
+            if number not in self.shared_values:
+                if len(self.shared_values) > MOST or type(number) is not int:
                     raise ValueError("too many lists")
                 arguments = [unpack(factory)] if kind == "defaultdict" else []
                 self._hold(number, _BY_NAME[kind](*arguments), [])
         self.filling = {number for number, *_ in changes}
         for number, _, packed_items, _ in changes:
             items = [unpack(item) for item in packed_items]
-            _fill(self.held[number][0], items)
+            _fill(self.shared_values[number][0], items)
         for number, *_ in changes:
-            self.held[number][1] = _flat(self.held[number][0])
+            self.shared_values[number][1] = _flat(self.shared_values[number][0])
         self.filling = set()
 
     def _hold(self, number: int, value: object, before: list[object] | None) -> None:
-        self.held[number] = [value, before]
+        self.shared_values[number] = [value, before]
         self.numbers[id(value)] = number
 
 

@@ -8,8 +8,8 @@ import random
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from agentgym.envs.swe.grading.apart import Clock, Ended
 from agentgym.envs.swe.grading.canaries import alter
+from agentgym.envs.swe.grading.two_sandboxes import Clock, Ended
 from agentgym.envs.swe.tasks import Instance
 from agentgym.envs.swe.tasks.pytest_run import run_files
 from agentgym.envs.swe.tasks.suite import function_of

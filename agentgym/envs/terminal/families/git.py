@@ -157,7 +157,7 @@ def branch(ask: Rng, fill: Rng, level: int) -> Scenario:
         repository.tag(f"v1.{release}", repository.commit(files, f"Release {release}"))
     _history(repository, fill, files, 1)
     start, before = repository.refs[f"refs/tags/{tag}"], repository.refs["refs/heads/main"]
-    old = repository.held[start]
+    old = repository.trees[start]
     changed = b"".join(
         f"{key} {value}\n".encode() if line.startswith(f"{key} ".encode()) else line
         for line in old["settings.txt"].splitlines(keepends=True)

@@ -4,8 +4,8 @@ import numpy as np
 
 from agentgym.envs.web import words
 from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked
+from agentgym.envs.web.formats import money
 from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
-from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.forum.data import title
 from agentgym.envs.web.sites.forum.tasks import open_board, open_topic
 from agentgym.envs.web.sites.shop.data import CATEGORIES, LABELS, street

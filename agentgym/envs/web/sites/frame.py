@@ -15,7 +15,7 @@ from jinja2 import ChoiceLoader, FileSystemLoader, StrictUndefined
 from werkzeug.exceptions import HTTPException, NotFound
 from werkzeug.wrappers import Response as AnyResponse
 
-from agentgym.envs.web.shown import day, moment, money
+from agentgym.envs.web.formats import day, moment, money
 from agentgym.envs.web.state import EpisodeState, Person
 
 if TYPE_CHECKING:

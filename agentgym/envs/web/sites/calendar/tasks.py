@@ -7,8 +7,8 @@ from datetime import date, timedelta
 import numpy as np
 
 from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked, every_page, question
+from agentgym.envs.web.formats import day
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
-from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.calendar.data import CALENDARS, ROOMS, clock, event_titles, minutes
 from agentgym.envs.web.state import EpisodeState, choose
 from agentgym.envs.web.words import FIRST_NAMES, LAST_NAMES, paragraph, pick

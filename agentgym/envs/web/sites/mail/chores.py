@@ -6,8 +6,8 @@ from collections.abc import Generator
 import numpy as np
 
 from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, asked, question
+from agentgym.envs.web.formats import money
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
-from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.mail.data import FOLDERS, phone
 from agentgym.envs.web.state import EpisodeState, choose
 from agentgym.envs.web.words import ADJECTIVES, FIRST_NAMES, LAST_NAMES, NOUNS, PLACES, paragraph, pick, sentence

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from agentgym.envs.web.shown import day, money
+from agentgym.envs.web.formats import day, money
 from agentgym.envs.web.sites.calendar.data import ROOMS, clock
 from agentgym.envs.web.sites.tracker.data import unused_titles
 from agentgym.envs.web.state import EpisodeState, Person, Setting, choose

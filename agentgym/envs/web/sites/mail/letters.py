@@ -5,8 +5,8 @@ import re
 import numpy as np
 
 from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, asked
+from agentgym.envs.web.formats import day
 from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan
-from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.mail.chores import MAIL, address_of, send
 from agentgym.envs.web.sites.shop.questions import SHOP
 from agentgym.envs.web.sites.tracker.questions import TRACKER

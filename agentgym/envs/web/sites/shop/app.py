@@ -5,7 +5,7 @@ import sqlite3
 from flask import abort, render_template, request
 from flask.typing import ResponseReturnValue
 
-from agentgym.envs.web.shown import money
+from agentgym.envs.web.formats import money
 from agentgym.envs.web.sites.frame import (
     Site,
     db,

@@ -6,8 +6,8 @@ import numpy as np
 
 from agentgym.envs.web import words
 from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked, every_page
+from agentgym.envs.web.formats import money
 from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
-from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.shop.data import CATEGORIES, LABELS, SHIPPING, postcode, product_name, street
 from agentgym.envs.web.sites.shop.questions import SHOP, open_product
 from agentgym.envs.web.state import EpisodeState, choose

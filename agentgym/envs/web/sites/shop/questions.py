@@ -10,8 +10,8 @@ import numpy as np
 
 from agentgym.envs.web import words
 from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, contested, every_page, ordinal, question
+from agentgym.envs.web.formats import day, money
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
-from agentgym.envs.web.shown import day, money
 from agentgym.envs.web.sites.shop.data import CATEGORIES, SHIPPING
 from agentgym.envs.web.state import EpisodeState
 

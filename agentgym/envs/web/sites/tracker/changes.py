@@ -5,8 +5,8 @@ from datetime import timedelta
 import numpy as np
 
 from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, asked, every_page
+from agentgym.envs.web.formats import day
 from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
-from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.tracker.data import ROLES
 from agentgym.envs.web.sites.tracker.questions import (
     FILTER,

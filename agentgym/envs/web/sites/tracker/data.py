@@ -69,7 +69,7 @@ def _ids(db: sqlite3.Connection, table: str, project: int) -> list[int]:
     return [row[0] for row in db.execute(f"SELECT id FROM {table} WHERE project_id = ? ORDER BY id", (project,))]
 
 
-def _some(rng: np.random.Generator, items: Sequence[Item], count: int) -> list[Item]:
+def _sampled(rng: np.random.Generator, items: Sequence[Item], count: int) -> list[Item]:
     return [items[int(position)] for position in rng.permutation(len(items))[:count]]
 
 
@@ -78,9 +78,9 @@ def _fill_project(db: sqlite3.Connection, rng: np.random.Generator, setting: Set
     description = pick(rng, words.PURPOSES).format(slug.partition("-")[0].capitalize()) + "."
     project = db.execute("INSERT INTO project (slug, description) VALUES (?, ?)", (slug, description)).lastrowid or 0
     roles = {setting.me.username: "Maintainer"}
-    roles |= {person.username: pick(rng, ROLES) for person in _some(rng, setting.others, 9)}
+    roles |= {person.username: pick(rng, ROLES) for person in _sampled(rng, setting.others, 9)}
     db.executemany("INSERT INTO member VALUES (?, ?, ?)", [(project, name, roles[name]) for name in sorted(roles)])
-    labels = [(project, name, words.LABELS[name]) for name in sorted(_some(rng, list(words.LABELS), 7))]
+    labels = [(project, name, words.LABELS[name]) for name in sorted(_sampled(rng, list(words.LABELS), 7))]
     db.executemany("INSERT INTO label (project_id, name, description) VALUES (?, ?, ?)", labels)
     major = int(rng.integers(1, 9))
     for minor in range(4):
@@ -118,7 +118,7 @@ def _fill_issue(
             created.isoformat(timespec="minutes"),
         ),
     ).lastrowid
-    own_labels = sorted(_some(rng, labels, int(rng.integers(0, 3))))
+    own_labels = sorted(_sampled(rng, labels, int(rng.integers(0, 3))))
     db.executemany("INSERT INTO issue_label VALUES (?, ?)", [(issue, label) for label in own_labels])
     for position in range(int(rng.integers(0, 4))):
         written = created + timedelta(hours=5 * (position + 1))
@@ -154,7 +154,7 @@ def _fill_merge_request(
     ).lastrowid
     for path, diff in diffs(rng, area):
         db.execute("INSERT INTO change (merge_request_id, path, diff) VALUES (?, ?, ?)", (request, path, diff))
-    for username in sorted(set(_some(rng, others, int(rng.integers(0, 3)))) - {setting.me.username}):
+    for username in sorted(set(_sampled(rng, others, int(rng.integers(0, 3)))) - {setting.me.username}):
         verdict = "approved" if rng.random() < 0.7 else "changes requested"
         db.execute("INSERT INTO review VALUES (?, ?, ?)", (request, username, verdict))
 
@@ -163,7 +163,7 @@ def diffs(rng: np.random.Generator, area: str) -> list[tuple[str, str]]:
     """Return one to three changed files, (path, unified diff); the first contains the setting's old and new value."""
     paths = [f"{folder}/{file}.py" for folder in words.FOLDERS for file in words.FILES]
     diffs_found: list[tuple[str, str]] = []
-    for position, path in enumerate(_some(rng, paths, int(rng.integers(1, 4)))):
+    for position, path in enumerate(_sampled(rng, paths, int(rng.integers(1, 4)))):
         old, new, line = int(rng.integers(1, 60)) * 5, int(rng.integers(61, 120)) * 5, int(rng.integers(3, 80))
         other = f"{pick(rng, words.SETTINGS)} {position}"
         constant = (area if position == 0 else other).upper().replace(" ", "_")

@@ -62,7 +62,7 @@ class Ended:
     seconds: float = 0.0
 
 
-def run_apart(
+def run_in_two_sandboxes(
     ours: Sandbox,
     theirs: Sandbox,
     tree: Mapping[str, bytes],

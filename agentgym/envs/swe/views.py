@@ -31,10 +31,10 @@ def command_output(result: Result, limits: Limits, timeout: float) -> str:
         "output": f"The command printed more than {limits.output} bytes and was ended.",
         "killed": f"The command was ended by signal {-result.exit_code}.",
     }.get(result.reason, "")
-    return shown_output(result.text, result.exit_code if result.reason == ExitReason.EXIT else -1, ended)
+    return formatted_output(result.text, result.exit_code if result.reason == ExitReason.EXIT else -1, ended)
 
 
-def shown_output(output: str, code: int, ended: str = "") -> str:
+def formatted_output(output: str, code: int, ended: str = "") -> str:
     """Return an output in mini-swe-agent's form, with the middle of a long one cut."""
     head = (f"<exception>{ended}</exception>\n" if ended else "") + f"<returncode>{code}</returncode>\n"
     if len(output) < OUTPUT:
