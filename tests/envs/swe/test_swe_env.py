@@ -149,7 +149,7 @@ def test_a_large_file_is_for_commands(environment):
     for call_ in ("view[large]", call("edit", path="large", old="y", new="n")):
         assert "is larger than 4 MiB: use bash" in said(environment, call_)
     said(environment, call("bash", command="echo hi > $'\\xff'"))
-    assert said(environment, call("view", path="\udcff")) == "[File: \\udcff (1 lines total)]\n1:hi"
+    assert "half a character" in said(environment, call("view", path="\udcff"))
 
 
 def test_a_patch_of_a_large_file_is_not_made(environment):
