@@ -39,12 +39,11 @@ JsonObject = dict[str, Any]
 
 LONGEST = 100_000
 """Characters of an observation that are shown; the middle of a longer one is left out."""
-MOST = 2000
-"""Characters of a server's error that are shown."""
+LARGEST = 16 << 20  # bytes of one message of a server
+MOST = 2000  # characters of a server's error that are shown
 REFUSED = ("invalid_args", "tool_not_found", "execution_error", "timeout")
 """Error types of a tool call in the observation of a server with tools; `transport_error` is the server's."""
-PATIENCE = 5.0
-"""Seconds in which a server is to notice that a session has ended."""
+PATIENCE = 5.0  # seconds in which a server is to notice that a session has ended
 
 
 class TextAction(Action):
@@ -233,11 +232,15 @@ class RemoteTextEnv(TextEnv):
 
         self._client: Any = None
         try:
-            schema = httpx.get(f"{self.url.rstrip('/')}/schema", timeout=30).raise_for_status().json()
-        except httpx.HTTPError as error:
-            raise BadConfig(f"no OpenEnv server answers at {self.url}: {error}") from error
-        self._action: JsonObject = schema["action"]
+            with httpx.stream("GET", f"{self.url.rstrip('/')}/schema", timeout=30) as answer:
+                content = next(answer.raise_for_status().iter_bytes(LARGEST), b"")  # a longer one is no JSON then
+            self._action: JsonObject = dict(json.loads(content)["action"])
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise BadConfig(f"no OpenEnv server answers at {self.url}: {error!r:.300}") from error
         self._accepted: list[JsonMapping] = []  # the last action that was carried out, in any episode
+
+    def _connection(self) -> Any:
+        return _Client(base_url=self.url, max_message_size_mb=LARGEST >> 20).sync()
 
     @staticmethod
     def generate(rng: Any, difficulty: int) -> Task:
@@ -248,7 +251,7 @@ class RemoteTextEnv(TextEnv):
         """Reset the server's environment."""
         self.paid = 0.0
         if self._client is None:
-            self._client = self._asked(lambda: _Client(base_url=self.url).sync())
+            self._client = self._asked(self._connection)
             self._asked(lambda: self._client.connect())
         result = self._asked(lambda: self._client.reset(seed=task.data["seed"], **self.reset_options))
         return self._text(result.observation)
@@ -357,7 +360,7 @@ class RemoteTextEnv(TextEnv):
         deadline = time.monotonic() + patience
         while True:
             try:
-                with _Client(base_url=self.url).sync() as client:
+                with self._connection() as client:
                     client.reset(seed=self.task.data.get("seed", 0), **self.reset_options)
                     observation = client.step(cast("JsonObject", action)).observation
                 break

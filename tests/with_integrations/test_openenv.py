@@ -23,6 +23,7 @@ from pydantic import model_validator
 import agentgym
 from agentgym.core.seeding import generator
 from agentgym.errors import BadConfig, Fault
+from agentgym.integrations import openenv as openenv_module
 from agentgym.integrations.openenv import RemoteTextEnv, app, remote
 from agentgym.rollout.session import Session
 
@@ -252,6 +253,23 @@ def test_a_rollout_finds_out_whose_doing_an_error_was() -> None:
             session.act(move(1))
             assert (session.done, session.success, session.reason) == (True, None, "crash")
         env.close()
+
+
+def test_what_a_server_says_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Long(Walk):
+        def step(self, action: Any, timeout_s: float | None = None, **_: Any) -> Seen:
+            return Seen(text="x" * (action.steps << 20))
+
+    with served(create_fastapi_app(Long, Move, Seen, max_concurrent_envs=8)) as address:
+        monkeypatch.setattr(openenv_module, "LARGEST", 1 << 20)
+        env = remote(address)
+        env.reset(seed=0)
+        assert len(env.step(move(0))[0]) == 0
+        assert env.step(move(2))[4]["reason"] == "crash"
+        env.close()
+        monkeypatch.setattr(openenv_module, "LARGEST", 100)  # bytes of the schema
+        with pytest.raises(BadConfig, match="no OpenEnv server answers"):
+            remote(address)
 
 
 @pytest.mark.parametrize("reward", [math.nan, math.inf, "1", [1.0], 1 + 0j])

@@ -46,6 +46,7 @@ def client_package() -> Any:
     except ImportError as error:
         raise MissingExtra(f"a tinker server needs its client package: {how_to_install('tinker')}") from error
     logging.getLogger("tinker").setLevel(logging.ERROR)  # it warns of each retry
+    importlib.import_module("agentgym.trainers.learners.tinker.bodies").bound_answers()
     return tinker
 
 
