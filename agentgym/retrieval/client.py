@@ -77,7 +77,8 @@ class Client:
         """Return the best `count` documents of each query, as the server ranks them.
 
         Raises:
-            Fault: the server refused, or did not answer within the retries.
+            QueryFailed: the server refused, or answered each attempt with an error.
+            Fault: the server did not answer within the retries.
         """
         until, met = time.monotonic() + self._seconds, list[str]()
         late = answered = 0
