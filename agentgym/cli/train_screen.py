@@ -42,7 +42,7 @@ class Screen:
             self._print(line)
 
     def close(self) -> None:
-        """Remove the changing line."""
+        """Remove the progress line."""
         if self._status is not None:
             self._status.stop()
             self._status = None

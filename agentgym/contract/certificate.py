@@ -45,7 +45,7 @@ class OfFiles(Protocol):
     """An environment whose tasks also depend on files that determine the right answer."""
 
     def fingerprint(self, task: Task) -> str:
-        """Return the hash of everything that a task is made of."""
+        """Return the hash of a task's content, files included."""
         ...
 
 

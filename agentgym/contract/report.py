@@ -85,7 +85,7 @@ class Report:
 
     @property
     def broken(self) -> list[Result]:
-        """The checks that do not hold."""
+        """The checks that failed."""
         return [result for result in self.results if result.status == "broken"]
 
     def __str__(self) -> str:

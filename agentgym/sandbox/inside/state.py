@@ -41,7 +41,7 @@ def below(root: str, without: List[str]) -> Iterator[str]:  # noqa: UP006
 def entry(path: str, room: int, names: "dict[tuple[int, int], str]") -> "tuple[bytes, int]":
     """Return a path's metadata and content as bytes, and the number of content bytes read.
 
-    `names` has the first path of each file: instead of its content, a further path has that one.
+    `names` maps each file to its first path, which a further hard link stores instead of the content.
 
     Raises:
         Unreadable: the path cannot be read, or has more than `room` bytes.

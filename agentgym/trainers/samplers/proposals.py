@@ -163,7 +163,7 @@ class SelfProposed(Sampler):
         return ids
 
     def completed(self, groups: Sequence[GroupOutcome]) -> list[Episode]:
-        """Return this process's proposals, paid by their solvers' results."""
+        """Return this process's proposals, rewarded by their solvers' results."""
         rates = {group.task_id: sum(group.successes) / len(group.successes) for group in groups if group.successes}
         episodes: list[Episode] = []
         for episode, id in self.waiting:
