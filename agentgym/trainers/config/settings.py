@@ -310,7 +310,7 @@ class LearnerConfig:
     """Holder of the weights, which also updates them: `local`, `tinker:URL` (a server of the Tinker API) or MODULE:NAME."""
     learner_options: Options = field(default_factory=dict[str, object])
     """Options of the learner: --learner.KEY VALUE."""
-    lr: float = 1e-3
+    lr: float = 3e-4
     """Learning rate (AdamW)."""
     muon: bool = False
     """Use Muon for the matrices (at five times the learning rate): much faster for small models trained from scratch."""
