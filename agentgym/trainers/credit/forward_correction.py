@@ -31,7 +31,7 @@ def forward_correction(
     flipped by the reward `noise` if it is listed. With a baseline the two weights would differ by 1 whatever rho is, so
     nothing is subtracted. `false_negative` 0 estimates rho from the reward `tinyv`, which rechecks rejected answers:
     rechecked and right / (those + accepted), over steps with weight `decay` to the power of their age. A group of one, or
-    without spread, has a signal: `--select keep`. No penalties.
+    without spread, has a signal: `--select keep`. Statistics: only rho, over trajectories; no ddof, no eps. No penalties.
     Returns an array [turns] per episode, dimensionless.
 
     Raises:
