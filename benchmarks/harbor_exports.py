@@ -59,6 +59,8 @@ class Trial:
     """Turns that the service must count; None for folders of files."""
 
 
+ONCE = '[ -z "$PLAYED" ] || exit 0; export PLAYED=1'
+"""Begins a shortcut's script, which Harbor stores where a policy may look for a solution and run it."""
 OFFLINE = {"HARBOR_TELEMETRY": "0", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 """Without them a call of Harbor waits 18 s for hosts that it cannot reach."""
 
@@ -151,7 +153,7 @@ def shortcut_trials(name: str, folder: Path, out: Path) -> Iterator[Trial]:
         for path in (copy / "task.toml", *(copy / "solution").iterdir()):
             path.unlink()  # a further name of the folder's own
         (copy / "task.toml").write_text(toml.replace(f'name = "agentgym/{folder.name}"', f'name = "agentgym/{copy.name}"'))
-        (copy / "solution/solve.sh").write_text(f"#!/bin/bash\n{solution(env, actions)}\n")
+        (copy / "solution/solve.sh").write_text(f"#!/bin/bash\n{ONCE}\n{solution(env, actions)}\n")
         files = kind_of(env)
         if not files:
             (copy / "solution/actions.jsonl").write_text("".join(f"{json.dumps(action)}\n" for action in actions))
