@@ -16,6 +16,7 @@ WRITERS = {
     "agentgym/trainers/data/stored.py": {"prompt_ids", "extra"},
     "agentgym/trainers/selections/mixing.py": {"logprobs"},
     "agentgym/trainers/selections/dagger.py": {"role", "plain_ids", "extra"},
+    "agentgym/trainers/selections/memorize.py": {"text", "action", "role", "plain_ids", "extra"},
 }
 """What is assigned outside of `Turn` and `Episode`; keys of `extra` belong to the stage that they are named after."""
 
