@@ -84,8 +84,8 @@ def no_such(kind: str, name: str, known: Iterable[str], hint: str = "") -> str:
     names = sorted(set(known))
     close = _closest(name, names)
     guess = f" Did you mean {close!r}?" if close else ""
-    told = names and not hint and (len(names) <= 12 or not close)
-    choices = f" Known: {', '.join(names)}." if told else ""
+    lists_all = names and not hint and (len(names) <= 12 or not close)
+    choices = f" Known: {', '.join(names)}." if lists_all else ""
     return f"no {kind} {name!r}.{guess}{choices}{' ' + hint if hint else ''}"
 
 
@@ -143,9 +143,9 @@ def failure(error: Exception) -> str:
     import sysconfig
     import traceback
 
-    said = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+    description = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}, line {error.lineno}: {said}"
+        return f"{error.filename}, line {error.lineno}: {description}"
     ours = ("<frozen", str(Path(__file__).parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib")))
     foreign = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
-    return f"{foreign[-1].filename}, line {foreign[-1].lineno}: {said}" if foreign else said
+    return f"{foreign[-1].filename}, line {foreign[-1].lineno}: {description}" if foreign else description

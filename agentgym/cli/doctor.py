@@ -62,8 +62,8 @@ def program(*names: str, variable: str = "") -> Callable[[], str | None]:
     """Return a search for a program on the path, or at the location in an environment variable."""
 
     def find() -> str | None:
-        given = os.environ.get(variable, "") if variable else ""
-        paths = (shutil.which(name) for name in (given, *names) if name)
+        configured = os.environ.get(variable, "") if variable else ""
+        paths = (shutil.which(name) for name in (configured, *names) if name)
         return next((path for path in paths if path), None)
 
     return find

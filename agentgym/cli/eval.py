@@ -176,7 +176,7 @@ def run(config: Config) -> int:
     agent, price, meter, estimate = metered(config, agent, plan, folder)
     console, progress = Console(), Bar(quiet=config.quiet, meter=meter, estimate=estimate)
     try:
-        with progress.shown:
+        with progress.progress_bar:
             episodes = evaluate(
                 agent,
                 plan,

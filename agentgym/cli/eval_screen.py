@@ -139,11 +139,11 @@ class Bar:
         self.before = meter.spent if meter else 0.0
         self.first = 0
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self.shown = Progress(*columns, console=Console(stderr=True), disable=quiet)
-        self.row = self.shown.add_task("episodes", total=None)
+        self.progress_bar = Progress(*columns, console=Console(stderr=True), disable=quiet)
+        self.row = self.progress_bar.add_task("episodes", total=None)
         self.done = self.total = self.solved = self.counted = 0
-        self.lines = not (quiet or self.shown.console.is_terminal)
-        self.said = time.monotonic()
+        self.lines = not (quiet or self.progress_bar.console.is_terminal)
+        self.printed_at = time.monotonic()
 
     def start(self, there: int, total: int) -> None:
         """Set the number of episodes of earlier sessions, and of all."""
@@ -151,7 +151,7 @@ class Bar:
             announce(self.estimate)
         self.done = self.first = there
         self.total = total
-        self.shown.update(self.row, completed=there, total=total)
+        self.progress_bar.update(self.row, completed=there, total=total)
 
     def add(self, episode: Episode) -> None:
         """Count a finished episode."""
@@ -161,9 +161,9 @@ class Bar:
         self.counted += not episode.fault
         self.solved += episode.success is True
         line = self.rate + self.money
-        self.shown.update(self.row, completed=self.done, description=line)
-        if self.lines and time.monotonic() > self.said + SECONDS:
-            self.said = time.monotonic()
+        self.progress_bar.update(self.row, completed=self.done, description=line)
+        if self.lines and time.monotonic() > self.printed_at + SECONDS:
+            self.printed_at = time.monotonic()
             print(f"{self.done} of {self.total} episodes, {line}", file=sys.stderr, flush=True)
 
     @property

@@ -24,7 +24,7 @@ class Screen:
 
     def __init__(self, console: Console, config: TrainConfig, folder: str) -> None:
         self.console, self.config, self.folder = console, config, folder
-        self._said = time.monotonic()
+        self._printed_at = time.monotonic()
         self._status: Status | None = None
         self._idle: list[JsonObject] = []
         """Rows of the latest consecutive steps without an update."""
@@ -49,13 +49,13 @@ class Screen:
 
     def _print(self, line: str) -> None:
         self.console.print(line, markup=False, soft_wrap=not self.console.is_terminal)  # a terminal gets whole words
-        self._said = time.monotonic()
+        self._printed_at = time.monotonic()
 
     def _progress(self, n: dict[str, object]) -> None:
         line = f"{n['what']} {n['done']:,} of {n['total']:,}"
         if self._status is not None:
             self._status.update(line)
-        elif time.monotonic() - self._said > QUIET:
+        elif time.monotonic() - self._printed_at > QUIET:
             self._print(line)
 
     def _start(self, n: JsonObject) -> None:

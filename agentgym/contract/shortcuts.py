@@ -28,19 +28,19 @@ class WordOverlap:
     """Play the admissible command that shares the most words with the instruction; ties go to the least used one."""
 
     def __init__(self) -> None:
-        self.said: Counter[str] = Counter()
+        self.used_actions: Counter[str] = Counter()
 
     def __call__(self, env: TextEnv, observations: list[str], info: Info) -> str:
         if len(observations) == 1:
-            self.said.clear()
+            self.used_actions.clear()
         words, commands = set(_words(env.task.instruction)), info["admissible"] or ["look"]
         chance = generator("overlap", env.task.id, env.seed, env.turn).random(len(commands))
 
         def rank(place: int) -> tuple[float, ...]:
-            return -len(words & set(_words(commands[place]))), self.said[commands[place]], chance[place]
+            return -len(words & set(_words(commands[place]))), self.used_actions[commands[place]], chance[place]
 
         action = commands[min(range(len(commands)), key=rank)]
-        self.said[action] += 1
+        self.used_actions[action] += 1
         return action
 
 
@@ -51,17 +51,17 @@ class FirstHit:
     """
 
     def __init__(self) -> None:
-        self.said: set[str] = set()
+        self.used_actions: set[str] = set()
         self.offered: set[str] = set()
 
     def __call__(self, env: TextEnv, observations: list[str], info: Info) -> str | None:
         commands: list[str] = info["admissible"] or []
         if len(observations) == 1:
-            self.said, self.offered = set(), set()
+            self.used_actions, self.offered = set(), set()
             if commands and not any("search" in _words(command) for command in commands):
                 return None
         action = self._command(env.task.instruction, commands) or self._call(env, observations)
-        self.said.add(action)
+        self.used_actions.add(action)
         self.offered |= set(commands)
         return action
 
@@ -70,7 +70,9 @@ class FirstHit:
         commands.
         """
         query = " ".join(_words(instruction))
-        left = [command for command in commands if command not in self.said and not NAVIGATION & set(_words(command))]
+        left = [
+            command for command in commands if command not in self.used_actions and not NAVIGATION & set(_words(command))
+        ]
         named = [command for command in left if f" {' '.join(_words(_object(command)))} " in f" {query} "]
         last = [command for command in left if FINISHING & set(_words(command))]
         fresh = [command for command in left if command not in self.offered]
@@ -81,7 +83,7 @@ class FirstHit:
         instruction = " ".join(re.sub(r"[\[\]]", " ", env.task.instruction).split())
         simple = [tool for tool in env.tools.values() if _takes_text(tool)]
         search = spell(simple[0].name if simple else "search", instruction)
-        if search not in self.said or not simple:
+        if search not in self.used_actions or not simple:
             return search
         names = (bare or quoted for bare, quoted in _NAME.findall(observations[-1]))
         return spell(simple[-1].name, next((name for name in names if name not in instruction), "yes"))

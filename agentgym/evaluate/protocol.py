@@ -96,10 +96,10 @@ def comparability(options: Mapping[str, object], episodes: Sequence[Episode]) ->
     if warning := too_many_faults(episodes):
         return f"{warning}: more than {MOST_FAULTS:.0%}. Play them again (--retry-faults)"
     envs = cast("dict[str, dict[str, object]]", options.get("envs") or {})
-    caps = [f"{name} of {env}" for env, told in envs.items() for name in cast("list[str]", told.get("caps", []))]
+    caps = [f"{name} of {env}" for env, facts in envs.items() for name in cast("list[str]", facts.get("caps", []))]
     if caps:
         return f"capped by {', '.join(caps)}: {NOT_COMPARABLE}"
-    unlike = [f"{env} {told['unlike']}" for env, told in envs.items() if told.get("unlike")]
+    unlike = [f"{env} {facts['unlike']}" for env, facts in envs.items() if facts.get("unlike")]
     if unlike:
         return f"{'; '.join(unlike)}: {NOT_COMPARABLE}"
     protocol = options.get("protocol")

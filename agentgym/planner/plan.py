@@ -358,8 +358,8 @@ def vllm_share(config: TrainConfig) -> float:
 
 def _state(config: TrainConfig, update: Update) -> str:
     adam = "AdamW in 8 bits" if config.optimizer == "adamw8bit" else "AdamW"
-    some = f", {update.trained / 1e6:,.1f} M trained parameters" if update.trained < update.parameters else ""
-    return f"Muon and {adam}{some}" if config.muon else f"{adam}{some}"
+    trained_note = f", {update.trained / 1e6:,.1f} M trained parameters" if update.trained < update.parameters else ""
+    return f"Muon and {adam}{trained_note}" if config.muon else f"{adam}{trained_note}"
 
 
 def _precision(update: Update) -> str:

@@ -41,7 +41,7 @@ def write_report(path: str | Path, *, limit: int = 300) -> Path:
     """
     run = open_run(path)
     rows = list(run.rows())
-    shown, episodes = _embed(run, rows, limit)
+    ordered, episodes = _embed(run, rows, limit)
     data = {
         "name": run.name,
         "config": run.config,
@@ -53,7 +53,7 @@ def write_report(path: str | Path, *, limit: int = 300) -> Path:
         "metrics": run.metrics,
         "envs": list(dict.fromkeys(row.env for row in rows)),
         "types": _by_type(rows, 2_000 if run.config else 10_000),
-        "counts": {name: [_count(shown, name), _count(rows, name)] for name in ("failed", "succeeded", "fault")},
+        "counts": {name: [_count(ordered, name), _count(rows, name)] for name in ("failed", "succeeded", "fault")},
         "episodes": episodes,
     }
     write_whole(run.page, page(run.name, data))
@@ -101,15 +101,15 @@ def _embed(run: RunFolder, rows: list[Row], limit: int) -> tuple[list[Row], list
     """Return the rows that fit on the page, and their episodes."""
     decode = decoder(run)
     while True:
-        shown, size, episodes = display_order(select(rows, limit)), 0, list[dict[str, object]]()
-        for row, episode in zip(shown, run.read(shown), strict=True):
+        ordered, size, episodes = display_order(select(rows, limit)), 0, list[dict[str, object]]()
+        for row, episode in zip(ordered, run.read(ordered), strict=True):
             entry = episode_entry(row, episode, decode)
             size += len(json.dumps(finite(entry)))
-            if size > LARGEST and len(shown) > 1:
+            if size > LARGEST and len(ordered) > 1:
                 break
             episodes.append(entry)
-        if len(episodes) == len(shown):
-            return shown, episodes
+        if len(episodes) == len(ordered):
+            return ordered, episodes
         limit = max(1, min(limit - 1, len(episodes)))
 
 

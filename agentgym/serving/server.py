@@ -84,8 +84,8 @@ async def serve(
         server = uvicorn.Server(config)
         if stop is not None:
             server.capture_signals = contextlib.nullcontext  # Ctrl-C is the caller's, who ends this server too
-        shown = f"[{host}]" if ":" in host else host
-        ready(f"http://{shown}:{bound.getsockname()[1]}")
+        bracketed = f"[{host}]" if ":" in host else host
+        ready(f"http://{bracketed}:{bound.getsockname()[1]}")
         watcher = None if stop is None else asyncio.ensure_future(_stop(server, stop))
         try:
             await server.serve(sockets=[bound])

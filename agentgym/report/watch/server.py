@@ -104,9 +104,9 @@ class PageServer(ThreadingHTTPServer):
             title, {"titles": [run.name for run in watch.runs]}, body="watch.html", scripts=SCRIPTS, served=True
         )
         super().__init__((host, port), _Handler)
-        shown = f"[{host}]" if ":" in host else host
+        bracketed = f"[{host}]" if ":" in host else host
         self.port = int(self.server_address[1])
-        self.address = f"http://{shown}:{self.port}/" + (f"?token={token}" if token else "")
+        self.address = f"http://{bracketed}:{self.port}/" + (f"?token={token}" if token else "")
 
     def server_bind(self) -> None:
         """Bind without the library's reverse lookup of this machine's name."""

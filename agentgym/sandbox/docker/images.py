@@ -89,13 +89,13 @@ def _pulled(daemon: Daemon, name: str, most_gb: float | None) -> Facts:
     failed = f"image {name!r} could not be pulled"
     try:
         with faults():
-            told = api.pull(name, stream=True, decode=True)
-            for line in told:
+            lines = api.pull(name, stream=True, decode=True)
+            for line in lines:
                 if "error" in line:
                     raise SandboxFault(str(line["error"])[:500])
                 progress.layer(line)
                 if most_gb is not None and progress.total > most_gb * GIGABYTE:
-                    told.close()  # the daemon stops when the stream is closed
+                    lines.close()  # the daemon stops when the stream is closed
                     raise BadConfig(
                         f"image {name!r} has {progress.total / GIGABYTE:.1f} GB packed, and images_gb is {most_gb:g}"
                     )
@@ -149,15 +149,15 @@ def build(daemon: Daemon, name: str, what: str, seconds: float, **how: Any) -> N
     progress = _Progress(f"building {what}")
     try:
         with faults():
-            told = daemon.client.api.build(tag=name, rm=True, forcerm=True, decode=True, timeout=seconds, **how)
-            for line in told:
+            lines = daemon.client.api.build(tag=name, rm=True, forcerm=True, decode=True, timeout=seconds, **how)
+            for line in lines:
                 messages.append(str(line.get("stream", line.get("error", ""))))
                 if messages[-1].startswith("Step "):
                     progress.show(messages[-1].strip()[:100])
                 if "error" in line:
                     raise BadConfig(f"{what} could not be built: {''.join(messages)[-1500:]}")
                 if time.monotonic() > deadline:  # the daemon stops the build when the stream is closed
-                    told.close()
+                    lines.close()
                     raise SandboxFault("it went on")
     except SandboxFault as fault:
         if time.monotonic() < deadline:

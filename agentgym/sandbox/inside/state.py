@@ -82,10 +82,10 @@ def key(request: Dict[str, Any]) -> "str | None":  # noqa: UP006
         looked = [path for root in request["roots"] for path in below(root, without)]
         looked += [path for path in request["paths"] if not any(path == w or path.startswith(w + "/") for w in without)]
         for path in sorted(set(looked)):
-            told, read = entry(path, room, names)
+            described, read = entry(path, room, names)
             room -= read
             name = path.encode("utf-8", "surrogateescape")
-            digest.update(b"%d " % len(name) + name + b"%d " % len(told) + told)
+            digest.update(b"%d " % len(name) + name + b"%d " % len(described) + described)
     except (Unreadable, RecursionError, OSError):
         return None
     return digest.hexdigest()
