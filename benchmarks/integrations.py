@@ -70,7 +70,7 @@ def trl_tools(seconds: float) -> Rates:
         played.reset(task_id=f"train/0/{number}")
         for _ in range(HORIZON):
             if not played.session.done:
-                played.ask(question="colour red")
+                played.ask(question="color red")
         return played.session.turns
 
     with agentgym.Session("rlvr/TwentyQuestions-v0", horizon=HORIZON) as session:
@@ -78,7 +78,7 @@ def trl_tools(seconds: float) -> Rates:
         def ours(number: int) -> int:
             session.reset(f"train/0/{number}")
             while not session.done:
-                session.call("ask", {"question": "colour red"})
+                session.call("ask", {"question": "color red"})
             return session.turns
 
         return {"steps": rate(seconds, episode), "alone": rate(seconds, ours)}

@@ -165,7 +165,7 @@ class Tau2Desk(TextEnv):
     def say(self, text: str) -> str | Outcome:
         """Say something to the customer."""
         if not text.strip():
-            return self.invalid("You said nothing. Write what the customer shall hear: say[How can I help?].")
+            return self.invalid("You said nothing. Write what the customer should hear: say[How can I help?].")
         self.log.append(Said("assistant", text))
         return "Noted." if self._model_user is None else self._hear()
 
