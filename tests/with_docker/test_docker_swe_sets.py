@@ -164,4 +164,7 @@ def test_the_programs_of_r2e_come_first(made: dict[str, dict[str, Any]]) -> None
     env.reset(seed=0)
     assert "the environment" in env.step("bash[which-one; git status --short]")[0]
     assert ".venv" not in env.patch()
+    paths: list[str] = []
+    env.lend(lambda lent: paths.append(lent.variables["PATH"]))
+    assert paths[0].startswith("/testbed/.venv/bin:/") and paths[0].count("/bin") > 3
     env.close()

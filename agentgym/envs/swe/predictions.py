@@ -54,6 +54,9 @@ def predictions(episodes: Iterable[Episode], name: str, attempt: int = 0) -> lis
 def read_predictions(path: str | Path) -> dict[str, str]:
     """Return the patches in a file of predictions (JSON lines, a list, or an object by instance), by instance.
 
+    An entry has `instance_id` and `model_patch` (SWE-bench) or `patch` (SWE-bench Pro, SWE-rebench-V2), or `org`, `repo`,
+    `number` and `fix_patch` (Multi-SWE-bench).
+
     Raises:
         BadData: the file has another form.
     """
@@ -71,11 +74,16 @@ def read_predictions(path: str | Path) -> dict[str, str]:
     patches: dict[str, str] = {}
     for number, item in enumerate(cast("list[object]", raw), 1):
         entry = cast("dict[str, object]", item if isinstance(item, dict) else {})
-        id, patch = entry.get("instance_id"), entry.get("model_patch") or ""
+        id, patch = entry.get("instance_id"), entry.get("model_patch") or entry.get("patch") or ""
+        if "fix_patch" in entry:
+            id, patch = "{org}/{repo}:pr-{number}".format_map({**_NOWHERE, **entry}), entry["fix_patch"] or ""
         if not isinstance(id, str) or not isinstance(patch, str):
             raise BadData(f"{path}, prediction {number}: expected instance_id and model_patch")
         patches[id] = patch
     return patches
+
+
+_NOWHERE = {"org": "", "repo": "", "number": ""}
 
 
 def _is_lines(path: str | Path) -> bool:

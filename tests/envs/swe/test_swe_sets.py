@@ -17,6 +17,7 @@ from agentgym.envs.swe.bench.own_code import answered
 from agentgym.envs.swe.bench.r2e_format import statuses_of
 from agentgym.envs.swe.bench.rebench_format import without_duration
 from agentgym.envs.swe.bench.rows import is_bench, read_rows
+from agentgym.envs.swe.predictions import read_predictions
 from agentgym.errors import BadData, MissingExtra
 from agentgym.sandbox.protocol import Result, SandboxFault
 from agentgym.tasks.reading import Reading
@@ -86,6 +87,21 @@ BROKEN = [
     ("multi", {"f2p_tests": {}}, "no test in f2p_tests"),
     ("multi", {"run_result": {"passed_count": 2}}, "run_result has no passed_tests"),
 ]
+
+
+def test_columns_that_are_text_or_belong_to_other_rows(read):
+    """Tables with columns, such as parquet's, give every row the tests of all rows, most of them empty."""
+    config = swe_sets.rows()["rebench"]["install_config"]
+    assert read("rebench", install_config=json.dumps(config)).row["install_config"] == config
+    group = {**swe_sets.rows()["multi"]["f2p_tests"], "of another row": None}
+    assert read("multi", f2p_tests=group).tests("FAIL_TO_PASS") == FAILING
+
+
+def test_predictions_in_the_forms_of_the_sets(tmp_path):
+    multi = {"org": "cli", "repo": "cli", "number": 5, "fix_patch": "a"}
+    rows = [multi, {**multi, "number": "6", "fix_patch": None}, {"instance_id": swe_sets.PRO_ID, "patch": "b", "prefix": ""}]
+    found = read_predictions(write(tmp_path / "preds.jsonl", *rows))
+    assert found == {IDS["multi"]: "a", "cli/cli:pr-6": "", IDS["pro"]: "b"}
 
 
 @pytest.mark.parametrize(("name", "changes", "problem"), BROKEN)

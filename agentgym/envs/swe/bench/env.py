@@ -20,6 +20,8 @@ from agentgym.tasks.reading import reading
 
 BESIDE_TESTS = 600.0
 """Extra seconds for `submit`: creating a container and applying patches."""
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Folders of programs in an image that names none."""
 BASE = "refs/agentgym/base"
 """Git reference of the repository's initial state."""
 _PREPARE = f"""
@@ -121,7 +123,10 @@ class SWEBench(RepositoryEnv):
 
     def variables(self) -> dict[str, str]:
         quiet = {"PAGER": "cat", "MANPAGER": "cat", "LESS": "-R", "PIP_PROGRESS_BAR": "off", "TQDM_DISABLE": "1"}
-        return {**quiet, "BASH_ENV": "$HOME/.bashrc"}  # expanded by bash
+        own = {"BASH_ENV": "$HOME/.bashrc"}  # expanded by bash
+        if programs := self._row().rules.programs:
+            own["PATH"] = f"{programs}:{getattr(self.sandbox, 'variables', {}).get('PATH') or PATH}"
+        return quiet | own
 
     def shell(self, command: str) -> str:
         programs = self._row().rules.programs

@@ -64,7 +64,7 @@ class MultiSWEFormat(RowFormat):
             raise ValueError(f"number is {number!r:.80}; expected the number of a pull request")
         owner, name = text_of(raw, "org"), text_of(raw, "repo")
         repo = repository_of({"repo": f"{owner}/{name}"})
-        groups = {name: list(cast("dict[str, object]", raw.get(name) or {})) for name in GROUPS}
+        groups = {name: _tests(raw.get(name)) for name in GROUPS}
         fixed = [test for name in GROUPS[:3] for test in groups[name]]
         if not fixed:
             raise ValueError("no test in f2p_tests, s2p_tests or n2p_tests")
@@ -72,6 +72,7 @@ class MultiSWEFormat(RowFormat):
             _check_stage(stage, raw.get(stage))
         columns = {
             **raw,
+            **groups,
             "instance_id": f"{repo}:pr-{number}",
             "image": f"mswebench/{owner}_m_{name}:pr-{number}".lower(),
             "problem_statement": _issue(raw),
@@ -98,7 +99,7 @@ class MultiSWEFormat(RowFormat):
         log = result.stdout.decode("utf-8", "replace")
         answer = answer_about_log(None, _REPORT, {"row": columns, "log": log})
         report = cast("dict[str, Any]", answer if isinstance(answer, dict) else {})
-        missing = [test for name in GROUPS for test in row.row.get(name) or () if test not in report.get(name, ())]
+        missing = [test for name in GROUPS for test in row.row[name] if test not in report.get(name, ())]
         resolved = report.get("valid") is True and not missing
         passed = [test for name in GROUPS for test in report.get(name, ())]
         return verdict_of(row, passed, resolved), {**report, "resolved": resolved}
@@ -113,6 +114,12 @@ def _submitted(sandbox: Sandbox, untracked: Collection[str]) -> bytes:
     patch = sandbox.run(_STAGED, stdin=b"\0".join(changed)).stdout
     sandbox.run("git reset -q --hard HEAD")
     return patch
+
+
+def _tests(group: object) -> list[str]:
+    """Return the names of a group; a table with columns has empty entries for the tests of other rows."""
+    table = cast("dict[str, object]", group if isinstance(group, dict) else {})
+    return [name for name, statuses in table.items() if statuses]
 
 
 def _issue(raw: Mapping[str, object]) -> str:

@@ -9,10 +9,13 @@ from pathlib import Path
 
 from agentgym.sandbox.protocol import SandboxFault
 
-SECONDS = 300.0
+SECONDS = 120.0
 """Time limit of a call."""
-_ANSWER = """
-import json, os, sys
+MEMORY = 4 << 30
+"""Bytes of address space: the model's code may have written the log."""
+_ANSWER = f"""
+import json, os, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
 root, answers = sys.argv[1], os.dup(1)
 os.dup2(2, 1)  # whatever the code prints is no answer
 sys.path[:0] = [root] if root else []

@@ -9,6 +9,7 @@ from agentgym.envs.swe.bench.own_code import answer_about_log, names
 from agentgym.envs.swe.bench.row import Elsewhere, Row, RowFormat, checkout_of, listed, repository_of, text_of, verdict_of
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.sandbox.protocol import Result, Sandbox
+from agentgym.tasks.lines import decoded
 
 REPOSITORY = "github.com/SWE-rebench/SWE-rebench-V2"
 PARSERS = "lib/agent/log_parsers.py"
@@ -53,6 +54,7 @@ class RebenchV2Format(RowFormat):
     def read(self, raw: Mapping[str, object], checkout: Path | None) -> Row:
         root = checkout_of(checkout, PARSERS, REPOSITORY)
         config = raw["install_config"]
+        config = decoded(config) if isinstance(config, str) else config
         settings = cast("dict[str, object]", config if isinstance(config, dict) else {})
         _commands(settings)
         parser = settings.get("log_parser")
@@ -64,7 +66,8 @@ class RebenchV2Format(RowFormat):
             text_of(raw, name)
         listed(raw.get("PASS_TO_PASS"))
         place = f"/{repository_of(raw).partition('/')[2]}"
-        return Row({**raw, "image": text_of(raw, "image_name")}, self, work=place, checkout=root)
+        columns = {**raw, "install_config": settings, "image": text_of(raw, "image_name")}
+        return Row(columns, self, work=place, checkout=root)
 
     def set_up(self, sandbox: Sandbox, row: Row) -> None:
         sandbox.run("git reset --hard HEAD")
