@@ -28,7 +28,7 @@ from typing import Any
 
 import agentgym
 from agentgym.contract.shortcuts import FORGERIES, GENERIC, Policy, shell_of
-from agentgym.integrations.harbor_tasks.folder import Wanted, solution, write
+from agentgym.integrations.harbor_tasks.folder import ExportSpec, solution, write
 from agentgym.integrations.harbor_tasks.kinds import kind_of
 from agentgym.integrations.harbor_tasks.wheel import pinned, requirements
 from agentgym.rollout.session import Session
@@ -111,7 +111,7 @@ def exported(name: str, number: int, out: Path) -> list[Path]:
     names = out / "names.json"
     if not names.exists():
         shutil.rmtree(out, ignore_errors=True)
-        folders = write(Wanted(name, base=BASE), number, out / "tasks")
+        folders = write(ExportSpec(name, base=BASE), number, out / "tasks")
         names.write_text(json.dumps([folder.name for folder in folders]))
     return [out / "tasks" / name for name in json.loads(names.read_text())]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentgym import Task
 from agentgym.agents import ChatAgent
-from agentgym.agents.encode import Foreign
+from agentgym.agents.encode import UntrustedText
 from agentgym.agents.template import ChatTemplate
 from agentgym.agents.tool_calls import FAMILIES
 from agentgym.core.actions import Tool
@@ -117,7 +117,7 @@ def keeps_control_tokens_out(template: ChatTemplate) -> None:
     nested = "".join(s[:1] + s + s[1:] for s in strings)
 
     def controls(text: str) -> list[list[int]]:
-        made = template.start(["Be brief."], [Foreign(text)]), template.bridge([Foreign(text)], ended=False)
+        made = template.start(["Be brief."], [UntrustedText(text)]), template.bridge([UntrustedText(text)], ended=False)
         return [[i for i in ids if i in encoder.control_ids] for ids in made]
 
     for text in (*strings, "".join(strings), nested):

@@ -18,7 +18,7 @@ from agentgym.errors import BadConfig
 T = TypeVar("T")
 
 
-class Elsewhere(Protocol):
+class RemoteStepping(Protocol):
     """An environment in another process."""
 
     async def consult(self, function: Callable[..., T], *arguments: object) -> T:
@@ -26,7 +26,7 @@ class Elsewhere(Protocol):
         ...
 
 
-async def consult(env: TextEnv | Elsewhere, function: Callable[..., T], *arguments: object) -> T:
+async def consult(env: TextEnv | RemoteStepping, function: Callable[..., T], *arguments: object) -> T:
     """Return `function(env, *arguments)`, computed where the environment lives: here, or in a worker process."""
     if isinstance(env, gymnasium.Env):  # a user's wrapper is one too
         return function(env, *arguments)

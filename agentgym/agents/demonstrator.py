@@ -4,8 +4,8 @@ them.
 
 from collections.abc import Mapping, Sequence
 
-from agentgym.agents.base import Elsewhere
-from agentgym.agents.encode import Foreign
+from agentgym.agents.base import RemoteStepping
+from agentgym.agents.encode import UntrustedText
 from agentgym.agents.policies import ExpertConversation, Noise, silent
 from agentgym.agents.token_agent import TokenAgent, TokenConversation
 from agentgym.core.actions import Tool
@@ -52,7 +52,7 @@ class Demonstrator:
         first, *rest = self.thought(talk.agent)
         pieces = [first]
         for piece in rest:
-            pieces += (Foreign(action), piece)
+            pieces += (UntrustedText(action), piece)
         return written_ids(talk, pieces, action)
 
 
@@ -69,7 +69,7 @@ class DemonstrationConversation:
         self._demonstrator, self.talk, self._expert = demonstrator, talk, expert
 
     async def take(
-        self, observation: str, info: Mapping[str, object], *, env: TextEnv | Elsewhere, seed: int, session: str
+        self, observation: str, info: Mapping[str, object], *, env: TextEnv | RemoteStepping, seed: int, session: str
     ) -> Turn:
         """Answer an observation with the expert's action (or a mistake), in the agent's tokens."""
         choice = await self._expert.choose(env, info, seed)

@@ -24,7 +24,7 @@ _LONG = 32768  # characters of a text whose encoding other threads should not wa
 _CACHED = 512  # characters or tokens; longer texts are not remembered, so that the caches stay small
 
 
-class Foreign(str):
+class UntrustedText(str):
     """Text that the environment or the model wrote, as against the prompt's own: never read for control tokens."""
 
     __slots__ = ()
@@ -48,7 +48,7 @@ def hide(pieces: Iterable[str], cores: list[str]) -> str:
     """
     parts: list[str] = []
     for piece in pieces:
-        if not isinstance(piece, Foreign):
+        if not isinstance(piece, UntrustedText):
             parts.append(piece)
             continue
         core = piece.strip()
@@ -235,7 +235,7 @@ class Encoder:
         for id in [*ids, None]:
             if id is None or id in self.control_ids:
                 if plain:
-                    pieces.append(Foreign(self._decode(plain, skip_special_tokens=False)))
+                    pieces.append(UntrustedText(self._decode(plain, skip_special_tokens=False)))
                     plain = []
                 if id is not None:
                     pieces.append(self.names.get(id, ""))

@@ -12,7 +12,7 @@ from agentgym.agents.chat import ChatAgent
 from agentgym.agents.cut import noticed, tells
 from agentgym.agents.decide import AUTO, NATIVE, TEXT, decide
 from agentgym.agents.fields import field_values, window_values
-from agentgym.agents.native import NOT_EXECUTED, CallSide, offered
+from agentgym.agents.native import NOT_EXECUTED, ToolCallConversation, offered
 from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.tool_calls import CALL_ID, told
 from agentgym.agents.window import WindowAgent
@@ -195,7 +195,7 @@ class MessageConversation:
         return other
 
 
-class CallConversation(CallSide, MessageConversation):
+class CallConversation(ToolCallConversation, MessageConversation):
     """One episode in the tool calls of a chat API.
 
     Calls go to the environment in order, each as a separate turn; after one that it does not accept, the others are

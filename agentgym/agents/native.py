@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentgym.agents.encode import Foreign
+from agentgym.agents.encode import UntrustedText
 from agentgym.agents.token_agent import TokenAgent, TokenConversation
 from agentgym.agents.tool_calls import Attempt, read_reply
 from agentgym.agents.tool_template import ToolTemplate
@@ -28,7 +28,7 @@ def offered(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
     return tools or {ACT.name: ACT}
 
 
-class CallSide:
+class ToolCallConversation:
     """Base of conversations with tool calls: the action for the environment, and the explanation of a bad call."""
 
     tools: Mapping[str, Tool]
@@ -60,7 +60,7 @@ class CallSide:
         return str(call.arguments["command"]) if isinstance(call, Call) else action
 
 
-class NativeConversation(CallSide, TokenConversation):
+class NativeConversation(ToolCallConversation, TokenConversation):
     """One episode in tool calls. Sampled tokens are stored unchanged. Each call of a reply is a separate turn, with its
     share of the reply's tokens. Calls go to the environment in order; after one that it does not accept, the others are
     answered `NOT_EXECUTED`. A reply without a call goes to the environment as text and is answered by a user message.
@@ -177,7 +177,7 @@ class NativeConversation(CallSide, TokenConversation):
         if self.commands:
             return self.template.family.write(Call(ACT.name, {"command": action}))
         call = parse_call(action, self.tools)
-        return self.template.family.write(call) if isinstance(call, Call) else [Foreign(action)]
+        return self.template.family.write(call) if isinstance(call, Call) else [UntrustedText(action)]
 
 
 def _results(results: Sequence[Sequence[str]]) -> list[dict[str, object]]:

@@ -7,7 +7,7 @@ from typing import Self, cast
 
 import numpy as np
 
-from agentgym.agents.base import Elsewhere, consult
+from agentgym.agents.base import RemoteStepping, consult
 from agentgym.core.actions import Tool, spell
 from agentgym.core.env import Task, TextEnv
 from agentgym.core.outcome import Finish
@@ -71,7 +71,7 @@ class ScriptedPolicy:
         return self
 
     async def take(
-        self, observation: str, info: Mapping[str, object], *, env: TextEnv | Elsewhere, seed: int, session: str
+        self, observation: str, info: Mapping[str, object], *, env: TextEnv | RemoteStepping, seed: int, session: str
     ) -> Turn:
         """Answer an observation; see `Conversation.take`."""
         action = await consult(env, self.choose, info, generator("player", seed))
@@ -132,7 +132,7 @@ class ExpertConversation:
     forgot: bool = False
 
     async def take(
-        self, observation: str, info: Mapping[str, object], *, env: TextEnv | Elsewhere, seed: int, session: str
+        self, observation: str, info: Mapping[str, object], *, env: TextEnv | RemoteStepping, seed: int, session: str
     ) -> Turn:
         """Answer an observation; `extra` tells mistakes and whether to train on the turn."""
         choice = await self.choose(env, info, seed)
@@ -146,7 +146,7 @@ class ExpertConversation:
             return {"train": True}
         return {"train": choice.mistake not in self.noise.masked, "mistake": choice.mistake}
 
-    async def choose(self, env: TextEnv | Elsewhere, info: Mapping[str, object], seed: int) -> Choice | None:
+    async def choose(self, env: TextEnv | RemoteStepping, info: Mapping[str, object], seed: int) -> Choice | None:
         """Return the next action; None if the expert has none."""
         choice = await consult(env, expert_choice, info["admissible"] or [], self.noise, seed, self.forgot)
         self.forgot = self.forgot or (choice is not None and choice.mistake == "forget")
@@ -235,7 +235,7 @@ class HumanAgent(ScriptedPolicy):
         return HumanAgent(self._read, self._write)
 
     async def take(
-        self, observation: str, info: Mapping[str, object], *, env: TextEnv | Elsewhere, seed: int, session: str
+        self, observation: str, info: Mapping[str, object], *, env: TextEnv | RemoteStepping, seed: int, session: str
     ) -> Turn:
         """Show the observation and wait for a line. Raises EOFError when the input ends."""
         self._write(printable(observation))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentgym.agents.encode import MARK, Foreign
+from agentgym.agents.encode import MARK, UntrustedText
 from agentgym.agents.parse import Reply
 from agentgym.core.actions import Tool
 from agentgym.errors import BadConfig, UnknownName, no_such
@@ -40,7 +40,7 @@ class Section:
         filled: list[str] = []
         for place, piece in enumerate(self.pieces):
             if place % 2:
-                filled.append(Foreign(values[piece]()))
+                filled.append(UntrustedText(values[piece]()))
             elif piece:
                 filled.append(piece)
         return filled

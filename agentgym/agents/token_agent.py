@@ -9,7 +9,7 @@ from typing import Any, Self, TypedDict, Unpack, cast
 
 from agentgym.agents.cut import noticed, tells
 from agentgym.agents.decide import AUTO, NATIVE, TEXT, check_way, decide
-from agentgym.agents.encode import Foreign
+from agentgym.agents.encode import UntrustedText
 from agentgym.agents.fields import field_values
 from agentgym.agents.parse import PROJECTIONS
 from agentgym.agents.phrases import ACT
@@ -294,9 +294,9 @@ class TokenConversation:
         if form.kind == "block":
             call = parse_call(action, self.tools) if self.tools else action
             body = str(next(iter(call.arguments.values()), "")) if isinstance(call, Call) else action
-            return [f"```{form.tag}\n", Foreign(body), "\n```"]
+            return [f"```{form.tag}\n", UntrustedText(body), "\n```"]
         tagged = form.kind == "tag" or form.kind in PROJECTIONS
-        return [f"<{form.tag}>", Foreign(action), f"</{form.tag}>"] if tagged else [Foreign(action)]
+        return [f"<{form.tag}>", UntrustedText(action), f"</{form.tag}>"] if tagged else [UntrustedText(action)]
 
     def fork(self) -> Self:
         """Return an independent copy: no list is ever changed in place, so it shares them."""

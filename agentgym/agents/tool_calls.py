@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agentgym.agents.encode import Foreign
+from agentgym.agents.encode import UntrustedText
 from agentgym.agents.parse import split_thought
 from agentgym.core.actions import Call, Tool
 from agentgym.core.json_value import JSON
@@ -102,7 +102,7 @@ def _read_hermes(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
 
 def _write_hermes(call: Call) -> list[str]:
     body = _json({"name": call.name, "arguments": call.arguments})
-    return ["<tool_call>\n", Foreign(body), "\n</tool_call>"]
+    return ["<tool_call>\n", UntrustedText(body), "\n</tool_call>"]
 
 
 def _read_llama3(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
@@ -123,7 +123,7 @@ def _read_llama3(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
 
 
 def _write_llama3(call: Call) -> list[str]:
-    return [Foreign(_json({"name": call.name, "parameters": call.arguments}))]
+    return [UntrustedText(_json({"name": call.name, "parameters": call.arguments}))]
 
 
 class _Bare:
@@ -232,7 +232,7 @@ def _write_glm(call: Call) -> list[str]:
     pieces = [f"<tool_call>{call.name}\n"]
     for key, value in call.arguments.items():
         text = value if isinstance(value, str) else _json(value)
-        pieces += [f"<arg_key>{key}</arg_key>\n<arg_value>", Foreign(text), "</arg_value>\n"]
+        pieces += [f"<arg_key>{key}</arg_key>\n<arg_value>", UntrustedText(text), "</arg_value>\n"]
     return [*pieces, "</tool_call>"]
 
 
@@ -269,7 +269,7 @@ def _write_xml(call: Call) -> list[str]:
     pieces = [f"<tool_call>\n<function={call.name}>\n"]
     for key, value in call.arguments.items():
         text = value if isinstance(value, str) else _json(value)
-        pieces += [f"<parameter={key}>\n", Foreign(text), "\n</parameter>\n"]
+        pieces += [f"<parameter={key}>\n", UntrustedText(text), "\n</parameter>\n"]
     return [*pieces, "</function>\n</tool_call>"]
 
 
@@ -308,15 +308,15 @@ def _read_mistral_part(rest: str) -> tuple[list[Attempt], str]:
 
 def _write_mistral(call: Call) -> list[str]:
     body = _json({"name": call.name, "arguments": call.arguments, "id": CALL_ID.format(0)})
-    return ["[TOOL_CALLS] [", Foreign(body), "]"]
+    return ["[TOOL_CALLS] [", UntrustedText(body), "]"]
 
 
 def _write_mistral_named(call: Call) -> list[str]:
-    return [f"[TOOL_CALLS]{call.name}[ARGS]", Foreign(_json(call.arguments))]
+    return [f"[TOOL_CALLS]{call.name}[ARGS]", UntrustedText(_json(call.arguments))]
 
 
 def _write_mistral_ids(call: Call) -> list[str]:
-    return [f"[TOOL_CALLS]{call.name}[CALL_ID]{CALL_ID.format(0)}[ARGS]", Foreign(_json(call.arguments))]
+    return [f"[TOOL_CALLS]{call.name}[CALL_ID]{CALL_ID.format(0)}[ARGS]", UntrustedText(_json(call.arguments))]
 
 
 FAMILIES: dict[str, CallForm] = {  # the first whose sign a template writes is its family

@@ -27,7 +27,7 @@ START_SECONDS = 90.0
 """Time limit for starting the browser and loading the first page."""
 
 
-class Done(NamedTuple):
+class CompletedAction(NamedTuple):
     """An action carried out in the browser."""
 
     name: str
@@ -45,7 +45,7 @@ class _Live:
     session: Session
     seen: dict[str, Any]
     """Result of the last look at the page."""
-    log: list[Done] = field(default_factory=list[Done])
+    log: list[CompletedAction] = field(default_factory=list[CompletedAction])
     process: int = field(default_factory=os.getpid)
     """Process that owns the episode; a forked child leaves its parent's episodes alone."""
 
@@ -196,7 +196,7 @@ class BrowserEnv(TextEnv):
         weakref.finalize(self, _drop, self._open_episodes, self.end).atexit = False
 
     def begin(self, task: Task) -> str:
-        self.log: tuple[Done, ...] = ()
+        self.log: tuple[CompletedAction, ...] = ()
         live = self._alive()  # reuse it if the same task is already at its start
         self._look(live)
         return self.opening(task) + "\n\n" + self.text
@@ -231,7 +231,7 @@ class BrowserEnv(TextEnv):
         self.seen = live.seen = self._ask(live, live.session.look())
         if error and {**self.seen, "notes": []} == {**before, "notes": []}:
             return error  # not logged, because it never happened
-        done = Done(name, arguments, _hash(self.seen, error))
+        done = CompletedAction(name, arguments, _hash(self.seen, error))
         live.log.append(done)
         self.log = (*self.log, done)
         return error

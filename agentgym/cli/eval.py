@@ -23,7 +23,7 @@ from agentgym.agents.table import AGENTS, UNATTENDED
 from agentgym.cli.eval_about import about_agent
 from agentgym.cli.eval_engine import check_threads, loaded, temperature_of, weights_of
 from agentgym.cli.eval_result import show
-from agentgym.cli.eval_screen import Bar
+from agentgym.cli.eval_screen import ProgressBar
 from agentgym.cli.eval_spending import metered, planned
 from agentgym.cli.flags import written
 from agentgym.core.actions import Tool
@@ -174,7 +174,7 @@ def run(config: Config) -> int:
         announce(f"{', '.join(suite.envs)} with {config.model or config.policy}: into {folder}")
     agent, options = _agent(config, suite)
     agent, price, meter, estimate = metered(config, agent, plan, folder)
-    console, progress = Console(), Bar(quiet=config.quiet, meter=meter, estimate=estimate)
+    console, progress = Console(), ProgressBar(quiet=config.quiet, meter=meter, estimate=estimate)
     try:
         with progress.progress_bar:
             episodes = evaluate(

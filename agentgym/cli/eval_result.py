@@ -21,7 +21,7 @@ from agentgym.report.html import write_report
 JsonObject = dict[str, Any]
 
 
-class Shown(Protocol):
+class OutputFlags(Protocol):
     """Flags used by this module."""
 
     @property
@@ -35,7 +35,7 @@ class Shown(Protocol):
         ...
 
 
-def show(config: Shown, console: Console, folder: Path, summary: JsonObject, episodes: list[Episode]) -> None:
+def show(config: OutputFlags, console: Console, folder: Path, summary: JsonObject, episodes: list[Episode]) -> None:
     """Print the results and write the report, depending on the flags."""
     if config.json:
         print(json.dumps(summary, indent=2, allow_nan=False))

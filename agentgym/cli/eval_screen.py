@@ -13,7 +13,7 @@ from agentgym.core.screen import announce, printable
 from agentgym.episodes.episode import Episode
 from agentgym.evaluate.markdown import faults
 from agentgym.evaluate.replies import COLUMN, UNFINISHED
-from agentgym.evaluate.spending import Metered
+from agentgym.evaluate.spending import MeteredEngine
 from agentgym.evaluate.summary import divided
 
 Row = Mapping[str, Any]
@@ -130,10 +130,10 @@ def _table(envs: Mapping[str, Row], columns: Mapping[str, Cell]) -> Rows:
 SECONDS = 30.0  # between two progress lines if standard error is not a terminal
 
 
-class Bar:
+class ProgressBar:
     """Progress bar with the success rate on standard error, or occasional lines in a log; `quiet` only counts."""
 
-    def __init__(self, *, quiet: bool = False, meter: Metered | None = None, estimate: str = "") -> None:
+    def __init__(self, *, quiet: bool = False, meter: MeteredEngine | None = None, estimate: str = "") -> None:
         """Create the bar; `estimate` is a text on the maximum cost, printed before the first episode."""
         self.meter, self.estimate = meter, "" if quiet else estimate
         self.before = meter.spent if meter else 0.0

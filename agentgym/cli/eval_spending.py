@@ -17,7 +17,7 @@ from agentgym.episodes.episode import read_episodes
 from agentgym.errors import BadConfig, MissingExtra, UnknownName, no_such
 from agentgym.evaluate.choice import UNCOUNTED, EvaluationPlan, choose
 from agentgym.evaluate.run import missing_tasks
-from agentgym.evaluate.spending import MILLION, AttemptCosts, Metered, Price, price_of, read_prices, total_cost
+from agentgym.evaluate.spending import MILLION, AttemptCosts, MeteredEngine, Price, price_of, read_prices, total_cost
 from agentgym.harness.description import is_harness, plays_itself
 from agentgym.registry import make
 
@@ -65,7 +65,7 @@ AgentOfEval = TypeVar("AgentOfEval", bound="Agent | HarnessAgent")
 
 def metered(
     config: Spending, agent: AgentOfEval, plan: EvaluationPlan, folder: Path
-) -> tuple[AgentOfEval, Price | None, Metered | None, str]:
+) -> tuple[AgentOfEval, Price | None, MeteredEngine | None, str]:
     """Return the agent with its costs limited, the model's price, the counting engine of a plain chat agent, and an
     estimate of the maximum usage.
 
@@ -82,7 +82,7 @@ def metered(
         if config.max_cost is not None and price is not None:
             agent = dataclasses.replace(agent, costs=AttemptCosts(price, config.max_cost, spent))
         return agent, price, None, ""
-    meter = agent.engine = Metered(agent.engine, price, config.max_cost, spent)
+    meter = agent.engine = MeteredEngine(agent.engine, price, config.max_cost, spent)
     stored = Counter(episode.env for episode in played if not (config.retry_faults and episode.fault))
     return agent, price, meter, at_most(plan, agent.sampling.max_tokens, price, stored)
 

@@ -28,7 +28,7 @@ def write_folders(tasks: Tasks, out: Path) -> int:
     Raises:
         BadConfig: there are several environments, or --tasks is missing.
     """
-    from agentgym.integrations.harbor_tasks.folder import BASE, Wanted, write
+    from agentgym.integrations.harbor_tasks.folder import BASE, ExportSpec, write
 
     options: dict[str, object] = dict(tasks.options)
     if tasks.which.split:
@@ -40,7 +40,7 @@ def write_folders(tasks: Tasks, out: Path) -> int:
         raise BadConfig(f"{len(tasks.files)} environments are given; expected one, or files of episodes")
     if observations is None and tasks.number < 1:
         raise BadConfig(f"--tasks is {tasks.number}; expected how many tasks to write, at least 1")
-    request = Wanted(name, options, tasks.seed, tasks.base or BASE)
+    request = ExportSpec(name, options, tasks.seed, tasks.base or BASE)
     folders = write(request, tasks.number if observations is None else observations, out)
     print(f"{out}: {len(folders)} task folders; harbor run -p {out} -a oracle")
     return 0

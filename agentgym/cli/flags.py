@@ -113,7 +113,7 @@ def read_flags(
 
 
 @dataclasses.dataclass(frozen=True)
-class Given:
+class ParsedFlags:
     """Values set by a command line, before the defaults: fields by name, and keys of each options table."""
 
     fields: Mapping[str, object]
@@ -127,7 +127,7 @@ def given_flags(
     command: str,
     description: str | None = None,
     default: Mapping[str, Any] | None = None,
-) -> Given:
+) -> ParsedFlags:
     """Return the dataclass values that the arguments set.
 
     Raises:
@@ -155,10 +155,12 @@ def given_flags(
         names = [f"{flag.word}{'' if flag.positional else f' {flag.metavar}'} is missing: {flag.text}" for flag in missing]
         raise BadConfig(f"{'; '.join(name.rstrip('.') for name in names)}. {hint}")
     absent: dict[str, object] = {flag.name: () for flag in flags if flag.positional and flag.default == ()}
-    return Given(absent | {flag.name: flag.tupled(values[flag.name]) for flag in flags if flag.name in values}, by_table)
+    return ParsedFlags(
+        absent | {flag.name: flag.tupled(values[flag.name]) for flag in flags if flag.name in values}, by_table
+    )
 
 
-def filled(config: type[_Config], given: Given, default: Mapping[str, Any] | None = None) -> _Config:
+def filled(config: type[_Config], given: ParsedFlags, default: Mapping[str, Any] | None = None) -> _Config:
     """Return the dataclass with the values of a command line, and of `default` for the rest."""
     before = default or {}
     values: dict[str, Any] = {**before, **given.fields}

@@ -26,7 +26,7 @@ from agentgym.errors import BadConfig, BadData, UnknownName, no_such
 from agentgym.options import Positional
 
 if TYPE_CHECKING:
-    from agentgym.envs.swe.maker.maker import Made
+    from agentgym.envs.swe.maker.maker import MakerResult
     from agentgym.sandbox import Sandbox
 
 ACTIONS = ("make", *swe_bench.ACTIONS)
@@ -95,7 +95,7 @@ def run(config: Config | swe_bench.AnyConfig) -> int:
     """
     if not isinstance(config, Config):
         return swe_bench.run(config)
-    from agentgym.envs.swe.maker.maker import Made, Maker, MakerOptions
+    from agentgym.envs.swe.maker.maker import Maker, MakerOptions, MakerResult
     from agentgym.envs.swe.tasks import read as read_tasks
     from agentgym.envs.swe.tasks import write
     from agentgym.envs.swe.tasks.source import pack, tree_of
@@ -124,7 +124,7 @@ def run(config: Config | swe_bench.AnyConfig) -> int:
         say=_say,
     )
     try:
-        result: Made = maker.make(older)
+        result: MakerResult = maker.make(older)
     except BadData:
         if fresh:
             Path(source).unlink()
@@ -174,7 +174,7 @@ def _say(line: str) -> None:
         print(f"\r\x1b[K{printable(line)}", end="", file=sys.stderr, flush=True)
 
 
-def _report(name: str, result: "Made", config: Config) -> None:
+def _report(name: str, result: "MakerResult", config: Config) -> None:
     if sys.stderr.isatty():
         print(file=sys.stderr)
     survey = result.survey

@@ -154,14 +154,14 @@ def admissible_is_valid(under_test: EnvUnderTest) -> str:
     return f"{tried} commands, {len(under_test.tasks)} plays"
 
 
-class _Again:
+class _Restart:
     """Marker in a sequence of actions: restart the same episode."""
 
     def __repr__(self) -> str:
         return "reset()"
 
 
-AGAIN = _Again()
+AGAIN = _Restart()
 
 
 def equal_keys(under_test: EnvUnderTest) -> str:
@@ -202,7 +202,7 @@ def _moments(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[
     """Yield key and snapshot before each action and after the last, the turn counter set to 0."""
     env, over = under_test.env, True
     for action in (AGAIN, *actions):
-        if isinstance(action, _Again):
+        if isinstance(action, _Restart):
             env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
             over = False
         elif not over:

@@ -41,7 +41,7 @@ OF_OTHERS = tuple(name for name in CHECKS if name == "chance is poor" or any(nam
 
 
 @runtime_checkable
-class OfFiles(Protocol):
+class DependsOnFiles(Protocol):
     """An environment whose tasks also depend on files that determine the right answer."""
 
     def fingerprint(self, task: Task) -> str:
@@ -81,7 +81,7 @@ def _count(env: TextEnv, split: str) -> int | None:
 
 
 def _described(env: TextEnv, task: Task) -> object:
-    files = env.fingerprint(task) if isinstance(env, OfFiles) else None
+    files = env.fingerprint(task) if isinstance(env, DependsOnFiles) else None
     return [task.id, task.split, task.difficulty, task.instruction, task.data, files]
 
 

@@ -97,7 +97,7 @@ def shown_in(text: str, env: TextEnv, task: Task) -> set[str]:
 
 
 @runtime_checkable
-class Hiding(Protocol):
+class HasHiddenFiles(Protocol):
     """An environment whose tasks have files that an agent must not find: tests, solutions."""
 
     def found_hidden(self) -> list[str]:
@@ -108,7 +108,7 @@ class Hiding(Protocol):
 def tests_stay_hidden(under_test: EnvUnderTest) -> str:
     """Files that a task keeps for its tests are not where the agent works before it hands in."""
     env = under_test.env
-    if not isinstance(env, Hiding):
+    if not isinstance(env, HasHiddenFiles):
         raise NotChecked("it keeps no files from an agent that could reach files")
     for task in under_test.tasks:
         cast("TextEnv", env).reset(seed=0, options={"task": task})

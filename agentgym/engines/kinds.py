@@ -15,7 +15,7 @@ RUN_SETS = ("context", "tokenizer", "weight_transport", "lora_rank")
 
 
 @dataclass(frozen=True)
-class Demand:
+class EngineRequirements:
     """A training run's requirements of its engine."""
 
     concurrency: int
@@ -103,7 +103,7 @@ class EngineKind:
             BadConfig: one is invalid.
         """
 
-    def run_options(self, demand: Demand, options: Mapping[str, object]) -> dict[str, object]:
+    def run_options(self, demand: EngineRequirements, options: Mapping[str, object]) -> dict[str, object]:
         """Return its options in a training run."""
         return dict(options)
 
@@ -138,7 +138,7 @@ class HF(EngineKind):
             if not isinstance(value, int) or isinstance(value, bool) or value < self.least[name]:
                 raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from {self.least[name]}")
 
-    def run_options(self, demand: Demand, options: Mapping[str, object]) -> dict[str, object]:
+    def run_options(self, demand: EngineRequirements, options: Mapping[str, object]) -> dict[str, object]:
         """Return its options in a training run: a slot per episode in flight."""
         return {"slots": demand.concurrency, **options}
 
@@ -182,7 +182,7 @@ class VLLM(EngineKind):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from 1")
 
-    def run_options(self, demand: Demand, options: Mapping[str, object]) -> dict[str, object]:
+    def run_options(self, demand: EngineRequirements, options: Mapping[str, object]) -> dict[str, object]:
         """Return its options in a training run: weight transport, GPUs, and the trainer's precision on a CPU."""
         transport = demand.weight_transport
         if transport == "auto":
@@ -198,7 +198,7 @@ class VLLM(EngineKind):
         return {"weight_transport": transport, **kind}
 
 
-def _devices(demand: Demand, device: int, transport: str, options: Mapping[str, Any]) -> list[object]:
+def _devices(demand: EngineRequirements, device: int, transport: str, options: Mapping[str, Any]) -> list[object]:
     """Return the GPUs of one process's engine, if several processes each have their own engine.
 
     Each process takes its share of the GPUs in `device_ids`. Without them, it uses its own GPU, or with `nccl` those

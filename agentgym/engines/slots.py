@@ -26,7 +26,7 @@ class Slot:
     """Keys of prefixes by which others find it."""
 
 
-class Donor(NamedTuple):
+class PrefixSource(NamedTuple):
     """A slot that holds a prefix of a prompt."""
 
     slot: Slot
@@ -72,7 +72,7 @@ class SlotTable:
             if self._by_prefix.setdefault(key, slot) is slot:
                 slot.keys.append(key)
 
-    def donor(self, prompt: Sequence[int]) -> Donor | None:
+    def donor(self, prompt: Sequence[int]) -> PrefixSource | None:
         """Return a slot that holds, or after the next step will hold, a long prefix of a prompt."""
         for key in reversed(_prefix_keys(prompt)):
             slot = self._by_prefix.get(key)
@@ -82,7 +82,7 @@ class SlotTable:
             if now == len(slot.held):
                 later += common_prefix(slot.pending, prompt[now:])
             if later >= BLOCK:
-                return Donor(slot, now, later)
+                return PrefixSource(slot, now, later)
         return None
 
     def free(self, slot: Slot) -> None:

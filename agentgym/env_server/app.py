@@ -9,7 +9,7 @@ from agentgym.env_server.connection import SLICE, hold, told
 from agentgym.env_server.requests import action_of, authorize, parsed, schema
 from agentgym.env_server.sessions import Session, Sessions
 from agentgym.rollout.limits import one_alarm
-from agentgym.serving.asgi import Gone, Receive, Refusal, Send, headers_of, read_body, send_json
+from agentgym.serving.asgi import ClientDisconnected, Receive, Refusal, Send, headers_of, read_body, send_json
 from agentgym.serving.connections import REQUEST_SECONDS
 
 _log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class App:
             raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
         try:
             await send_json(send, 200, await self._route(scope, receive))
-        except Gone:
+        except ClientDisconnected:
             pass
         except Refusal as refusal:
             await send_json(send, refusal.status, {"detail": refusal.detail, "code": refusal.code})

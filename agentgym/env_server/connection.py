@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from agentgym.env_server.requests import action_of, parsed
 from agentgym.env_server.sessions import Session, Sessions
-from agentgym.serving.asgi import Gone, Receive, Refusal, Send
+from agentgym.serving.asgi import ClientDisconnected, Receive, Refusal, Send
 
 JsonObject = dict[str, Any]
 
@@ -28,11 +28,11 @@ async def hold(sessions: Sessions, receive: Receive, send: Send) -> None:
         session = sessions.begin(connected=True)
         await _Connection(sessions, session, send).talk(first, receive)
     except Refusal as refusal:
-        with contextlib.suppress(Gone, TimeoutError):
+        with contextlib.suppress(ClientDisconnected, TimeoutError):
             await _tell(send, _error(refusal))
             async with asyncio.timeout(_PARTING):
                 await receive()  # OpenEnv's client writes before it reads: closed at once, it would not see why
-    except Gone:
+    except ClientDisconnected:
         return
     except Exception:
         _log.exception("a connection failed")
@@ -64,7 +64,7 @@ async def told(sessions: Sessions, kind: str, session: Session, data: JsonObject
 
 def _heard(message: JsonObject) -> JsonObject:
     if message["type"] == "websocket.disconnect":
-        raise Gone
+        raise ClientDisconnected
     return message
 
 
@@ -101,7 +101,7 @@ class _Connection:
 
         Raises:
             Refusal: the session was idle for too long.
-            Gone: the client hung up.
+            ClientDisconnected: the client hung up.
         """
         busy = 0.0  # seconds of work since others had their turn
         message: JsonObject | None = first
@@ -167,4 +167,4 @@ async def _tell(send: Send, text: str) -> None:
     try:
         await send({"type": "websocket.send", "text": text})
     except OSError:  # how uvicorn says that the client has hung up
-        raise Gone from None
+        raise ClientDisconnected from None

@@ -184,7 +184,7 @@ class AttemptCosts:
         self._attempts.append(attempt)
 
 
-class Metered:
+class MeteredEngine:
     """Chat engine wrapper that adds up the cost of requests, and ends the evaluation at its limit.
 
     `spent` is the cost of earlier sessions. Running episodes are finished, so that nothing is paid twice: each may exceed

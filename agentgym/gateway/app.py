@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from agentgym.errors import BadConfig
 from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.requests import GenerationRequest, Refusal, read_number, read_object, read_request
-from agentgym.gateway.sessions import FOR_ROOM, Session, StillRunning
-from agentgym.gateway.telling import Began, Piece
+from agentgym.gateway.sessions import FOR_ROOM, Session, SessionBusy
+from agentgym.gateway.telling import FirstToken, Piece
 from agentgym.gateway.wires import WIRES, Writer
-from agentgym.serving.asgi import Gone, Receive, Send, headers_of, read_body, send_json
+from agentgym.serving.asgi import ClientDisconnected, Receive, Send, headers_of, read_body, send_json
 from agentgym.serving.connections import REQUEST_SECONDS
 from agentgym.serving.server import named_here, other_name
 
@@ -67,7 +67,7 @@ class App:
         error = WIRES[path].error if path in WIRES else Refusal.body
         try:
             await self._route(path, scope, receive, send)
-        except Gone:
+        except ClientDisconnected:
             return
         except Exception as raised:
             refusal = _refusal(raised)
@@ -192,7 +192,7 @@ class App:
             raise Refusal(404, f"there is no open session {name[:200]!r}{why}", "unknown_session")
         try:
             episode = self.gateway.sessions.finish(name, reward, success, *labels)
-        except StillRunning as error:
+        except SessionBusy as error:
             why = f"{error}: wait for it, or close its connection, then finish the session again"
             raise Refusal(409, why[:500], "session_busy") from None
         error = {"error": episode.error} if episode.error else {}
@@ -207,7 +207,7 @@ class App:
 
     async def _stream(self, writer: Writer, request: GenerationRequest, name: str, stream: "_Stream") -> None:
         """Send events as tokens are sampled; an error before the first event is sent as a plain response."""
-        heard: asyncio.Queue[Began | Piece | None] = asyncio.Queue()
+        heard: asyncio.Queue[FirstToken | Piece | None] = asyncio.Queue()
         answering = asyncio.ensure_future(self.gateway.answer(request, name, heard.put_nowait))
         answering.add_done_callback(lambda _: heard.put_nowait(None))
         try:
@@ -220,7 +220,7 @@ class App:
                     continue
                 if piece is None:
                     break
-                began = isinstance(piece, Began)
+                began = isinstance(piece, FirstToken)
                 await stream.send(writer.began(piece.prompt_tokens) if began else writer.piece(piece))
             body = writer.end(answering.result())
         except Exception as raised:
@@ -258,13 +258,13 @@ async def _while_connected(receive: Receive, work: Coroutine[object, object, T])
     """Return the result of `work`; cancel it when the client hangs up.
 
     Raises:
-        Gone: the client hung up.
+        ClientDisconnected: the client hung up.
     """
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))
     try:
         await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise Gone
+            raise ClientDisconnected
         return task.result()
     finally:
         task.cancel()

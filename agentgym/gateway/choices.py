@@ -9,7 +9,7 @@ from agentgym.agents.tool_template import ToolTemplate
 from agentgym.core.outcome import Finish
 from agentgym.engines import Completion, Sampling, Watch
 from agentgym.gateway.requests import GenerationRequest
-from agentgym.gateway.telling import Began, Hear, Piece, Teller, tellable
+from agentgym.gateway.telling import FirstToken, Hear, Piece, ReplyStreamer, tellable
 from agentgym.gateway.tools import second_call
 
 
@@ -54,7 +54,7 @@ def follow(
     samplings: Sequence[Sampling],
     prompt: list[int],
     hear: Hear | None,
-) -> list[tuple[Teller, Watch]]:
+) -> list[tuple[ReplyStreamer, Watch]]:
     """Return a watcher for each choice; none if no client streams and only a stop token can end the reply."""
     tool_template = template if isinstance(template, ToolTemplate) and request.one_call else None
     if hear is None and not request.stops and tool_template is None:
@@ -62,23 +62,23 @@ def follow(
     enough: Callable[[str], bool] | None = None
     if tool_template is not None:
         enough = partial(_second_call, tool_template, request, head)
-    begun = list[Began]()
+    begun = list[FirstToken]()
 
-    def watching(teller: Teller) -> Watch:
+    def watching(teller: ReplyStreamer) -> Watch:
         def watch(id: int, logprob: float) -> bool:
             if hear is not None and not begun:
-                begun.append(Began(prompt))
+                begun.append(FirstToken(prompt))
                 hear(begun[0])
             return teller.take(id, logprob)
 
         return watch
 
-    followed: list[tuple[Teller, Watch]] = []
+    followed: list[tuple[ReplyStreamer, Watch]] = []
     for place, sampling in enumerate(samplings):
         tell = None if hear is None else partial(_tell, hear, place)
         safe = len if request.no_calls or not request.chat else partial(tellable, template)
         safe = _nothing if head or request.form else safe  # of a form a thought may come first, which is not told
-        teller = Teller(template.encoder.decode, sampling.stop_ids, request.stops, safe, enough, tell)
+        teller = ReplyStreamer(template.encoder.decode, sampling.stop_ids, request.stops, safe, enough, tell)
         followed.append((teller, watching(teller)))
     return followed
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from agentgym.agents.encode import Foreign
+from agentgym.agents.encode import UntrustedText
 from agentgym.agents.template import ChatTemplate
 from agentgym.agents.tool_template import ToolTemplate
 from agentgym.core.outcome import Finish
@@ -21,8 +21,8 @@ from agentgym.errors import BadConfig, Fault
 from agentgym.gateway.choices import Answer, Choice, follow
 from agentgym.gateway.forms import answered, told
 from agentgym.gateway.requests import GenerationRequest, Refusal, reason_of
-from agentgym.gateway.sessions import Held, Session, Sessions
-from agentgym.gateway.telling import Hear, Teller
+from agentgym.gateway.sessions import Session, Sessions, StoredConversation
+from agentgym.gateway.telling import Hear, ReplyStreamer
 from agentgym.gateway.tools import Message, call_head, past, read_reply, refused, results, tools_key
 
 COLDEST = 0.01
@@ -127,14 +127,14 @@ class Gateway:
         if any(completion.finish == Finish.ABORT or not completion.ids for completion in completions):
             session.unanswered += 1
             raise Refusal(*_ABORTED)
-        answer, ends = Answer(prompt, []), list[Held]()
+        answer, ends = Answer(prompt, []), list[StoredConversation]()
         where = session.place(prompt, row_end, request.messages, _context(request))
         asking = request.messages[-1]["content"] if request.chat else self.template.encoder.decode(prompt)
         for place, completion in enumerate(completions):
             teller = tellers[place][0] if tellers else None
             choice, turn = self._choice(request, asking, prompt, known, completion, samplings[place], teller)
             turn.state_key = state
-            after = Held(
+            after = StoredConversation(
                 _numbered(cache, place), before=row_end, new=request.messages[known:], instructed=request.instructed
             )
             self._said(request, template, head, choice, after, number * request.n + place)
@@ -177,7 +177,7 @@ class Gateway:
         return head, template.encoder.encode([template.prefix + head])
 
     async def _completions(
-        self, prompt: list[int], samplings: Sequence[Sampling], cache: str, tellers: Sequence[tuple[Teller, Watch]]
+        self, prompt: list[int], samplings: Sequence[Sampling], cache: str, tellers: Sequence[tuple[ReplyStreamer, Watch]]
     ) -> list[Completion]:
         work = [
             self._generate(prompt, sampling, _numbered(cache, place), tellers[place][1] if tellers else None)
@@ -193,7 +193,13 @@ class Gateway:
                 task.cancel()
 
     def _said(
-        self, request: GenerationRequest, template: ChatTemplate, head: str, choice: Choice, after: Held, number: int
+        self,
+        request: GenerationRequest,
+        template: ChatTemplate,
+        head: str,
+        choice: Choice,
+        after: StoredConversation,
+        number: int,
     ) -> None:
         """Store the client's view of a reply (text and calls) in the choice and in the recorded conversation."""
         ids = choice.completion.ids
@@ -216,14 +222,14 @@ class Gateway:
 
     async def _encoded(
         self, request: GenerationRequest, session: Session
-    ) -> tuple[ChatTemplate, list[int], Held | None, int]:
+    ) -> tuple[ChatTemplate, list[int], StoredConversation | None, int]:
         """Return template and prompt of a request; a long prompt is encoded in a thread.
 
         Raises:
             Refusal: the prompt exceeds the model's context.
         """
 
-        def encode() -> tuple[ChatTemplate, list[int], Held | None, int]:
+        def encode() -> tuple[ChatTemplate, list[int], StoredConversation | None, int]:
             template = self._template(request)
             return template, *self._prompt(request, session, template)
 
@@ -266,7 +272,7 @@ class Gateway:
 
     def _prompt(
         self, request: GenerationRequest, session: Session, template: ChatTemplate
-    ) -> tuple[list[int], Held | None, int]:
+    ) -> tuple[list[int], StoredConversation | None, int]:
         """Return the tokens of a request, the recorded conversation that they extend, and its number of messages."""
         if not request.chat:
             prompt = list(self.template.encoder.plain(request.prompt)) if isinstance(request.prompt, str) else request.prompt
@@ -342,7 +348,7 @@ class Gateway:
         known: int,
         completion: Completion,
         sampling: Sampling,
-        teller: Teller | None,
+        teller: ReplyStreamer | None,
     ) -> tuple[Choice, Turn]:
         """Return a reply as text and as the turn it makes."""
         ids, decode = completion.ids, self.template.encoder.decode
@@ -397,4 +403,4 @@ def _check_temperature(value: float, name: str) -> None:
 
 def _pieces(messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
     """Return messages whose contents cannot become control tokens."""
-    return [(message["role"], [Foreign(message["content"])]) for message in messages]
+    return [(message["role"], [UntrustedText(message["content"])]) for message in messages]

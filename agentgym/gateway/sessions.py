@@ -19,12 +19,12 @@ UNTOLD = "nothing reported how this session ended"
 FOR_ROOM = "this session was closed to make room, as the one idle longest: run fewer agents at a time, or shorter ones"
 
 
-class StillRunning(RuntimeError):
+class SessionBusy(RuntimeError):
     """A session that is to be finished waits for a reply."""
 
 
 @dataclass(slots=True)
-class Held:
+class StoredConversation:
     """A conversation as it stood after a reply."""
 
     cache: str
@@ -38,7 +38,7 @@ class Held:
     row: int = 0
     length: int = 0
     """Number of the row's tokens up to the end of the turn: its prompt and its reply."""
-    before: "Held | None" = None
+    before: "StoredConversation | None" = None
     """The conversation that it continues."""
     new: list[Message] = field(default_factory=list[Message])
     """Messages of the client after that."""
@@ -49,10 +49,10 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReplySlot:
     """Place of the replies to one request, looked up once for all of them."""
 
-    base: Held | None
+    base: StoredConversation | None
     """The conversation that they go on from."""
     prompt: "array[int]"
     drifted: int
@@ -110,17 +110,17 @@ class Session:
     tokens: int = 0
     """Tokens held, in all rows."""
     _rows: list[Row] = field(default_factory=list[Row])
-    _known: dict[bytes, Held] = field(default_factory=dict[bytes, Held])
-    _ends: list[Held] = field(default_factory=list[Held])
-    _choices: list[list[Held]] = field(default_factory=list[list[Held]])
-    _answers: dict[str, Held] = field(default_factory=dict[str, Held])
+    _known: dict[bytes, StoredConversation] = field(default_factory=dict[bytes, StoredConversation])
+    _ends: list[StoredConversation] = field(default_factory=list[StoredConversation])
+    _choices: list[list[StoredConversation]] = field(default_factory=list[list[StoredConversation]])
+    _answers: dict[str, StoredConversation] = field(default_factory=dict[str, StoredConversation])
 
     @property
     def rows(self) -> list[list[Turn]]:
         """The turns, row by row."""
         return [row.turns() for row in self._rows]
 
-    def ids(self, row_end: Held) -> list[int]:
+    def ids(self, row_end: StoredConversation) -> list[int]:
         """Return the tokens of a recorded conversation."""
         return self._rows[row_end.row].ids[: row_end.length].tolist()
 
@@ -136,7 +136,7 @@ class Session:
         self.used_up = self.used_up or next((what for what, over in used.items() if over), "")
         return self.used_up
 
-    def find(self, messages: Sequence[Message], tools: str = "") -> tuple[Held | None, int]:
+    def find(self, messages: Sequence[Message], tools: str = "") -> tuple[StoredConversation | None, int]:
         """Return the longest recorded conversation that messages extend, and its number of messages; `tools` is the key
         of the tools.
         """
@@ -147,14 +147,14 @@ class Session:
                 return row_end, count
         return None, 0
 
-    def find_ids(self, prompt: Sequence[int]) -> Held | None:
+    def find_ids(self, prompt: Sequence[int]) -> StoredConversation | None:
         """Return the longest row that a prompt extends token by token."""
         fits = [end for end in self._ends if self._rows[end.row].begins(prompt)]
         return max(fits, key=lambda end: end.length, default=None)
 
     def place(
-        self, prompt_ids: Sequence[int], base: Held | None, messages: Sequence[Message] = (), tools: str = ""
-    ) -> Place:
+        self, prompt_ids: Sequence[int], base: StoredConversation | None, messages: Sequence[Message] = (), tools: str = ""
+    ) -> ReplySlot:
         """Return the place for the replies to a prompt that continues `base`, and count its drift."""
         drifted = 0
         if base is not None:
@@ -162,9 +162,9 @@ class Session:
             drifted = base.length - common_prefix(self.ids(base), prompt_ids)
             self.drifted += drifted
         digest = _digests(messages, tools)[-1] if messages else b""
-        return Place(base, array("i", prompt_ids), drifted, digest, tools)
+        return ReplySlot(base, array("i", prompt_ids), drifted, digest, tools)
 
-    def record(self, turn: Turn, place: Place, answer: Held) -> int:
+    def record(self, turn: Turn, place: ReplySlot, answer: StoredConversation) -> int:
         """Record a turn and the conversation after it, at the end of the row that it extends or in a new row.
 
         Returns the number of added tokens.
@@ -187,7 +187,7 @@ class Session:
             self._known[_extended(place.digest, answer.said)] = answer
         return added
 
-    def keep(self, choices: list[Held], id: str = "") -> None:
+    def keep(self, choices: list[StoredConversation], id: str = "") -> None:
         """Remember which replies are choices of one request and, under an `id`, the first of them."""
         if len(choices) > 1:
             self._choices.append(choices)
@@ -296,7 +296,7 @@ class Sessions:
         """Return whether a session is full."""
         return session.tokens * self.SHARE >= self._most
 
-    def record(self, session: Session, turn: Turn, place: Place, answer: Held) -> None:
+    def record(self, session: Session, turn: Turn, place: ReplySlot, answer: StoredConversation) -> None:
         """Record a turn in a session; see `Session.record`."""
         self._tokens += session.record(turn, place, answer)
 
@@ -308,12 +308,12 @@ class Sessions:
 
         Raises:
             KeyError: no session has the name.
-            StillRunning: the session waits for a reply, which would be lost.
+            SessionBusy: the session waits for a reply, which would be lost.
             TypeError: success or reward has a wrong type.
         """
         reward, success = amount(reward, f"the reward of session {name!r}"), verdict(success, f"success of session {name!r}")
         if waits := self.open[name].running:
-            raise StillRunning(f"{waits} {'reply is' if waits == 1 else 'replies are'} under way in session {name!r}")
+            raise SessionBusy(f"{waits} {'reply is' if waits == 1 else 'replies are'} under way in session {name!r}")
         if name in self.gave_way:
             del self.gave_way[name]
             return self._close(name, reward, None, task, group, FOR_ROOM)

@@ -18,7 +18,7 @@ _UNFINISHED = "\ufffd"  # what a tokenizer writes for bytes that begin a charact
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
+class FirstToken:
     """The first token of a reply was sampled."""
 
     prompt_tokens: list[int]
@@ -35,11 +35,11 @@ class Piece:
     logprobs: list[float]
 
 
-Hear = Callable[[Began | Piece], None]
+Hear = Callable[[FirstToken | Piece], None]
 
 
 @dataclass(slots=True)
-class Teller:
+class ReplyStreamer:
     """Takes the tokens of one reply, streams the text that is final, and ends it at a stop string.
 
     `tellable` returns the number of characters of a partial text that later tokens cannot turn into a call; `enough`,

@@ -8,7 +8,7 @@ from os.path import commonprefix
 from typing import Any, cast
 
 from agentgym.agents import tool_calls
-from agentgym.agents.encode import Foreign
+from agentgym.agents.encode import UntrustedText
 from agentgym.agents.tool_calls import CALL_ID, Attempt, CallForm
 from agentgym.agents.tool_template import ToolTemplate
 from agentgym.core.actions import Call, Tool, key
@@ -149,8 +149,8 @@ def results(
         return None
     if any(message["role"] not in ("user", "system") for message in after):
         return None
-    contents: list[list[str]] = [[Foreign(by_call[call["id"]])] for call in calls]
-    return contents, [(message["role"], [Foreign(message["content"])]) for message in after]
+    contents: list[list[str]] = [[UntrustedText(by_call[call["id"]])] for call in calls]
+    return contents, [(message["role"], [UntrustedText(message["content"])]) for message in after]
 
 
 def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
@@ -161,7 +161,7 @@ def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str,
     """
     rendered: list[tuple[str, list[str]]] = []
     for message in messages:
-        pieces: list[str] = [Foreign(message["content"])] if message["content"] or "calls" not in message else []
+        pieces: list[str] = [UntrustedText(message["content"])] if message["content"] or "calls" not in message else []
         for call in message.get("calls", ()):
             arguments = _loaded(call["arguments"])
             if call["arguments"].strip() != "{}" and not arguments:

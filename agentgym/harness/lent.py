@@ -14,7 +14,7 @@ from agentgym.sandbox.docker.changes import Changes
 from agentgym.sandbox.docker.program_stream import ProgramStream
 from agentgym.sandbox.docker.relay import Relay
 from agentgym.sandbox.docker.sandbox import Docker
-from agentgym.sandbox.env import Lent
+from agentgym.sandbox.env import ExternalAccess
 
 TAIL = 4000
 """Bytes of a harness's last output that errors show."""
@@ -44,7 +44,7 @@ class Run:
     _stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def work(self, lent: Lent) -> None:
+    def work(self, lent: ExternalAccess) -> None:
         """Run the harness in the sandbox that an environment lends.
 
         Raises:
@@ -83,7 +83,7 @@ class Run:
         if self._stream is not None:
             self._stream.close()
 
-    def _start(self, sandbox: Docker, lent: Lent, address: str) -> None:
+    def _start(self, sandbox: Docker, lent: ExternalAccess, address: str) -> None:
         harness = self.harness
         gaps = {
             "base_url": f"{address}/v1",

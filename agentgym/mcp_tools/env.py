@@ -17,7 +17,7 @@ from agentgym.errors import RULED_OUT, BadConfig, Fault, MissingExtra, Reason, h
 from agentgym.mcp_tools.connection import PREFIX, TOO_LONG, Connection, ServerError
 
 
-class Done(NamedTuple):
+class CompletedCall(NamedTuple):
     """A call that was carried out."""
 
     name: str
@@ -86,7 +86,9 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         Raises:
             BadConfig: a tool has the name of one of the environment's own.
         """
-        self._held: list[tuple[Connection, tuple[Done, ...]]] = []  # the running episode's server, and what was called there
+        self._held: list[
+            tuple[Connection, tuple[CompletedCall, ...]]
+        ] = []  # the running episode's server, and what was called there
         weakref.finalize(self, _drop, self._held)
         first = Connection(self.tool_server)
         self._remote = dict(first.tools)
@@ -98,7 +100,7 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         self.tools |= self._remote
 
     def begin(self, task: Task) -> str:
-        self.log: tuple[Done, ...] = ()
+        self.log: tuple[CompletedCall, ...] = ()
         self._alive()
         return self.opening(task)
 
@@ -130,7 +132,7 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         except Fault:
             connection.close()
             raise
-        done = Done(name, arguments, hashlib.blake2b(text.encode(), digest_size=8).hexdigest())
+        done = CompletedCall(name, arguments, hashlib.blake2b(text.encode(), digest_size=8).hexdigest())
         self.log = (*self.log, done)
         self._held.append((connection, (*log, done)))
         if not failed:

@@ -5,10 +5,10 @@ import json
 import logging
 from typing import cast
 
-from agentgym.retrieval.batching import Batches, Busy
+from agentgym.retrieval.batching import Batches, QueueFull
 from agentgym.retrieval.documents import plain_text
 from agentgym.retrieval.protocol import LONGEST, Hit
-from agentgym.serving.asgi import Gone, Receive, Refusal, Send, headers_of, read_body, send_json
+from agentgym.serving.asgi import ClientDisconnected, Receive, Refusal, Send, headers_of, read_body, send_json
 from agentgym.serving.connections import REQUEST_SECONDS
 from agentgym.serving.server import named_here, other_name
 
@@ -49,7 +49,7 @@ class App:
             raise NotImplementedError(scope["type"])  # ASGI's way to decline a protocol
         try:
             await send_json(send, 200, await self._route(scope, receive))
-        except Gone:
+        except ClientDisconnected:
             return
         except Refusal as refusal:
             await send_json(send, refusal.status, {"detail": refusal.detail})
@@ -74,7 +74,7 @@ class App:
                 result = await self.batches.search(queries, topk)
         except TimeoutError:
             raise Refusal(504, f"the search took longer than {self._seconds:g} seconds") from None
-        except Busy as error:
+        except QueueFull as error:
             raise Refusal(503, str(error)) from None
         return {"result": [[_entry(hit, scores) for hit in hits] for hits in result]}
 

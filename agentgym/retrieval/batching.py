@@ -12,7 +12,7 @@ _Query = tuple[str, int]
 _EACH = 10  # maximum average number of documents per cached answer
 
 
-class Busy(RuntimeError):
+class QueueFull(RuntimeError):
     """The queue of waiting queries is full."""
 
 
@@ -58,7 +58,7 @@ class Batches:
             return self._cache[query]
         if query not in self._pending:
             if len(self._queue) >= self._limit:
-                raise Busy(f"{len(self._queue)} queries wait already")
+                raise QueueFull(f"{len(self._queue)} queries wait already")
             self._pending[query] = asyncio.get_running_loop().create_future()
             self._pending[query].add_done_callback(_seen)
             self._queue.append(query)

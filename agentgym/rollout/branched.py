@@ -26,7 +26,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class GroupInProgress:
     """A group of episodes that is being played."""
 
     size: int
@@ -57,7 +57,7 @@ class Branching(Protocol):
 
     name: str
 
-    def __call__(self, growth: Growth, *, step: int) -> Sequence[Branch]:
+    def __call__(self, growth: GroupInProgress, *, step: int) -> Sequence[Branch]:
         """Return episodes to play; if empty, the rest of the group starts at the beginning of the task."""
         ...
 
@@ -79,7 +79,7 @@ class Player(Protocol):
         ...
 
 
-class Grower:
+class BranchingPlayer:
     """Plays groups round by round, as a branching requests."""
 
     def __init__(self, player: Player, branching: Branching) -> None:
@@ -111,7 +111,9 @@ class Grower:
         while len(played) < len(jobs):
             chance = generator("branching", self.player.seed, step, jobs[0].group_id, rounds)
             good = [episode for episode in played if not episode.fault]
-            growth = Growth(len(jobs), len(jobs) - len(played), good, [e for e in new if not e.fault], rounds, chance)
+            growth = GroupInProgress(
+                len(jobs), len(jobs) - len(played), good, [e for e in new if not e.fault], rounds, chance
+            )
             branches: list[Branch] = list(self.branching(growth, step=step))
             origins = await self._origins(agents, jobs[0], branches, growth)
             if not origins:
@@ -122,7 +124,7 @@ class Grower:
         return played
 
     async def _origins(
-        self, agents: Mapping[str, Any], job: Job, branches: Sequence[Branch], growth: Growth
+        self, agents: Mapping[str, Any], job: Job, branches: Sequence[Branch], growth: GroupInProgress
     ) -> list[tuple[Episode, int, Start] | None]:
         """Return the origin of each episode of a round: parent, turn and start, or None for the beginning of the task."""
         requested: list[tuple[Episode, int] | None] = []
@@ -147,7 +149,7 @@ class Grower:
                 self.lost += 1
         return origins
 
-    def _parent(self, branch: Branch, growth: Growth) -> tuple[Episode, int]:
+    def _parent(self, branch: Branch, growth: GroupInProgress) -> tuple[Episode, int]:
         """Return the episode that a branch leaves; for a shared turn, the one that played it.
 
         Raises:

@@ -26,7 +26,7 @@ class Dealer(Protocol):
         ...
 
 
-class EvenShare:
+class FixedShare:
     """Gives each process its fixed share."""
 
     def __init__(self, play: Play, rank: int, processes: int) -> None:

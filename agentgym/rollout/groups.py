@@ -10,7 +10,7 @@ from agentgym.core.seeding import derive
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import STARTED, Episode
 from agentgym.errors import BadConfig
-from agentgym.rollout.branched import Branching, Grower, together
+from agentgym.rollout.branched import Branching, BranchingPlayer, together
 from agentgym.rollout.collect import group_of
 from agentgym.rollout.draw import Draw, check_sampling
 from agentgym.rollout.play import Job
@@ -94,7 +94,7 @@ class Groups(ABC):
         self, settings: GroupSettings, pool: RolloutPool, ids: Mapping[str, str], branching: Branching | None = None
     ) -> None:
         self.settings, self.pool, self.ids = settings, pool, ids
-        self.grower = Grower(self, branching) if branching else None
+        self.grower = BranchingPlayer(self, branching) if branching else None
         """Player of groups whose episodes branch, if they do."""
 
     @abstractmethod

@@ -15,7 +15,7 @@ from agentgym.registry import make
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class EnvAnswer:
     """An environment's answer to an action or its reset."""
 
     number: int
@@ -55,8 +55,8 @@ class ReadyEnvs:
         self.episodes = [0] * number
         self._over = [True] * number
         self._threads = ThreadPoolExecutor(number, thread_name_prefix="ready-env")
-        self._running: dict[Future[Ready], int] = {}
-        self._finished: deque[Future[Ready]] = deque()
+        self._running: dict[Future[EnvAnswer], int] = {}
+        self._finished: deque[Future[EnvAnswer]] = deque()
         self.send(range(number), [""] * number)
 
     def send(self, numbers: Iterable[int], actions: Sequence[str]) -> None:
@@ -78,7 +78,7 @@ class ReadyEnvs:
             self._running[future] = number
             future.add_done_callback(self._finished.append)
 
-    def recv(self, ready: int | None = None) -> list[Ready]:
+    def recv(self, ready: int | None = None) -> list[EnvAnswer]:
         """Wait for `ready` environments (default: the constructor's number) and return the first ones; raise their errors.
 
         Raises:
@@ -87,7 +87,7 @@ class ReadyEnvs:
         count = self.ready if ready is None else ready
         if not 1 <= count <= len(self._running):
             raise BadConfig(f"recv waits for {count} environments, and {len(self._running)} have an action; send some first")
-        answers: list[Ready] = []
+        answers: list[EnvAnswer] = []
         while len(answers) < count:
             if not self._finished:
                 wait(self._running, return_when=FIRST_COMPLETED)
@@ -97,15 +97,15 @@ class ReadyEnvs:
             answers.append(future.result())
         return answers
 
-    def _step(self, number: int, action: str) -> Ready:
+    def _step(self, number: int, action: str) -> EnvAnswer:
         env: Any = self.envs[number]
         if self._over[number]:
             episode = self.episodes[number]
             self.episodes[number] += 1
             observation, info = env.reset(seed=derive("ready", self.seed, number, episode) % 2**31)
             self._over[number] = False
-            return Ready(number, observation, 0.0, False, False, info)
-        answer = Ready(number, *env.step(action))
+            return EnvAnswer(number, observation, 0.0, False, False, info)
+        answer = EnvAnswer(number, *env.step(action))
         self._over[number] = answer.over
         return answer
 

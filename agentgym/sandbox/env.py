@@ -29,7 +29,7 @@ class Step(NamedTuple):
     timeout: float | None
 
 
-class Lent(NamedTuple):
+class ExternalAccess(NamedTuple):
     """The access of an external agent while an environment lends it the episode's sandbox."""
 
     sandbox: Sandbox
@@ -139,7 +139,7 @@ class SandboxEnv(TextEnv):
         """Return the running task's prompt for an external agent: the instruction without our tools."""
         return self.task.instruction
 
-    def lend(self, work: Callable[[Lent], None]) -> None:
+    def lend(self, work: Callable[[ExternalAccess], None]) -> None:
         """Let an external agent work in the episode's sandbox with its own tools, and record its changes.
 
         Its work cannot be replayed: if the sandbox breaks later, the episode ends as a fault.

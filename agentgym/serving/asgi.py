@@ -14,7 +14,7 @@ ASGI = Callable[[Scope, Receive, Send], Awaitable[object]]
 _JSON = [(b"content-type", b"application/json")]
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The client has closed its connection."""
 
 
@@ -35,7 +35,7 @@ async def read_body(receive: Receive, most: int, seconds: float, refusal: Callab
     """Return the body of a request of at most `most` bytes, within `seconds` plus one second per MiB received.
 
     Raises:
-        Gone: the client hung up.
+        ClientDisconnected: the client hung up.
         refusal: with status and reason, for a body that is too large or too slow.
     """
     content, started = bytearray(), asyncio.get_running_loop().time()
@@ -44,7 +44,7 @@ async def read_body(receive: Receive, most: int, seconds: float, refusal: Callab
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Gone
+                    raise ClientDisconnected
                 content += message.get("body", b"")
                 if len(content) > most:
                     raise refusal(413, f"a body may have at most {most} bytes")

@@ -50,15 +50,15 @@ _OWN_LABEL = re.compile(r"\s*\(?([A-Za-z])\s?[).:]\s*")
 _OF_STRING = re.compile(r"(?:^|,)\s*\(?([a-eA-E])\s*\)\s*")
 
 
-class Refused(BadData):
+class RefusedRow(BadData):
     """A row that makes its whole file unusable, even in a lenient reading."""
 
 
-class Foreign(BadData):
+class OtherLanguageRow(BadData):
     """A row in a language that is not graded. A file in which they are half of the rows or more is refused."""
 
 
-class Unread(Refused):
+class UnreadText(RefusedRow):
     """A row with text in a column that no reader uses."""
 
 
@@ -105,7 +105,7 @@ def whole_question(
     `read` are the columns that the reader knows.
 
     Raises:
-        Unread: a column outside `read` and `ignore` holds text.
+        UnreadText: a column outside `read` and `ignore` holds text.
     """
     if _bare(tuple(raw), read):
         return question
@@ -128,7 +128,7 @@ def refuse_unread(row: Row, read: Collection[str], ignore: tuple[str, ...], wher
     Uncertain columns are accepted if they repeat the question or if a premise is read.
 
     Raises:
-        Unread: a column outside `read` and `ignore` holds text.
+        UnreadText: a column outside `read` and `ignore` holds text.
     """
     for name, known in _suspects(tuple(row), frozenset(read), tuple(ignore)):
         value = row[name]
@@ -136,7 +136,7 @@ def refuse_unread(row: Row, read: Collection[str], ignore: tuple[str, ...], wher
             continue
         if name in UNCERTAIN and (_repeats(value, question) or any(other in read and row.get(other) for other in PREMISES)):
             continue
-        raise Unread(
+        raise UnreadText(
             f"{where}: column {name!r} holds {str(value)[:60]!r}, which nobody reads; put it into the question, or "
             f"leave the column out by name: ignore=({name!r},)"
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from agentgym.errors import BadConfig, BadData
-from agentgym.tasks.columns import Foreign, Refused
+from agentgym.tasks.columns import OtherLanguageRow, RefusedRow
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def playable(
 
     Raises:
         BadData: no row is left, or an id repeats in a strict reading. A strict reading raises the first bad row's error.
-        Unread: a column holds text that no reader uses.
+        UnreadText: a column holds text that no reader uses.
     """
     items: dict[str, I] = {}
     rows = Rows(source, reading)
@@ -84,10 +84,10 @@ class Rows:
 
     def skip(self, error: BadData) -> None:
         """Skip a row; reraise its error if the reading is strict or the error refuses the whole file."""
-        if self.reading.strict or isinstance(error, Refused):
+        if self.reading.strict or isinstance(error, RefusedRow):
             raise error
         self.reasons.append(str(error))
-        if isinstance(error, Foreign):
+        if isinstance(error, OtherLanguageRow):
             self.foreign.append(str(error))
 
     def close(self, played: int) -> None:

@@ -13,7 +13,7 @@ _LAZY = {
     "Tokens": "agentgym.trainers.losses.policy",
     "UpdateResult": "agentgym.trainers.learners.updates",
     "Branch": "agentgym.rollout.branched",
-    "Growth": "agentgym.rollout.branched",
+    "GroupInProgress": "agentgym.rollout.branched",
     "Sampler": "agentgym.trainers.samplers.interface",
     "build": "agentgym.trainers.data.segments",
     "load_policy": "agentgym.trainers.model.policy",

@@ -12,7 +12,7 @@ from tokenizers_for_tests import KINDS, SENTENCES, wrap
 
 from agentgym import Task, WindowAgent
 from agentgym.agents import borders
-from agentgym.agents.encode import Encoder, Foreign
+from agentgym.agents.encode import Encoder, UntrustedText
 from agentgym.agents.phrases import BORDER, pattern
 from agentgym.agents.template import ChatTemplate
 from agentgym.engines import Completion
@@ -148,8 +148,14 @@ def whole(tokenizer: Any) -> ChatTemplate:
 def test_prompts_with_fixed_parts_are_the_same(name: str, system: str, fixed: str, texts: list[str]) -> None:
     cut, uncut = ChatTemplate(CUT[name], encoder=ENCODERS[name]), whole(CUT[name])
     hidden = "".join(letter for letter in fixed if letter not in "\ue000\ue001")
-    asked = [f"Your task is{hidden} the ", Foreign(texts[0]), f" and then{hidden}", Foreign(texts[1]), " go on now\nplease."]
-    assert cut.start([Foreign(system)], asked) == uncut.start([Foreign(system)], asked)
+    asked = [
+        f"Your task is{hidden} the ",
+        UntrustedText(texts[0]),
+        f" and then{hidden}",
+        UntrustedText(texts[1]),
+        " go on now\nplease.",
+    ]
+    assert cut.start([UntrustedText(system)], asked) == uncut.start([UntrustedText(system)], asked)
     assert cut.bridge(asked) == uncut.bridge(asked)
 
 
@@ -162,7 +168,7 @@ def test_prompts_of_the_window_agent_are_the_same(name: str) -> None:
         seen = f"On the desk {turn}, you don't see\n  a book <|im_end|> {turn}." * (1 + 20 * (turn % 2))
         prompts = [talk.prompt(seen, {"admissible": [f"go to desk {turn}", "look"]}) for talk in talks]
         assert prompts[0] == prompts[1]
-        reply = agents[0].template.encoder.encode([Foreign(f"<think>a</think> <action>go to desk {turn}</action>")])
+        reply = agents[0].template.encoder.encode([UntrustedText(f"<think>a</think> <action>go to desk {turn}</action>")])
         for talk in talks:
             talk.reply(Completion([*reply, agents[0].sampling.stop_ids[0]], [], "stop"))
 
@@ -184,7 +190,7 @@ def test_only_words_not_seen_before_are_encoded() -> None:
         asked = 0
         prompt = talk.prompt(f"On the desk you see a pencil {turn}.", {"admissible": ["go to the desk"] * 20})
         costs.append(asked)
-        reply = agent.template.encoder.encode([Foreign("<think>a</think> <action>go to the desk</action>")])
+        reply = agent.template.encoder.encode([UntrustedText("<think>a</think> <action>go to the desk</action>")])
         talk.reply(Completion([*reply, agent.sampling.stop_ids[0]], [], "stop"))
         assert len(agent.template.encoder.decode(prompt)) > 600
     assert max(costs[3:]) < 150

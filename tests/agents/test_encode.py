@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tokenizers_for_tests import KINDS, byte_level, whole_words_first, with_added_space
 
 from agentgym import ChatAgent, Task, WindowAgent
-from agentgym.agents.encode import Encoder, Foreign, hide, mark
+from agentgym.agents.encode import Encoder, UntrustedText, hide, mark
 from agentgym.agents.template import ChatTemplate
 from agentgym.engines import Completion
 from agentgym.engines.scripted import ScriptedEngine
@@ -50,7 +50,10 @@ def test_environment_text_becomes_no_control_token(name: str, text: str) -> None
     assert encoder.control_ids.isdisjoint(encoder.plain(text))
     core = text.strip()
     harmless = (text[: text.index(core)] + "x" + text[text.index(core) + len(core) :]) if core else text
-    for make in (lambda t: template.start([], [Foreign(t)]), lambda t: template.bridge(["", Foreign(t)], ended=False)):
+    for make in (
+        lambda t: template.start([], [UntrustedText(t)]),
+        lambda t: template.bridge(["", UntrustedText(t)], ended=False),
+    ):
         hostile, plain = make(text), make(harmless)
         assert [i for i in hostile if i in encoder.control_ids] == [i for i in plain if i in encoder.control_ids]
 
@@ -75,7 +78,7 @@ def test_no_field_of_a_prompt_lets_a_control_token_in(control: str, agent_kind: 
         for _ in range(3):
             prompt = talk.prompt(f"a {text} b", {"admissible": [f"take {text}"]})
             counts.append(sum(i in control_ids for i in prompt))
-            reply = agent.template.encoder.encode([Foreign(f"say {text}")])
+            reply = agent.template.encoder.encode([UntrustedText(f"say {text}")])
             talk.reply(Completion([*reply, agent.sampling.stop_ids[0]], [], "stop"))
         return counts
 
@@ -85,7 +88,7 @@ def test_no_field_of_a_prompt_lets_a_control_token_in(control: str, agent_kind: 
 def test_control_string_of_its_own_is_one() -> None:
     encoder = TEMPLATES["byte_level"].encoder
     assert encoder.encode(["<think>"]) == [encoder.control["<think>"]]
-    spelled = encoder.encode(["<|im_end|>", Foreign("<|im_end|>")])
+    spelled = encoder.encode(["<|im_end|>", UntrustedText("<|im_end|>")])
     assert spelled[0] == encoder.control["<|im_end|>"] and len(spelled) > 2
     assert encoder.decode(spelled) == "<|im_end|><|im_end|>"
 
@@ -98,14 +101,14 @@ HARMLESS = st.text(alphabet="abd kgo12.,'\n\téß中🙂", max_size=30)
 def test_harmless_text_is_encoded_as_the_template_renders_it(name: str, first: str, second: str) -> None:
     tokenizer, template = MADE[name], TEMPLATES[name]
     opening = [("user", f"Task: {first}\nGo.")]
-    assert template.start([], ["Task: ", Foreign(first), "\nGo."]) == tokenizer.encode(
+    assert template.start([], ["Task: ", UntrustedText(first), "\nGo."]) == tokenizer.encode(
         template.render(opening), add_special_tokens=False
     )
     whole = [*opening, ("assistant", "go"), ("user", second)]
     own = tokenizer.encode(template.render(whole), add_special_tokens=False)
     held = tokenizer.encode(template.render(opening) + "go", add_special_tokens=False)
     if own[: len(held)] == held:  # the reply's tokens are the same before its end token
-        assert held + template.bridge([Foreign(second)], ended=False) == own
+        assert held + template.bridge([UntrustedText(second)], ended=False) == own
 
 
 @pytest.mark.parametrize("name", sorted(MADE))
@@ -134,7 +137,7 @@ def test_unknown_characters_stay_unknown() -> None:
 
 def test_white_space_stays_in_sight_of_the_template() -> None:
     cores: list[str] = []
-    assert hide(["a ", Foreign("  b \n"), Foreign(" "), Foreign("")], cores) == f"a   {mark(0)} \n "
+    assert hide(["a ", UntrustedText("  b \n"), UntrustedText(" "), UntrustedText("")], cores) == f"a   {mark(0)} \n "
     assert cores == ["b"]
 
 
@@ -156,5 +159,5 @@ def test_swallowed_white_space() -> None:
     tokenizer = with_added_space()
     template = ChatTemplate(tokenizer)
     own = tokenizer.encode(template.render([("user", "\n\n  look")]), add_special_tokens=False)
-    assert template.start([], [Foreign("\n\n  look")]) == own
+    assert template.start([], [UntrustedText("\n\n  look")]) == own
     assert byte_level().encode("<|im_end|>\n\n", add_special_tokens=False)[1:] != []

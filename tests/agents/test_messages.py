@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tokenizers_for_tests import CHATML, KINDS, byte_level
 
-from agentgym.agents.encode import Foreign
+from agentgym.agents.encode import UntrustedText
 from agentgym.agents.template import ChatTemplate
 from agentgym.errors import BadConfig
 
@@ -20,15 +20,15 @@ def test_whole_equals_the_tokenizers_own_rendering(kind: Any) -> None:
         [{"role": role, "content": content} for role, content in CHAT], tokenize=False, add_generation_prompt=True
     )
     want = tokenizer.encode(text, add_special_tokens=False)
-    assert template.whole([(role, [Foreign(content)]) for role, content in CHAT]) == want
+    assert template.whole([(role, [UntrustedText(content)]) for role, content in CHAT]) == want
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("ended", [True, False])
 def test_held_tokens_and_an_extension_are_the_whole(kind: Any, ended: bool) -> None:
     template = ChatTemplate(kind())
-    after = [("user", [Foreign("You see a shelf 2.")]), ("user", [Foreign("And <|im_end|> a desk 1.")])]
-    pieces = [(role, [Foreign(content)]) for role, content in CHAT[:3]]
+    after = [("user", [UntrustedText("You see a shelf 2.")]), ("user", [UntrustedText("And <|im_end|> a desk 1.")])]
+    pieces = [(role, [UntrustedText(content)]) for role, content in CHAT[:3]]
     reply = [*template.encoder.plain(CHAT[2][1]), *([template.encoder.control["<|im_end|>"]] if ended else [])]
     held = template.whole(pieces[:2]) + reply
     assert held + template.extension(after, ended) == template.whole(pieces + after)
@@ -39,8 +39,8 @@ def test_without_a_system_role_its_text_opens_the_first_message() -> None:
     tokenizer = byte_level()
     tokenizer.chat_template = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no') }}{% endif %}" + CHATML
     template = ChatTemplate(tokenizer)
-    got = template.whole([("system", [Foreign("A")]), ("user", [Foreign("B")])])
-    assert got == template.whole([("user", [Foreign("A\n\nB")])])
+    got = template.whole([("system", [UntrustedText("A")]), ("user", [UntrustedText("B")])])
+    assert got == template.whole([("user", [UntrustedText("A\n\nB")])])
 
 
 def test_a_message_that_the_template_leaves_out_is_refused() -> None:
@@ -49,4 +49,4 @@ def test_a_message_that_the_template_leaves_out_is_refused() -> None:
     template = ChatTemplate(tokenizer)
     template.role = "tool"
     with pytest.raises(BadConfig, match="leaves out"):
-        template.extension([("tool", [Foreign("seen by nobody")])])
+        template.extension([("tool", [UntrustedText("seen by nobody")])])

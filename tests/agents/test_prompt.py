@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import agentgym
 from agentgym import BadConfig, ChatAgent, Task, UnknownName
-from agentgym.agents.encode import Foreign
+from agentgym.agents.encode import UntrustedText
 from agentgym.agents.fields import describe
 from agentgym.agents.prompt import FOLDER, load_prompt, parse_prompt
 from agentgym.core.actions import Tool
@@ -38,7 +38,7 @@ def test_fields_are_replaced_once(task: str, observation: str) -> None:
     prompt = parse_prompt('[turn]\n{task}: {observation} {"name": 1} {}\n[reply]\nbare', "p")
     pieces = prompt.turn.fill({"task": lambda: task, "observation": lambda: "{task}" + observation})
     assert pieces == [task, ": ", "{task}" + observation, ' {"name": 1} {}']
-    assert [isinstance(piece, Foreign) for piece in pieces] == [True, False, True, False]
+    assert [isinstance(piece, UntrustedText) for piece in pieces] == [True, False, True, False]
 
 
 def test_first_message_is_the_turns_where_there_is_none() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tokenizers_for_tests import byte_level, survey
 
 from agentgym import ChatAgent, Task
-from agentgym.agents.encode import Foreign
+from agentgym.agents.encode import UntrustedText
 from agentgym.agents.template import ChatTemplate
 from agentgym.engines import Completion
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
@@ -34,15 +34,15 @@ def test_table_lists_every_template_and_no_other() -> None:
 def test_qwen3_sees_observations_as_tool_results() -> None:
     template = ChatTemplate(SURVEY.tokenizer_for(TEMPLATES["qwen3"]))
     assert template.role == "tool"
-    bridge = template.encoder.decode(template.bridge([Foreign("a cup")], ended=False))
+    bridge = template.encoder.decode(template.bridge([UntrustedText("a cup")], ended=False))
     inside = "<tool_response>\na cup\n</tool_response>"
     assert bridge == f"<|im_end|>\n<|im_start|>user\n{inside}<|im_end|>\n<|im_start|>assistant\n"
-    assert template.encoder.decode(template.bridge([Foreign("a cup")])) == bridge.removeprefix("<|im_end|>")
+    assert template.encoder.decode(template.bridge([UntrustedText("a cup")])) == bridge.removeprefix("<|im_end|>")
 
 
 def test_llama_writes_tool_results_as_json() -> None:
     template = ChatTemplate(SURVEY.tokenizer_for(TEMPLATES["llama3_1"]))
-    bridge = template.encoder.decode(template.bridge([Foreign('say "é"\n')]))
+    bridge = template.encoder.decode(template.bridge([UntrustedText('say "é"\n')]))
     assert '\n\n"say \\"é\\"\\n"<|eot_id|>' in bridge
 
 
@@ -50,7 +50,7 @@ def test_what_the_generation_prompt_opens_is_the_prompts() -> None:
     template = ChatTemplate(SURVEY.tokenizer_for(TEMPLATES["qwen3_5_think"]))
     assert template.opened == "<think>\n"
     control = template.encoder.control["<think>"]
-    assert template.start([], [Foreign("x")])[-2] == control and template.bridge([Foreign("x")])[-2] == control
+    assert template.start([], [UntrustedText("x")])[-2] == control and template.bridge([UntrustedText("x")])[-2] == control
     engine = ScriptedEngine(["thinking\n</think>\n\n<action>go</action>"], SURVEY.tokenizer_for(TEMPLATES["qwen3_5_think"]))
     talk = ChatAgent(engine).begin(Task(), {})
     talk.prompt("x", {})
@@ -92,7 +92,7 @@ def test_options_reach_the_template() -> None:
 
 def test_system_text_without_a_system_role_opens_the_first_message() -> None:
     template = ChatTemplate(SURVEY.tokenizer_for(TEMPLATES["gemma"]))
-    text = template.encoder.decode(template.start(["Be brief."], [Foreign("A room.")]))
+    text = template.encoder.decode(template.start(["Be brief."], [UntrustedText("A room.")]))
     assert text == "<bos><start_of_turn>user\nBe brief.\n\nA room.<end_of_turn>\n<start_of_turn>model\n"
 
 

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from agentgym.engines import Completion, Sampling, shards
 from agentgym.engines.fleet import fleet, members
-from agentgym.engines.fleet.backend import Answer, Lost, Scores, Trouble
+from agentgym.engines.fleet.backend import Answer, Scores, ServerFailure, ServerUnreachable
 from agentgym.errors import BadConfig, EngineDead, Fault
 
 PROMPT = [1, 2, 3]
@@ -35,7 +35,7 @@ class Stub:
 
     async def alive(self) -> str:
         if self.dead:
-            raise Lost("no connection")
+            raise ServerUnreachable("no connection")
         return self.label
 
     async def generate(self, prompt: list[int], sampling: Sampling, limit: int) -> Answer:
@@ -150,7 +150,7 @@ def test_a_request_that_fails_where_there_is_no_elsewhere_did_not_move(monkeypat
     (server,), made = stubs(1)
 
     async def fails(*_: object) -> Answer:
-        raise Trouble("status 500")
+        raise ServerFailure("status 500")
 
     monkeypatch.setattr(server, "generate", fails)
     monkeypatch.setattr(fleet, "PAUSES", (0.0, 0.0))
@@ -171,7 +171,7 @@ def test_a_busy_server_is_asked_again_after_pauses_and_no_episode_is_lost(monkey
     async def busy(*arguments: Any) -> Answer:
         asked.append(asyncio.get_running_loop().time())
         if len(asked) < fleet.TRIES:
-            raise Trouble("status 503")
+            raise ServerFailure("status 503")
         return await answers(*arguments)
 
     monkeypatch.setattr(server, "generate", busy)
@@ -190,7 +190,7 @@ def test_a_request_that_waits_for_a_busy_server_can_be_aborted(monkeypatch: pyte
     (server,), made = stubs(1)
 
     async def busy(*_: object) -> Answer:
-        raise Trouble("status 503")
+        raise ServerFailure("status 503")
 
     monkeypatch.setattr(server, "generate", busy)
     monkeypatch.setattr(fleet, "PAUSES", (60.0, 60.0))
@@ -225,7 +225,7 @@ def test_scores_go_where_the_fewest_are_under_way() -> None:
     asyncio.run(play())
 
 
-@pytest.mark.parametrize("trouble", [Trouble("status 503"), Lost("no connection")])
+@pytest.mark.parametrize("trouble", [ServerFailure("status 503"), ServerUnreachable("no connection")])
 def test_servers_that_are_busy_at_the_first_question_are_waited_for(trouble: Exception) -> None:
     (server,), made = stubs(1)
     scores, asked = server.score, list[int]()
@@ -257,7 +257,7 @@ def test_a_server_that_is_busy_while_its_first_weights_are_looked_at_is_not_refu
     async def busy(ids: list[int]) -> Scores:
         asked.append(1)
         if len(asked) < 3:
-            raise Trouble("status 503")
+            raise ServerFailure("status 503")
         return await scores(ids)
 
     server.score = busy

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.engines.kinds import ENGINES, Demand, kind_of, training_kind
+from agentgym.engines.kinds import ENGINES, EngineRequirements, kind_of, training_kind
 from agentgym.errors import BadConfig, UnknownName
 
 PACKAGE = Path(__file__).parents[2] / "agentgym"
@@ -61,7 +61,7 @@ def test_an_unknown_kind_suggests_the_closest():
 
 
 def test_options_of_a_run():
-    on_cpu, on_gpu = Demand(16, "auto", 0), Demand(16, "auto", 0, device=0)
+    on_cpu, on_gpu = EngineRequirements(16, "auto", 0), EngineRequirements(16, "auto", 0, device=0)
     assert ENGINES["hf"].run_options(on_cpu, {"prefill_tokens": 5}) == {"slots": 16, "prefill_tokens": 5}
     assert ENGINES["hf"].run_options(on_cpu, {"slots": 3}) == {"slots": 3}
     unseeded: dict[str, object] = {"seeded": False, "seed": 0}
@@ -70,7 +70,7 @@ def test_options_of_a_run():
     assert ENGINES["vllm"].run_options(on_cpu, {"seeded": True})["seeded"] is True
     on_one = {"weight_transport": "ipc", **unseeded, "max_num_seqs": 4}
     assert ENGINES["vllm"].run_options(on_gpu, {"max_num_seqs": 4}) == on_one
-    assert ENGINES["vllm"].run_options(Demand(16, "nccl", 8, device=0), {}) == {**of_memory, "lora_rank": 8}
+    assert ENGINES["vllm"].run_options(EngineRequirements(16, "nccl", 8, device=0), {}) == {**of_memory, "lora_rank": 8}
     assert ENGINES["openai"].run_options(on_gpu, {"key": "k"}) == {"key": "k"}
 
 
@@ -87,12 +87,12 @@ def test_options_of_a_run():
     ],
 )
 def test_each_process_samples_on_gpus_of_its_own(transport: str, rank: int, options: dict[str, object], devices: list[int]):
-    demand = Demand(16, transport, 0, device=rank, processes=4)
+    demand = EngineRequirements(16, transport, 0, device=rank, processes=4)
     assert ENGINES["vllm"].run_options(demand, options)["device_ids"] == devices
 
 
 def test_engines_of_several_processes_on_the_same_gpus_are_refused():
-    several = Demand(16, "auto", 0, device=1, processes=4)
+    several = EngineRequirements(16, "auto", 0, device=1, processes=4)
     for options, said in (
         ({"tensor_parallel_size": 2}, "vLLM servers"),
         ({"device_ids": [1]}, "expected a list of 4 different GPUs"),
@@ -100,8 +100,8 @@ def test_engines_of_several_processes_on_the_same_gpus_are_refused():
     ):
         with pytest.raises(BadConfig, match=said):
             ENGINES["vllm"].run_options(several, options)
-    assert "device_ids" not in ENGINES["vllm"].run_options(Demand(16, "auto", 0, processes=4), {})  # CPUs
-    assert ENGINES["vllm"].run_options(Demand(16, "nccl", 0, device=0), {"device_ids": [1]})["device_ids"] == [1]
+    assert "device_ids" not in ENGINES["vllm"].run_options(EngineRequirements(16, "auto", 0, processes=4), {})  # CPUs
+    assert ENGINES["vllm"].run_options(EngineRequirements(16, "nccl", 0, device=0), {"device_ids": [1]})["device_ids"] == [1]
 
 
 def test_a_misspelt_option_is_refused_before_the_server_is_asked():

@@ -4,7 +4,7 @@ import numpy as np
 from tabular import TURNS, Tabular
 
 from agentgym.episodes.episode import Episode, Group, Turn
-from agentgym.rollout.branched import Growth, graft
+from agentgym.rollout.branched import GroupInProgress, graft
 from agentgym.trainers.branching.interface import BRANCHINGS
 from agentgym.trainers.data.trees import copy_extra, weigh_shared_turns
 
@@ -43,7 +43,7 @@ class TabularTree(Tabular):
         episodes, new, rounds = [], [], 0
         while len(episodes) < size:
             chance = np.random.default_rng(int(self.rng.integers(2**31)))
-            growth = Growth(size, size - len(episodes), episodes, new, rounds, chance)
+            growth = GroupInProgress(size, size - len(episodes), episodes, new, rounds, chance)
             asked = self.stage(growth) if self.stage else []
             by_attempt = {e.attempt: e for e in episodes}
             plan = [b for b in asked for _ in range(b.number)][: size - len(episodes)]

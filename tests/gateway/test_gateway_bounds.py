@@ -22,13 +22,13 @@ import httpx2
 import loopback
 import tiny
 
-from agentgym.agents.encode import Foreign
+from agentgym.agents.encode import UntrustedText
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.episodes.episode import append_episodes, read_episodes
 from agentgym.errors import BadConfig
 from agentgym.gateway import App, Gateway, sessions
-from agentgym.gateway.sessions import Sessions, StillRunning
+from agentgym.gateway.sessions import SessionBusy, Sessions
 
 JSON = {"Content-Type": "application/json"}
 
@@ -80,7 +80,7 @@ def test_a_session_with_a_reply_under_way_is_not_finished(tmp_path: Path) -> Non
             early = client.post("/v1/sessions/s/finish", json={"reward": 1})
             assert early.status_code == 409 and early.json()["error"]["code"] == "session_busy"
             assert "1 reply is under way in session 's'" in early.json()["error"]["message"]
-            with pytest.raises(StillRunning):
+            with pytest.raises(SessionBusy):
                 gateway.sessions.finish("s")
             engine.free.set()
         assert answers[0].status_code == 200
@@ -173,7 +173,7 @@ def test_a_prompt_of_many_messages_takes_time_by_their_number(text: str) -> None
     def seconds(count: int) -> float:
         messages = [("user", "assistant")[i % 2] for i in range(count)]
         started = time.process_time()
-        gateway.template.whole([(role, [Foreign(text)]) for role in messages])
+        gateway.template.whole([(role, [UntrustedText(text)]) for role in messages])
         return time.process_time() - started
 
     seconds(101)

@@ -19,7 +19,7 @@ from test_gateway_tools import NAMES, TOOLS, call, talking, user
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.gateway import App, Gateway
-from agentgym.gateway.telling import Teller, _begun
+from agentgym.gateway.telling import ReplyStreamer, _begun
 from agentgym.trainers.data.segments import build
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "user": "s", "return_token_ids": True}
@@ -179,7 +179,7 @@ def test_told_text_is_what_stands_before_the_first_stop_string(text: str, stops:
         told.append(text)
         sent.extend(ids)
 
-    teller = Teller(ByteTokenizer().decode, (258,), stops, hear=hear)
+    teller = ReplyStreamer(ByteTokenizer().decode, (258,), stops, hear=hear)
     ids = [*text.encode(), 258]
     used = next((n for n, id in enumerate(ids, 1) if teller.take(id, -1.0)), len(ids))
     rest = teller.rest(teller.end())

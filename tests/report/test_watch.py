@@ -17,7 +17,7 @@ from agentgym.report.facts import facts
 from agentgym.report.html import _by_type  # pyright: ignore[reportPrivateUsage]
 from agentgym.report.run_folder import open_run, read_metrics, row_of
 from agentgym.report.watch.index import EpisodeIndex, head
-from agentgym.report.watch.run import FollowedRun, Known
+from agentgym.report.watch.run import ClientState, FollowedRun
 from agentgym.report.watch.tail import Tail
 
 
@@ -178,7 +178,7 @@ def test_a_run_that_resumes_from_an_earlier_checkpoint(tmp_path: Path):
     run = FollowedRun(folder)
     run.look()
     state = run.state()
-    known = Known(state["generation"], len(state["rows"]), state["version"], state["about_version"])
+    known = ClientState(state["generation"], len(state["rows"]), state["version"], state["about_version"])
     again = run.state(known)
     assert again["rows"] == [] and "episodes" not in again and "about" not in again
     with table.open("rb+") as f:
@@ -227,12 +227,12 @@ def test_only_new_rows_are_sent_until_the_warm_start_moves(tmp_path: Path):
     with path.open("a") as file:
         file.write(lines[20])
     run.look()
-    second = run.state(Known(first["generation"], 20, 0, 0))
+    second = run.state(ClientState(first["generation"], 20, 0, 0))
     assert second["from"] == 0 and [row["x"] for row in second["rows"]] == [*range(-20, 0), 0]
     with path.open("a") as file:
         file.write(lines[21] + lines[22][:9])
     run.look()
-    third = run.state(Known(second["generation"], 21, 0, 0))
+    third = run.state(ClientState(second["generation"], 21, 0, 0))
     assert third["from"] == 21 and [row["x"] for row in third["rows"]] == [1]
 
 

@@ -13,7 +13,7 @@ from retrievers import DOCUMENTS, serving, world_documents, write_corpus
 
 from agentgym.cli import main
 from agentgym.retrieval.app import App
-from agentgym.retrieval.batching import Batches, Busy
+from agentgym.retrieval.batching import Batches, QueueFull
 from agentgym.retrieval.client import Client
 from agentgym.retrieval.memory import Corpus
 from agentgym.retrieval.opening import open_retriever
@@ -212,7 +212,7 @@ def test_time_and_waiting_are_limited() -> None:
         assert status == 504 and "longer than 0.2 seconds" in said["detail"]
         waiting = [asyncio.ensure_future(ask(app, {"queries": [name]})) for name in ("a", "b", "c")]
         assert [status for status, _ in await asyncio.gather(*waiting)] == [504, 504, 503]
-        with pytest.raises(Busy, match="2 queries wait already"):
+        with pytest.raises(QueueFull, match="2 queries wait already"):
             await batches.search(["c"], 3)
         slow.go.set()
         while batches.batches < 2:

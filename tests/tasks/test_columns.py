@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentgym.tasks.columns import Unread, lowered, whole_question
+from agentgym.tasks.columns import UnreadText, lowered, whole_question
 
 QUESTION = "How many legs has a cat?"
 
@@ -10,7 +10,7 @@ QUESTION = "How many legs has a cat?"
 @pytest.mark.parametrize("name", ["prompt", "template", "comment", "comments", "notes", "legend"])
 def test_text_that_nobody_reads_is_refused_by_name(name):
     row = {"question": QUESTION, name: "A cat lost one leg."}
-    with pytest.raises(Unread, match=f"line 1: column '{name}'"):
+    with pytest.raises(UnreadText, match=f"line 1: column '{name}'"):
         whole_question(row, QUESTION, ("question",), (), "line 1")
     assert whole_question(row, QUESTION, ("question",), (name,), "line 1") == QUESTION
 

@@ -31,7 +31,7 @@ from agentgym.harness.lent import Run
 from agentgym.registry import make
 from agentgym.sandbox.docker.changes import Changes
 from agentgym.sandbox.docker.sandbox import Docker
-from agentgym.sandbox.env import Lent
+from agentgym.sandbox.env import ExternalAccess
 from agentgym.sandbox.protocol import SAME
 from agentgym.trainers.data.segments import build
 
@@ -243,7 +243,7 @@ def test_files_of_the_harness_are_no_state_and_nothing_is_judged_by_them(box: An
         harness = Harness("own", ("/bin/sh", "-c", write), own_files=tuple(files))
         watched: list[Changes | None] = []
         run = Run(harness, Access("http://127.0.0.1:9/v1", "k", "m"), "", 60.0, 10, 10, watched.append)
-        run.work(Lent(box, SAME, box.work, {}))
+        run.work(ExternalAccess(box, SAME, box.work, {}))
         assert box.run("cat /dev/shm/seen").text == "a\n" and watched[0] is not None and watched[-1] is None
         left = box.run("cat ~/.own/a/f /tmp/agentgym-harness/g 2> /dev/null").text
         assert left == ("" if files else f"{number}\n")

@@ -15,7 +15,7 @@ from test_genuine_folders import ours
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from harbor_exports import BASE, ENVS, exported, play_all, prepare, rows_of
 
-from agentgym.integrations.harbor_tasks.folder import Wanted, write
+from agentgym.integrations.harbor_tasks.folder import ExportSpec, write
 from agentgym.integrations.harbor_tasks.kinds import SANDBOX
 
 
@@ -47,7 +47,7 @@ def test_solutions_win_and_nothing_else(names, number, out):
 def test_programs_of_the_verifier_reach_no_answer(out, tmp_path, monkeypatch):
     """Code that is judged runs as a user of its own: the task, the package and the reward are closed to it."""
     monkeypatch.setenv("DOCKER_BUILDKIT", "0")
-    (folder,) = write(Wanted("code", base=BASE), 1, tmp_path / "code")
+    (folder,) = write(ExportSpec("code", base=BASE), 1, tmp_path / "code")
     subprocess.run(["docker", "build", "--quiet", "--tag", "agentgym-test/verifier", folder / "tests"], check=True)
     options: Any = SANDBOX["backend_options"]
     closed = (

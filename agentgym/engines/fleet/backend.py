@@ -7,11 +7,11 @@ from typing import Any, Protocol
 from agentgym.engines.protocol import Completion, Sampling
 
 
-class Lost(Exception):
+class ServerUnreachable(Exception):
     """A server cannot be reached, broke the connection, or did not answer a health check in time."""
 
 
-class Trouble(Exception):
+class ServerFailure(Exception):
     """A reachable server answered with an error or with unexpected content."""
 
 
@@ -46,7 +46,7 @@ class Scores:
 
 
 class Backend(Protocol):
-    """One server. Every call may raise Lost or Trouble; BadConfig if every request would fail, else Fault."""
+    """One server. Every call may raise ServerUnreachable or ServerFailure; BadConfig if every request would fail, else Fault."""
 
     url: str
     adapter: str

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentgym.engines.fleet.backend import Answer, Backend, Lost, Scores, Trouble
-from agentgym.engines.fleet.members import PAUSES, Members, Present
+from agentgym.engines.fleet.backend import Answer, Backend, Scores, ServerFailure, ServerUnreachable
+from agentgym.engines.fleet.members import PAUSES, CurrentWeights, Members
 from agentgym.engines.fleet.routes import Member
 from agentgym.engines.in_flight import InFlight, check_scored, goes_on
 from agentgym.engines.protocol import Completing, Completion, Request, watched
@@ -126,10 +126,13 @@ class Fleet(InFlight, Completing):
             losses, before = member.losses, member
             try:
                 return await self._watched(ask(member), member)
-            except (Lost, BadConfig) as error:  # a server that is now refused was restarted with another configuration
+            except (
+                ServerUnreachable,
+                BadConfig,
+            ) as error:  # a server that is now refused was restarted with another configuration
                 members.leave_out(member, losses, str(error))
                 met.append(f"{member.backend.url}: {error}")
-            except Trouble as error:
+            except ServerFailure as error:
                 members.routes.move(session, members.serving)
                 met.append(f"{member.backend.url}: {error}")
                 if len(met) < TRIES:
@@ -140,7 +143,7 @@ class Fleet(InFlight, Completing):
         """Await a request while checking that its server is alive.
 
         Raises:
-            Lost: the server is not alive.
+            ServerUnreachable: the server is not alive.
         """
         loop, losses = asyncio.get_running_loop(), member.losses
         if not member.running:  # its last sign of life is from before it was idle
@@ -157,7 +160,7 @@ class Fleet(InFlight, Completing):
             await asyncio.wait([task])  # so that it has ended before new weights arrive
             member.running.discard(task)
         if task.cancelled():
-            raise Lost(member.reason)
+            raise ServerUnreachable(member.reason)
         member.heard = loop.time()
         return task.result()
 
@@ -188,14 +191,14 @@ class Fleet(InFlight, Completing):
         """Return the active servers, each with a key that is valid until it is removed."""
         return [((member.backend.url, member.losses), member.backend) for member in self.members.serving]
 
-    def adopt(self, present: Present) -> None:
+    def adopt(self, present: CurrentWeights) -> None:
         """Adopt the state that another process's fleet of the same servers has reached.
 
         A server that comes back serves here once that other process has sent it the current weights.
         """
         self.members.adopt(present)
 
-    def state(self) -> Present:
+    def state(self) -> CurrentWeights:
         """Return the state for `adopt`."""
         return self.members.present_weights()
 

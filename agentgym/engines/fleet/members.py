@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.engines.fleet.backend import Backend, Lost, Scores, Trouble
+from agentgym.engines.fleet.backend import Backend, Scores, ServerFailure, ServerUnreachable
 from agentgym.engines.fleet.routes import Member, Routes
 from agentgym.engines.fleet.weights import StoredWeights, apart
 from agentgym.engines.in_flight import goes_on, retrieve_exception
@@ -15,7 +15,7 @@ from agentgym.errors import BadConfig, EngineDead, Fault
 
 TOLERANCE = 0.1
 """Maximum mean difference of a known text's log-probabilities between servers with the same weights."""
-FAILURES = (Lost, Trouble, BadConfig, Fault)
+FAILURES = (ServerUnreachable, ServerFailure, BadConfig, Fault)
 """Exceptions of backends."""
 PAUSES = (1.0, 4.0)
 """Seconds before the second and third attempt after an error: a busy server needs time."""
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Present:
+class CurrentWeights:
     """The current weights of a fleet, and the addresses of the servers that have them."""
 
     version: int
@@ -72,10 +72,10 @@ class Members:
         """Check that a label is that of the current weights.
 
         Raises:
-            Lost: the label differs; the server was restarted, or another run uses it.
+            ServerUnreachable: the label differs; the server was restarted, or another run uses it.
         """
         if label != self.label:
-            raise Lost(f"it answers from weights {label[:100]!r}, where {self.label!r} are the present ones")
+            raise ServerUnreachable(f"it answers from weights {label[:100]!r}, where {self.label!r} are the present ones")
 
     async def present(self) -> list[Member]:
         """Return the active servers, after waiting for one if necessary.
@@ -201,7 +201,7 @@ class Members:
         scored = await asyncio.gather(*(member.backend.score(self.known) for member in self.all), return_exceptions=True)
         first: tuple[str, Scores] | None = None
         for member, got in zip(self.all, scored, strict=True):
-            if isinstance(got, (Lost, Trouble)):
+            if isinstance(got, (ServerUnreachable, ServerFailure)):
                 member.reason = str(got)
                 continue
             if isinstance(got, BaseException):
@@ -250,7 +250,7 @@ class Members:
         for pause in PAUSES:
             try:
                 return await self._take_in(member)
-            except Trouble:
+            except ServerFailure:
                 await asyncio.sleep(pause)
         return await self._take_in(member)
 
@@ -268,7 +268,7 @@ class Members:
         """
         if not isinstance(error, FAILURES):
             raise error
-        if first and not isinstance(error, Lost):
+        if first and not isinstance(error, ServerUnreachable):
             raise BadConfig(
                 f"weights cannot be sent to {member.backend.url}: {error}. Its log says why: does it serve the run's own "
                 f"model, and see the folder of the weights ({self._stored.where})?"
@@ -280,7 +280,7 @@ class Members:
         _log.warning("%s does not serve yet: %s", member.backend.url, error)
         self._look_for(member)
 
-    def adopt(self, present: Present) -> None:
+    def adopt(self, present: CurrentWeights) -> None:
         """Adopt the state that another process's fleet has reached; see `Fleet.adopt`."""
         self._in_this_loop()
         self._name(present.version, present.label, present.expected, present.adapter)
@@ -290,10 +290,10 @@ class Members:
             else:
                 member.serving, member.reason = False, "it did not take the last update"
 
-    def present_weights(self) -> Present:
+    def present_weights(self) -> CurrentWeights:
         """Return the state for `adopt`."""
         serving = [member.backend.url for member in self.serving]
-        return Present(self.version, self.label, self._expected, self._adapter, serving)
+        return CurrentWeights(self.version, self.label, self._expected, self._adapter, serving)
 
     def close(self) -> None:
         """Cancel every request, delete the stored weights and close all connections."""

@@ -14,7 +14,7 @@ from agentgym.errors import BadConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WeightFiles:
     """Weights as files; those in a temporary folder are deleted with the last reference to it."""
 
     files: list[dict[str, Any]] = field(default_factory=lambda: list[dict[str, Any]]())
@@ -29,7 +29,7 @@ class StoredWeights:
         """Use this folder, or shared memory if None, which servers on this machine see."""
         self._folder = folder
         self._run = secrets.token_hex(4)
-        self._present = Written()
+        self._present = WeightFiles()
         self.fresh = True
         """True until the first weights are written."""
 
@@ -54,7 +54,7 @@ class StoredWeights:
         """
         return f"{ADAPTERS}{label.replace('/', '-')}" if self._present.adapter else ""
 
-    def write(self, weights: "str | Path | Iterable[tuple[str, Any]]") -> Written:
+    def write(self, weights: "str | Path | Iterable[tuple[str, Any]]") -> WeightFiles:
         """Write a model folder, an adapter's folder or named tensors, for `keep`; blocks.
 
         The stored weights are deleted first, since both may not fit. Until `keep` nothing is stored, even if this fails
@@ -76,18 +76,18 @@ class StoredWeights:
         if adapter:
             describe(adapter)
         elif isinstance(weights, str | Path):
-            return Written(shards.messages(Path(weights)))
+            return WeightFiles(shards.messages(Path(weights)))
         place = shards.place(self._folder)
         where = Path(place.name)
         if adapter:
             for name in (ADAPTER, WEIGHTS):
                 shutil.copyfile(adapter / name, where / name)
-            return Written(adapter=str(where.resolve()), place=place)
+            return WeightFiles(adapter=str(where.resolve()), place=place)
         named: Any = weights
         source = named if hasattr(named, "metadata") else shards.Named(named)
-        return Written(shards.written(source, where), place=place)
+        return WeightFiles(shards.written(source, where), place=place)
 
-    def keep(self, written: Written) -> None:
+    def keep(self, written: WeightFiles) -> None:
         """Store the result of `write`."""
         self._present = written
 
@@ -103,7 +103,7 @@ class StoredWeights:
 
     def close(self) -> None:
         """Delete them; the next written weights count as the first."""
-        place, self._present, self.fresh = self._present.place, Written(), True
+        place, self._present, self.fresh = self._present.place, WeightFiles(), True
         if place is not None:
             place.cleanup()
 

@@ -20,7 +20,7 @@ DrawRequest = tuple[Draw, Draft | None, Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DraftResult:
     """Result of a step for a request: the accepted tokens of its draft, and the token drawn after them."""
 
     ids: list[int]
@@ -37,15 +37,15 @@ def cut(draft: Draft, tokens: int) -> Draft:
 
 
 @torch.inference_mode()
-def drawn(logits: Tensor, requests: Sequence[DrawRequest]) -> list[Drawn]:
+def drawn(logits: Tensor, requests: Sequence[DrawRequest]) -> list[DraftResult]:
     """Return the result of each request. A draft of n tokens has n + 1 rows in `logits`.
 
     logits: [rows, vocabulary]
     """
     if not any(draft or draw.likeliest for draw, draft, _ in requests):
         ids, logprobs = sample(logits, [draw for draw, _, _ in requests])
-        return [Drawn([token], [logprob]) for token, logprob in zip(ids, logprobs, strict=True)]
-    replies: list[Drawn] = []
+        return [DraftResult([token], [logprob]) for token, logprob in zip(ids, logprobs, strict=True)]
+    replies: list[DraftResult] = []
     place = 0
     for draw, draft, random in requests:
         rows = logits[place : place + 1 + (len(draft.ids) if draft else 0)]
@@ -54,12 +54,12 @@ def drawn(logits: Tensor, requests: Sequence[DrawRequest]) -> list[Drawn]:
     return replies
 
 
-def _plain(rows: Tensor, draw: Draw) -> Drawn:
+def _plain(rows: Tensor, draw: Draw) -> DraftResult:
     ids, logprobs = sample(rows, [draw])
-    return Drawn(ids, logprobs, _likeliest(_log_softmax(rows, draw), draw.likeliest))
+    return DraftResult(ids, logprobs, _likeliest(_log_softmax(rows, draw), draw.likeliest))
 
 
-def _built_on(rows: Tensor, draw: Draw, draft: Draft, random: Sequence[float]) -> Drawn:
+def _built_on(rows: Tensor, draw: Draw, draft: Draft, random: Sequence[float]) -> DraftResult:
     """Return the accepted tokens of a draft, with their current log-probabilities, and the token after them."""
     logprobs = _log_softmax(rows, draw)
     accepted_count = accepted(logprobs, draft, uniforms(derive("draft", draw.sampling.seed), len(draft.ids)))
@@ -68,7 +68,7 @@ def _built_on(rows: Tensor, draw: Draw, draft: Draft, random: Sequence[float]) -
         weights = remainder(weights, draft, accepted_count)
     ids = [*draft.ids[:accepted_count], *([] if accepted_count == len(random) else [_pick(weights, random[accepted_count])])]
     sampled_logprobs = logprobs[torch.arange(len(ids)), torch.tensor(ids, device=rows.device)].tolist()
-    return Drawn(ids, sampled_logprobs, _likeliest(logprobs[: len(ids)], draw.likeliest), len(ids) - accepted_count)
+    return DraftResult(ids, sampled_logprobs, _likeliest(logprobs[: len(ids)], draw.likeliest), len(ids) - accepted_count)
 
 
 def accepted(logprobs: Tensor, draft: Draft, random: Sequence[float]) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from agentgym.engines.checked import CheckedIds
-from agentgym.engines.hf.drafting import Drawn, cut, drawn
+from agentgym.engines.hf.drafting import DraftResult, cut, drawn
 from agentgym.engines.hf.library import LibraryModel
 from agentgym.engines.hf.sampling import Draw, uniforms
 from agentgym.engines.hf.slots import PADDING, Row, SlotModel, unsupported
@@ -261,7 +261,7 @@ class HFEngine(AdmissionGate, TokenEngine):
             self._take(request, reply)
         self._running = [r for r in running if not r.future.done()]
 
-    def _take(self, request: _Running, reply: Drawn) -> None:
+    def _take(self, request: _Running, reply: DraftResult) -> None:
         """Store the accepted tokens of a draft, if any, and the drawn token."""
         slot, reused = request.slot, len(reply.ids) - reply.fresh
         assert slot is not None

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from agentgym.engines.fleet.backend import About, Lost, Trouble
+from agentgym.engines.fleet.backend import About, ServerFailure, ServerUnreachable
 from agentgym.engines.fleet.fleet import Fleet
 from agentgym.engines.kinds import VLLM_SERVERS
 from agentgym.engines.openai.engine import KNOWN, served_tokenizer
@@ -63,7 +63,7 @@ def _reachable(servers: list[VLLMServer]) -> list[About]:
     for server in servers:
         try:
             answers.append(server.about())
-        except (Lost, Trouble) as error:
+        except (ServerUnreachable, ServerFailure) as error:
             silent.append(f"{server.url}: {error}")
     if not answers:
         raise EngineDead(f"no server answers: {'; '.join(silent)}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agentgym.core.json_value import Object, entries, table
-from agentgym.engines.fleet.backend import About, Answer, Lost, Scores, Trouble
+from agentgym.engines.fleet.backend import About, Answer, Scores, ServerFailure, ServerUnreachable
 from agentgym.engines.fleet.weights import ADAPTERS
 from agentgym.engines.in_flight import in_full
 from agentgym.engines.openai.client import LoopClient, httpx2, largest, received, received_now
@@ -32,7 +32,7 @@ _QUOTED = 300
 _GENERATE = "/inference/v1/generate"
 
 
-class Refused(Fault):
+class RequestRefused(Fault):
     """A refusal of one request that a retry would not change."""
 
     def __init__(self, message: str, status: int = 0) -> None:
@@ -68,17 +68,17 @@ class VLLMServer:
         """Return the description of its one model.
 
         Raises:
-            Lost: the server cannot be reached.
+            ServerUnreachable: the server cannot be reached.
             BadConfig: it is not a vLLM server with one model.
         """
         try:
             with httpx2.stream("GET", f"{self.url}/v1/models", headers=self._headers, timeout=self._limits.sign) as answer:
                 content = received_now(answer, LARGEST)
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
-            raise Lost(_broken(error, self._limits.sign)) from error
+            raise ServerUnreachable(_broken(error, self._limits.sign)) from error
         try:
             listing = self._read("/v1/models", answer.status_code, content)
-        except Refused as error:
+        except RequestRefused as error:
             raise BadConfig(f"{error}; expected the address of a vLLM server") from error
         models = [table(model) for model in entries(listing.get("data"))]
         bases = [model for model in models if not model.get("parent")]
@@ -92,7 +92,7 @@ class VLLMServer:
         """Return the version of its weights, as reported by its engine process, which answers even when busy."""
         try:
             answer = await self._call("GET", "/weight_info", self._limits.sign)
-        except Refused:
+        except RequestRefused:
             await self._call("GET", "/health", self._limits.sign, parse=False)
             return None
         return str(answer.get("weight_version"))
@@ -135,14 +135,14 @@ class VLLMServer:
         try:
             return read(answer)
         except Garbage as error:
-            raise Trouble(f"{error.kind} ({error})") from error
+            raise ServerFailure(f"{error.kind} ({error})") from error
 
     async def update(self, files: Sequence[dict[str, Any]], label: str) -> None:
         """Load weights from safetensors files that the server can see; all its requests are aborted."""
         async with self._change(label, f"it has no endpoints for weights: start it with {SERVE}"):
             try:
                 await self._update("/start_weight_update")
-            except Trouble:  # an earlier update was not finished, or weights cannot be sent at all
+            except ServerFailure:  # an earlier update was not finished, or weights cannot be sent at all
                 await self._update("/collective_rpc", {"method": "abandon_weight_update"})
                 await self._update("/start_weight_update")
             for sent in files:
@@ -175,7 +175,7 @@ class VLLMServer:
         endpoint.
 
         Raises:
-            Trouble: the server refuses, or cannot drop its prefix cache.
+            ServerFailure: the server refuses, or cannot drop its prefix cache.
             BadConfig: it has no such endpoint.
         """
         try:
@@ -183,13 +183,13 @@ class VLLMServer:
             await self._update("/pause?mode=abort")
             yield
             if not (await self._call("POST", "/reset_prefix_cache", self._limits.update)).get("success"):
-                raise Trouble("its prefix cache could not be dropped")
+                raise ServerFailure("its prefix cache could not be dropped")
             await self._update("/resume")
             await self._update("/update_weight_version", {"new_version": label})
-        except Refused as error:
+        except RequestRefused as error:
             if error.status in (404, 405):
                 raise BadConfig(f"{error}; {advice}") from error
-            raise Trouble(str(error)) from error
+            raise ServerFailure(str(error)) from error
 
     async def _update(self, path: str, body: dict[str, Any] | None = None) -> None:
         await self._call("POST", path, self._limits.update, body, parse=False)
@@ -207,8 +207,8 @@ class VLLMServer:
         """Return the JSON object in the answer, of at most `most` bytes; {} without `parse`.
 
         Raises:
-            Lost: the server cannot be reached or takes too long.
-            Trouble: the answer is too long.
+            ServerUnreachable: the server cannot be reached or takes too long.
+            ServerFailure: the answer is too long.
         """
         client = await self._client.opened()
         try:
@@ -219,9 +219,9 @@ class VLLMServer:
                 content, whole = await received(answer.aiter_bytes(), most)
                 status = answer.status_code
         except (TimeoutError, httpx2.RequestError) as error:
-            raise Lost(f"{_broken(error, seconds)} to {path}") from error
+            raise ServerUnreachable(f"{_broken(error, seconds)} to {path}") from error
         if status == 200 and not whole:
-            raise Trouble(f"an answer above {most >> 10} KiB")
+            raise ServerFailure(f"an answer above {most >> 10} KiB")
         return {} if status == 200 and not parse else self._read(path, status, content)
 
     def _read(self, path: str, status: int, content: bytes) -> Object:
@@ -230,17 +230,17 @@ class VLLMServer:
             try:
                 return read_object(content)
             except Garbage as error:
-                raise Trouble(f"{error.kind} ({error}) from {path}") from error
+                raise ServerFailure(f"{error.kind} ({error}) from {path}") from error
         message = f"{self.url}{path} answered with status {status}: {content[:_QUOTED].decode('utf-8', 'replace')!r}"
         if status >= 500 or status in (408, 409, 425, 429):
-            raise Trouble(message)
+            raise ServerFailure(message)
         if status == 401:
             raise BadConfig(f"{message}; name the variable with its key: --engine.key_env NAME")
         if path == _GENERATE and status == 404 and self.adapter:
-            raise Lost(f"{message}; it does not have the adapter {self.adapter}: it was started again")
+            raise ServerUnreachable(f"{message}; it does not have the adapter {self.adapter}: it was started again")
         if path == _GENERATE and status in (403, 404, 405):
             raise BadConfig(f"{message}; it does not give exact tokens: start it with {SERVE}")
-        raise Refused(message, status)
+        raise RequestRefused(message, status)
 
     def close(self) -> None:
         """Close all connections."""

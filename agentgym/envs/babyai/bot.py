@@ -19,7 +19,7 @@ TRIES = 60
 """Attempts at a solution before the oracle gives up."""
 
 
-class Lost(Exception):
+class BotStuck(Exception):
     """The bot does not know how to continue."""
 
 
@@ -43,7 +43,7 @@ def _kind() -> Callable[[Level], Bot]:
 
         def _breadth_first_search(self, *arguments: object, **options: object) -> object:
             if self.bfs_counter > self.allowed:
-                raise Lost("it goes round in circles")
+                raise BotStuck("it goes round in circles")
             return module.BabyAIBot._breadth_first_search(self, *arguments, **options)
 
         def look(self) -> None:
@@ -54,15 +54,15 @@ def _kind() -> Callable[[Level], Bot]:
             """Return the next action, given the previous one.
 
             Raises:
-                Lost: the bot fails, or believes that the mission is accomplished.
+                BotStuck: the bot fails, or believes that the mission is accomplished.
             """
             self.allowed = self.bfs_counter + SEARCHES
             try:
                 action = int(self.replan(previous))
             except (AssertionError, AttributeError, IndexError, TypeError, module.DisappearedBoxError) as error:
-                raise Lost(str(error)) from error  # its assumptions may fail after a deviation
+                raise BotStuck(str(error)) from error  # its assumptions may fail after a deviation
             if action == DONE:
-                raise Lost("it takes the mission for accomplished")
+                raise BotStuck("it takes the mission for accomplished")
             return action
 
     return cast("Callable[[Level], Bot]", PatientBot)
@@ -101,7 +101,7 @@ def solution(level: Level) -> list[int]:
                 trial.prepare(attempt)
             if trial.follow(new_bot(trial.level, all_seen=True)):
                 return trial.moves
-        except Lost:
+        except BotStuck:
             continue
         if trial.won:
             return trial.moves
@@ -120,15 +120,15 @@ class Trial:
         """Perform an action.
 
         Raises:
-            Lost: the action would change nothing, which the environment hides from the verifier, or it fails the mission.
+            BotStuck: the action would change nothing, which the environment hides from the verifier, or it fails the mission.
         """
         if self.won or hindrance(self.level, COMMANDS[action]):
-            raise Lost("it is won already, or nothing can come of it")
+            raise BotStuck("it is won already, or nothing can come of it")
         _, reward, over, _, _ = self.level.step(action)
         self.moves.append(action)
         self.won = over and reward > 0
         if over and not self.won:
-            raise Lost("that was the wrong thing")
+            raise BotStuck("that was the wrong thing")
 
     def follow(self, bot: Bot, stop: int = 0) -> bool:
         """Follow a bot until the level is won or at most `stop` parts of its plan are left; return whether it is won."""
@@ -177,11 +177,11 @@ class Trial:
         """Perform one action chosen by the bot.
 
         Raises:
-            Lost: the solution becomes too long.
+            BotStuck: the solution becomes too long.
         """
         self.move(bot.says(self.moves[-1] if self.moves and bot.bfs_counter else None))
         if len(self.moves) > 4 * self.level.width * self.level.height:
-            raise Lost("it takes too long")
+            raise BotStuck("it takes too long")
 
 
 def _by_a_door(level: Level) -> bool:
@@ -191,7 +191,7 @@ def _by_a_door(level: Level) -> bool:
     return any(cell is not None and cell.type == "door" for cell in inside)
 
 
-class Onlooker:
+class ObservingBot:
     """A bot that has watched an episode from its beginning and knows only what was observed."""
 
     def __init__(self, level: Level) -> None:
@@ -211,7 +211,7 @@ class Onlooker:
     def _ask(self, previous: int | None) -> int:
         try:
             return self.bot.says(previous)
-        except Lost:
+        except BotStuck:
             seen = self.bot.vis_mask
         front = self.level.grid.get(*self.level.front_pos)
         if self.level.carrying and len(self.done) < 400:  # its plan assumes empty hands
@@ -223,7 +223,7 @@ class Onlooker:
         self.bot.vis_mask |= seen
         try:
             return self.bot.says(None)
-        except Lost:
+        except BotStuck:
             return FORWARD if _free(front) and len(self.done) % 2 else LEFT
 
 

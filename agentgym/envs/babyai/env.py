@@ -52,7 +52,7 @@ class BabyAI(TextEnv):
         levels.names(self.level, self.difficulty)  # raises for an invalid level
 
     def setup(self) -> None:
-        self._onlooker: tuple[object, bot.Onlooker] | None = None
+        self._onlooker: tuple[object, bot.ObservingBot] | None = None
         self._plan: tuple[object, list[int], list[int]] = (None, [], [])
 
     # Tasks
@@ -163,11 +163,11 @@ class BabyAI(TextEnv):
         while True:
             yield COMMANDS[self._watched().advice]
 
-    def _watched(self) -> bot.Onlooker:
+    def _watched(self) -> bot.ObservingBot:
         key = (self.task.data["level"], self.task.data["seed"])
         known = self._onlooker
         if known is None or known[0] != key or known[1].done != self.log[: len(known[1].done)]:
-            known = (key, bot.Onlooker(levels.layout(*key)))
+            known = (key, bot.ObservingBot(levels.layout(*key)))
         for action in self.log[len(known[1].done) :]:
             known[1].watch(action)
         self._onlooker = known

@@ -9,7 +9,7 @@ import zlib
 from agentgym.envs.code.fields import UNREADABLE, Data, entries, number, packed, parsed, readable, table, text
 from agentgym.errors import BadData
 from agentgym.rewards.programs.syntax import parse
-from agentgym.tasks.columns import Foreign
+from agentgym.tasks.columns import OtherLanguageRow
 
 PROGRAM = "Write a program that reads standard input and prints to standard output."
 LCB_SECONDS = 6.0
@@ -59,7 +59,7 @@ def _check_starter(starter: str, where: str) -> None:
     """Check the starter code.
 
     Raises:
-        Foreign: the starter code is not Python.
+        OtherLanguageRow: the starter code is not Python.
     """
     for end in ("", " pass", "\n    pass", "\n        pass"):
         try:
@@ -67,7 +67,9 @@ def _check_starter(starter: str, where: str) -> None:
         except UNREADABLE:
             continue
         return
-    raise Foreign(f"{where}: starter_code begins {starter[:60]!r}; expected Python, the only language that is graded here")
+    raise OtherLanguageRow(
+        f"{where}: starter_code begins {starter[:60]!r}; expected Python, the only language that is graded here"
+    )
 
 
 def _call(test: list[str], name: str, of_class: bool, where: str) -> list[object]:

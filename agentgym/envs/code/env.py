@@ -16,11 +16,11 @@ from agentgym.envs.code.families import FAMILIES, ProgramSpec, family, read
 from agentgym.envs.code.fields import top_names
 from agentgym.envs.code.files import load, verify, whole
 from agentgym.envs.code.grading.checks import Checks, run_checks
-from agentgym.envs.code.grading.tests import CodeTests, Tried, run_tests
+from agentgym.envs.code.grading.tests import CaseResult, CodeTests, run_tests
 from agentgym.envs.code.text import LONGEST_VALUE, call, cut, defines, example, expected, run_text, syntax_error
 from agentgym.envs.code.variants import variants
 from agentgym.errors import BadConfig, UnknownName, no_such
-from agentgym.sandbox.env import Lent, SandboxEnv
+from agentgym.sandbox.env import ExternalAccess, SandboxEnv
 from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, SAME, Limits, Result
 from agentgym.tasks.reading import reading
 
@@ -191,8 +191,8 @@ class Code(SandboxEnv):
         asks = f"Write the complete code, including imports, to the file {LEFT} in the current folder. Hidden tests decide."
         return "\n".join([task["statement"], *(["Examples:", *examples] if examples else []), asks])
 
-    def lend(self, work: Callable[[Lent], None]) -> None:
-        work(Lent(self.sandbox, SAME, HOME))
+    def lend(self, work: Callable[[ExternalAccess], None]) -> None:
+        work(ExternalAccess(self.sandbox, SAME, HOME))
         self._keep()
 
     def handing_in(self) -> str:
@@ -265,10 +265,10 @@ class Code(SandboxEnv):
         entry = self.task.data["entry"]
         return "" if self.task.data["kind"] == "program" or defines(code, entry) else f"the code does not define {entry}. "
 
-    def _try(self, code: str, which: str) -> list[Tried]:
+    def _try(self, code: str, which: str) -> list[CaseResult]:
         return self._tried(self.task, code, which)
 
-    def _tried(self, task: Task, code: str, which: str) -> list[Tried]:
+    def _tried(self, task: Task, code: str, which: str) -> list[CaseResult]:
         """Return the results of a task's `public` or `hidden` tests in a fresh sandbox."""
         data, seconds = task.data, task.data.get("seconds", self.seconds)
         code = whole(data, code)
@@ -280,7 +280,7 @@ class Code(SandboxEnv):
         )
         return self.elsewhere(lambda sandbox: run_tests(sandbox, code, tests))
 
-    def _report(self, tried: list[Tried]) -> str:
+    def _report(self, tried: list[CaseResult]) -> str:
         failing = [number for number, result in enumerate(tried) if not result.passed]
         lines = [f"{len(tried) - len(failing)} of {len(tried)} public tests pass."]
         for number in failing[:FAILURES]:

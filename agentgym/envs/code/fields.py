@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from agentgym.errors import BadData
 from agentgym.rewards.programs.syntax import parse
 from agentgym.rewards.programs.values import NotData, pack
-from agentgym.tasks.columns import Foreign
+from agentgym.tasks.columns import OtherLanguageRow
 
 Data = dict[str, Any]
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -38,11 +38,11 @@ def top_names(source: str, what: str, where: str) -> frozenset[str]:
     """Return the names that a text defines at module level.
 
     Raises:
-        Foreign: the text is not Python.
+        OtherLanguageRow: the text is not Python.
     """
     names, problem = _top_names(source)
     if problem:
-        raise Foreign(f"{where}: {what} {problem}")
+        raise OtherLanguageRow(f"{where}: {what} {problem}")
     return names
 
 
@@ -64,7 +64,7 @@ def _python(read: Callable[[str], T], source: str, what: str, where: str) -> T:
     try:
         return _quietly(read, source)
     except UNREADABLE as error:
-        raise Foreign(f"{where}: {what} {_no_python(error)}") from None
+        raise OtherLanguageRow(f"{where}: {what} {_no_python(error)}") from None
 
 
 def _no_python(error: Exception) -> str:

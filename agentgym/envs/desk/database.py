@@ -17,7 +17,7 @@ class Refused(Exception):
     """A call the desk's system cannot execute; the message says why, and nothing changes."""
 
 
-class Unseen(Exception):
+class NotShownYet(Exception):
     """A view was asked for something not yet shown."""
 
     def __init__(self, table: str, key: str, fields: Row | None = None) -> None:
@@ -46,11 +46,11 @@ class Database:
         """Return a row and record it as seen.
 
         Raises:
-            Unseen: this is a view, and the row was never shown.
+            NotShownYet: this is a view, and the row was never shown.
         """
         if self.view:
             if (table, key) not in self.seen:
-                raise Unseen(table, key)
+                raise NotShownYet(table, key)
             return self.peek(table, key)
         row = self.peek(table, key)
         self.seen.add((table, key))
@@ -60,11 +60,11 @@ class Database:
         """Return the rows with these values, ordered by key, and record them as seen.
 
         Raises:
-            Unseen: this is a view, and the search was never shown.
+            NotShownYet: this is a view, and the search was never shown.
         """
         search_key = (table, _short(repr(sorted(fields.items()))))
         if self.view and search_key not in self.seen:
-            raise Unseen(table, search_key[1], fields)
+            raise NotShownYet(table, search_key[1], fields)
         keys = sorted({*self.base.get(table, {}), *(key for name, key in self.changes if name == table)})
         rows = {key: self.peek(table, key) for key in keys}
         matching = {key: row for key, row in rows.items() if all(row[name] == value for name, value in fields.items())}

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from agentgym.core.actions import spell
-from agentgym.envs.desk.database import Database, Place, Row, Unseen
+from agentgym.envs.desk.database import Database, NotShownYet, Place, Row
 from agentgym.envs.desk.domain import FREE, Decision, Domain
 from agentgym.envs.desk.people import plain
 from agentgym.envs.desk.user import WHO, Mood, agreed, facts_of
@@ -14,7 +14,7 @@ STRANGER = -1
 """Stands for a matter's number: the report of a caller who is not the customer."""
 
 
-class Unheard(Exception):
+class NotAskedYet(Exception):
     """The customer was not asked this yet."""
 
     def __init__(self, topic: str) -> None:
@@ -104,12 +104,12 @@ def _work(case: Case, number: int, rules: Row | None) -> str | None:
     try:
         ref = _find(view, matter, case)
         decision: Decision = getattr(view, f"decide_{matter['intent']}")(ref, partial(_ask, case, number))
-    except Unseen as unseen:
+    except NotShownYet as unseen:
         if unseen.fields is not None:
             tool = domain.searchers[unseen.table]
             return call(tool, unseen.fields) if len(unseen.fields) > 1 else spell(tool, *unseen.fields.values())
         return spell(domain.readers[unseen.table], unseen.key)
-    except Unheard as unheard:
+    except NotAskedYet as unheard:
         question = domain.intents[matter["intent"]].topics[unheard.topic].question
         return spell("say", f"Could you please tell me {question}?")
     informed = all(mood.stated.get((number, kind)) == value for kind, value in decision.facts)
@@ -135,5 +135,5 @@ def _find(view: Domain, matter: Row, case: Case) -> str:
 
 def _ask(case: Case, number: int, topic: str) -> str:
     if f"{number} {topic}" not in case.mood.heard:
-        raise Unheard(topic)
+        raise NotAskedYet(topic)
     return case.scenario["matters"][number]["details"][topic]

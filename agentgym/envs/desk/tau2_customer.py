@@ -6,7 +6,7 @@ from typing import Any
 
 from agentgym.core.actions import Call, parse_call
 from agentgym.envs.desk.model_user import ModelUser
-from agentgym.envs.desk.tau2_package import Called, Case, Said
+from agentgym.envs.desk.tau2_package import Case, RecordedCall, Utterance
 from agentgym.envs.desk.tau2_repeat import refusal
 
 WHY = "the customer is played by a model, whose words are not repeatable"
@@ -31,9 +31,9 @@ You can do things yourself, on your own device. To do one, write nothing but the
 def reply(
     model_user: ModelUser,
     case: Case,
-    log: Sequence[Said | Called],
+    log: Sequence[Utterance | RecordedCall],
     seed: int,
-    call: Callable[[str, Mapping[str, object]], Called],
+    call: Callable[[str, Mapping[str, object]], RecordedCall],
 ) -> str:
     """Return the customer's next words; `call` executes its tool calls. Raises Fault if the engine fails."""
     hands = case.customer_tools
@@ -75,11 +75,11 @@ def _before(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _since(log: Sequence[Said | Called]) -> list[tuple[str, str]]:
+def _since(log: Sequence[Utterance | RecordedCall]) -> list[tuple[str, str]]:
     """Return the conversation from the customer's view: words, and its own calls with their results."""
     lines: list[tuple[str, str]] = []
     for entry in log:
-        if isinstance(entry, Said):
+        if isinstance(entry, Utterance):
             lines.append(("desk" if entry.who == "assistant" else "customer", entry.text))
         elif entry.who == "user":
             lines += [("customer", spelled(entry.name, entry.arguments)), ("desk", f"(Result of your call: {entry.answer})")]

@@ -13,7 +13,7 @@ from agentgym.core.tasks import Task
 from agentgym.envs.desk.model_user import ModelUser
 from agentgym.envs.desk.tau2 import Bench, load, why_not
 from agentgym.envs.desk.tau2_customer import STOPS, WHY, history, reply, spelled
-from agentgym.envs.desk.tau2_package import Called, Case, Said, find_package
+from agentgym.envs.desk.tau2_package import Case, RecordedCall, Utterance, find_package
 from agentgym.envs.desk.tau2_repeat import refusal
 from agentgym.errors import BadConfig
 from agentgym.tasks.library import Library
@@ -123,7 +123,7 @@ class Tau2Desk(TextEnv):
         find_package()  # a missing package is reported before a bad task
         if reason := why_not(task, solo=self._model_user is None):
             raise BadConfig(f"task {task.id!r}: {reason}")
-        self.log: list[Said | Called] = []
+        self.log: list[Utterance | RecordedCall] = []
         self._open(task)
         self.databases = self._case.databases()
         policy = self._case.environment.get_policy()
@@ -166,7 +166,7 @@ class Tau2Desk(TextEnv):
         """Say something to the customer."""
         if not text.strip():
             return self.invalid("You said nothing. Write what the customer should hear: say[How can I help?].")
-        self.log.append(Said("assistant", text))
+        self.log.append(Utterance("assistant", text))
         return "Noted." if self._model_user is None else self._hear()
 
     @tool
@@ -193,7 +193,7 @@ class Tau2Desk(TextEnv):
             text = f"{text[:MOST_SHOWN]}… ({len(text) - MOST_SHOWN} more characters)"
         return self.invalid(text) if called.error else text
 
-    def _call(self, who: str, name: str, arguments: Mapping[str, object]) -> Called:
+    def _call(self, who: str, name: str, arguments: Mapping[str, object]) -> RecordedCall:
         called = self._case.call(who, name, arguments)
         self.log.append(called)
         self.databases = self._case.databases()
@@ -203,7 +203,7 @@ class Tau2Desk(TextEnv):
         """Return the customer's answer, after its own tool calls."""
         assert self._model_user is not None, "without a model there is only the ticket"
         answer = reply(self._model_user, self._case, self.log, self.seed, partial(self._call, "user"))
-        self.log.append(Said("user", answer))
+        self.log.append(Utterance("user", answer))
         if any(stop in answer for stop in STOPS):
             return self._judged("The customer has ended the conversation.")
         return f"Customer: {answer}"
@@ -233,13 +233,13 @@ class Tau2Desk(TextEnv):
         criteria: dict[str, Any] = self.task.data["criteria"]
         actions: list[dict[str, Any]] = criteria.get("actions") or []
         required: list[str] = criteria.get("communicate_info") or []
-        counts = Counter(spelled(entry.name, entry.arguments) for entry in self.log if isinstance(entry, Called))
+        counts = Counter(spelled(entry.name, entry.arguments) for entry in self.log if isinstance(entry, RecordedCall))
         for action in actions:
             call = spelled(action["name"], action["arguments"])
             if not counts[call]:
                 return call
             counts[call] -= 1
-        messages = [entry.text for entry in self.log if isinstance(entry, Said) and entry.who == "assistant"]
+        messages = [entry.text for entry in self.log if isinstance(entry, Utterance) and entry.who == "assistant"]
         missing = [info for info in required if info not in messages]
         return spelled("say", {"text": missing[0]}) if missing else "done[]"
 

@@ -23,7 +23,7 @@ MARK = "environment/toolkit.py"
 
 
 @dataclass(frozen=True)
-class Said:
+class Utterance:
     """Words of the agent (`assistant`) or the customer (`user`)."""
 
     who: str
@@ -31,7 +31,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Called:
+class RecordedCall:
     """A tool call of the agent (`assistant`) or the customer (`user`), and its result."""
 
     who: str
@@ -57,7 +57,7 @@ class Case:
         self.row, self.solo = row, solo
         self._constructor = registry.get_env_constructor(folder.name)
 
-    def open(self, log: Sequence[Said | Called]) -> None:
+    def open(self, log: Sequence[Utterance | RecordedCall]) -> None:
         """Set the database to the task's initial state, and replay the episode's log.
 
         Raises:
@@ -104,19 +104,19 @@ class Case:
         offered = map(_tool, self.environment.get_user_tools())
         return {tool.name: tool for tool in offered if allowed is None or tool.name in allowed}
 
-    def call(self, who: str, name: str, arguments: Mapping[str, object]) -> Called:
+    def call(self, who: str, name: str, arguments: Mapping[str, object]) -> RecordedCall:
         """Execute a call; a tool's exception becomes the text `Error: …`."""
         call = _module("data_model.message").ToolCall(id="now", name=name, arguments=dict(arguments), requestor=who)
         with steady(self._draw):
             done = self.environment.get_response(call)
-        return Called(who, name, arguments, done.content or "", done.error)
+        return RecordedCall(who, name, arguments, done.content or "", done.error)
 
     def databases(self) -> tuple[str | None, str | None]:
         """Return the hashes of the desk's and the customer's database."""
         with steady(self._draw):
             return self.environment.get_db_hash(), self.environment.get_user_db_hash()
 
-    def progress(self, log: Sequence[Said | Called]) -> tuple[list[bool], list[bool]]:
+    def progress(self, log: Sequence[Utterance | RecordedCall]) -> tuple[list[bool], list[bool]]:
         """Return which strings have been communicated and which calls made, among those the task counts."""
         checks: list[Any] | None = (
             self._evaluate("communicate", log).communicate_checks if "COMMUNICATE" in self.basis else []
@@ -129,7 +129,7 @@ class Case:
         """Criteria that count and that a program can verify."""
         return {part.value for part in self.task.evaluation_criteria.reward_basis} & set(BASIS)
 
-    def verdict(self, log: Sequence[Said | Called]) -> dict[str, float]:
+    def verdict(self, log: Sequence[Utterance | RecordedCall]) -> dict[str, float]:
         """Return the genuine evaluators' rewards by criterion; the reward is their product."""
         parts: dict[str, float] = {}
         for name, covered in (("env", {"DB", "ENV_ASSERTION"}), ("action", {"ACTION"}), ("communicate", {"COMMUNICATE"})):
@@ -140,7 +140,7 @@ class Case:
                 parts |= {part: rewards.get(part, info.reward) for part in counted}
         return parts
 
-    def _evaluate(self, name: str, log: Sequence[Said | Called]) -> Any:
+    def _evaluate(self, name: str, log: Sequence[Utterance | RecordedCall]) -> Any:
         messages = [*self.history, *_messages(log)]
         module = _module(f"evaluator.evaluator_{name}")
         if name == "env":
@@ -160,13 +160,13 @@ class Case:
             raise Fault(f"tau2-bench's tools answered otherwise when the episode was replayed: {error}") from error
 
 
-def _messages(log: Sequence[Said | Called]) -> list[object]:
+def _messages(log: Sequence[Utterance | RecordedCall]) -> list[object]:
     """Return the log as tau2-bench's messages."""
     form = _module("data_model.message")
     kinds = {"assistant": form.AssistantMessage, "user": form.UserMessage}
     messages: list[object] = []
     for number, entry in enumerate(log):
-        if isinstance(entry, Said):
+        if isinstance(entry, Utterance):
             messages.append(kinds[entry.who](role=entry.who, content=entry.text))
             continue
         id = f"call_{number}"

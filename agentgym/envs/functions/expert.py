@@ -22,7 +22,7 @@ class Next(Exception):
         self.action = action
 
 
-class Lacking(Exception):
+class NoSuitableFunction(Exception):
     """No offered function does what a request needs."""
 
 
@@ -133,7 +133,7 @@ def expert_action(case: Case) -> str:
                 WORK[kind](reader, parts, number)
         except Next as found:
             return found.action
-        except Lacking:
+        except NoSuitableFunction:
             return spell("decline", number + 1)
     return spell("finish", reader.answer or "done")
 
@@ -156,7 +156,7 @@ class Reader:
 
         Raises:
             Next: it must be searched for first.
-            Lacking: no function has this meaning.
+            NoSuitableFunction: no function has this meaning.
         """
         if meaning in self.known:
             return self.known[meaning]
@@ -166,7 +166,7 @@ class Reader:
             query = description.format(noun=kind.noun, plural=kind.plural, field=name, service=service)
             if ("query", query) not in self.memory.revealed:
                 raise Next(spell("search_tools", query))
-        raise Lacking
+        raise NoSuitableFunction
 
     def use(self, meaning: Meaning, values: Mapping[str, object]) -> None:
         """Call a function after removing the obstacles observed so far.

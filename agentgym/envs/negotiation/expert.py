@@ -23,12 +23,12 @@ def move(env: "Negotiation") -> str:
     and succeed in most of these, minus those in which it would be accepted and fail. If none fits, as in self-play, it
     assumes that the other side values most what it asked for most.
     """
-    seen = _Seen(env)
+    seen = _SideView(env)
     candidates = seen.candidates()
     return seen.guessed() if candidates is None else seen.best(candidates)
 
 
-class _Seen:
+class _SideView:
     """A side's knowledge, tabulated over all its possible shares."""
 
     def __init__(self, env: "Negotiation") -> None:

@@ -20,8 +20,8 @@ from agentgym.envs.sql.inside import (
     SECONDS,
     STEPS,
     Damaged,
-    Guarded,
-    Heavy,
+    GuardedDatabase,
+    HeavyQuery,
     QueryError,
     Result,
     too_long,
@@ -52,10 +52,10 @@ class Database:
         self._steps = steps or (FILE_STEPS if file else STEPS)
         self._seconds = seconds or (FILE_SECONDS if file else SECONDS)
         self._content: bytes | str = str(content) if isinstance(content, Path) else content
-        self._here: Guarded | None = None
+        self._here: GuardedDatabase | None = None
         if isinstance(content, bytes):
             self._key: tuple[object, ...] = (hash(content), len(content), self._steps, self._seconds)
-            self._here = Guarded(content, steps=self._steps, seconds=self._seconds, light=True)
+            self._here = GuardedDatabase(content, steps=self._steps, seconds=self._seconds, light=True)
             return
         stamp = content.stat().st_mtime_ns if content.exists() else 0
         self._key = (self._content, stamp, self._steps, self._seconds)
@@ -73,7 +73,7 @@ class Database:
         if self._here is not None:
             try:
                 return self._here.run(sql, first=first)
-            except Heavy:
+            except HeavyQuery:
                 pass
             except Damaged as error:
                 raise Fault(str(error)) from error

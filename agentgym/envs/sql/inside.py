@@ -97,7 +97,7 @@ class Result:
     """True if further rows were not fetched."""
 
 
-class Heavy(Exception):
+class HeavyQuery(Exception):
     """A query with functions of `HEAVY`, which runs only in a process that can be killed."""
 
 
@@ -105,7 +105,7 @@ class Damaged(Exception):
     """A file that is not a database or is damaged, which is not the query author's fault."""
 
 
-class Guarded:
+class GuardedDatabase:
     """A read-only database, from bytes or a file.
 
     `run` raises QueryError for errors the query's author can fix, Damaged for others, and Heavy if `light`.
@@ -165,7 +165,7 @@ class Guarded:
         """Return the error a caller should see for one of SQLite's."""
         text = str(error)
         if self._heavy:
-            return Heavy()
+            return HeavyQuery()
         if self._over == "steps":
             return QueryError(
                 f"the query was stopped after {self._most} steps of SQLite's virtual machine; join on keys, or ask for less"
@@ -313,13 +313,13 @@ def serve() -> None:
     columns, rows, more; or `error` or `damaged`, with a message; or `unknown` for a key that is not open.
     """
     _limit_process()
-    connections: OrderedDict[object, Guarded] = OrderedDict()
+    connections: OrderedDict[object, GuardedDatabase] = OrderedDict()
     while request := receive(0):
         send(1, _answer(connections, *request))
 
 
 def _answer(
-    connections: "OrderedDict[object, Guarded]",
+    connections: "OrderedDict[object, GuardedDatabase]",
     key: object,
     content: Any,
     steps: int,
@@ -333,7 +333,9 @@ def _answer(
     signal.setitimer(signal.ITIMER_PROF, seconds * 1.1)
     try:
         if key not in connections:
-            connections[key] = Guarded(Path(content) if isinstance(content, str) else content, steps=steps, seconds=seconds)
+            connections[key] = GuardedDatabase(
+                Path(content) if isinstance(content, str) else content, steps=steps, seconds=seconds
+            )
         connections.move_to_end(key)
         answer = connections[key].run(sql, first=first)
         return "rows", answer.columns, answer.rows, answer.more

@@ -16,7 +16,7 @@ from typing import Any, TypeGuard
 from agentgym.core.seeding import derive
 from agentgym.envs.swe.grading.alterations import like, visible
 from agentgym.envs.swe.grading.remote_tests import ERROR, SEES
-from agentgym.envs.swe.grading.two_sandboxes import Clock, Ended, run_in_two_sandboxes
+from agentgym.envs.swe.grading.two_sandboxes import Clock, RunOutcome, run_in_two_sandboxes
 from agentgym.envs.swe.tasks import Instance
 from agentgym.envs.swe.tasks.suite import function_of, importable
 from agentgym.rewards.programs.syntax import parse
@@ -167,14 +167,14 @@ def _differing(right: list[str], wrong: list[str]) -> dict[int, str]:
 
 def again(
     instance: Instance, tree: Mapping[str, bytes], expected: Telling, clock: Clock, pair: tuple[Sandbox, Sandbox]
-) -> Ended:
+) -> RunOutcome:
     """Return the values that tests observe in a repaired repository where the bug showed."""
     return run(instance, tree, clock, pair, {_original(test)[0] for tests in expected.values() for test in tests})
 
 
 def run(
     instance: Instance, tree: Mapping[str, bytes], clock: Clock, pair: tuple[Sandbox, Sandbox], numbers: Iterable[int]
-) -> Ended:
+) -> RunOutcome:
     """Return the values that some variants of the issue's tests observe."""
     files = variants(instance, numbers)
     names, conftest = importable(instance.base()), instance.repository.conftest

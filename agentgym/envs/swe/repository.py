@@ -17,7 +17,7 @@ from agentgym.envs.swe.library import Item, Library
 from agentgym.envs.swe.predictions import last_observation
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
-from agentgym.sandbox.env import Lent, SandboxEnv
+from agentgym.sandbox.env import ExternalAccess, SandboxEnv
 from agentgym.sandbox.protocol import MEGABYTE, SAME, BadPath, Limits, Result
 
 LONGEST = 100_000
@@ -137,8 +137,8 @@ class RepositoryEnv(SandboxEnv):
             "fix it there. Hidden tests decide; changes to tests and configuration do not count."
         )
 
-    def lend(self, work: Callable[[Lent], None]) -> None:
-        work(Lent(self.sandbox, SAME, self.place, self.variables()))
+    def lend(self, work: Callable[[ExternalAccess], None]) -> None:
+        work(ExternalAccess(self.sandbox, SAME, self.place, self.variables()))
         self.keep()
 
     def handing_in(self) -> str:

@@ -22,7 +22,7 @@ from agentgym.envs.terminal.settle import looked, looking, settled, settling
 from agentgym.envs.terminal.shell import ShellState, command_text, started, unfit
 from agentgym.envs.terminal.tree import below, digest, pack, unpack
 from agentgym.errors import BadConfig, MissingExtra, UnknownName, no_such
-from agentgym.sandbox.env import Lent, SandboxEnv
+from agentgym.sandbox.env import ExternalAccess, SandboxEnv
 from agentgym.sandbox.protocol import CONTAINERS, MEGABYTE, SAME, ExitReason, Limits, Program, Result, Sandbox
 from agentgym.tasks.attacks import Attacked, obey, order
 
@@ -163,11 +163,11 @@ class Terminal(Attacked, SandboxEnv):
     def briefing(self) -> str:
         return f"{self.task.instruction}\n\nPaths are relative to `~/{FOLDER}`. {_LEAVE}"
 
-    def lend(self, work: Callable[[Lent], None]) -> None:
+    def lend(self, work: Callable[[ExternalAccess], None]) -> None:
         folder = self._new_shell().folder
 
         def worked(sandbox: Sandbox) -> None:
-            work(Lent(sandbox, SAME, folder, {"EMAIL": EMAIL}))
+            work(ExternalAccess(sandbox, SAME, folder, {"EMAIL": EMAIL}))
 
         self._played(CLOCK, work=worked)
 

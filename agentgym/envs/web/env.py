@@ -11,7 +11,7 @@ from agentgym.core.actions import spell
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.web.family import IMPOSSIBLE_SHARE, TaskFamily
-from agentgym.envs.web.follow import Done, Seen, next_action
+from agentgym.envs.web.follow import Done, PageStep, next_action
 from agentgym.envs.web.formats import day
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Plan
 from agentgym.envs.web.sites import SITES, apps, families
@@ -95,7 +95,7 @@ class Web(BrowserEnv):
         return EpisodeState(task.data["seed"], task.data["size"]), f"http://{SITES[first][0][0]}/"
 
     def begin(self, task: Task) -> str:
-        self.trail: tuple[Seen, ...] = ()
+        self.trail: tuple[PageStep, ...] = ()
         return super().begin(task)
 
     def opening(self, task: Task) -> str:
@@ -140,8 +140,8 @@ class Web(BrowserEnv):
             self.trail = (*self.trail, before._replace(done=(name, *arguments)))
         return outcome
 
-    def _seen_page(self) -> Seen:
-        return Seen(self.seen["url"], tuple((depth, text) for depth, text, _ in self.seen["lines"]))
+    def _seen_page(self) -> PageStep:
+        return PageStep(self.seen["url"], tuple((depth, text) for depth, text, _ in self.seen["lines"]))
 
     # Policies
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from agentgym.core.seeding import generator
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Impossible, Page, Plan, Step
+from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, ImpossibleTask, Page, Plan, Step
 from agentgym.envs.web.state import EpisodeState
 from agentgym.errors import BadConfig
 
@@ -29,7 +29,7 @@ _SEEDS = 2**31
 _Item = TypeVar("_Item")
 
 
-class Unfit(LookupError):
+class NoSubject(LookupError):
     """The sites of an episode hold nothing that the new task could be about."""
 
 
@@ -61,7 +61,7 @@ class TaskFamily:
         for _ in range(MOST_SITES):
             try:
                 return self._of_seed(int(rng.integers(_SEEDS)), difficulty, possible)
-            except Unfit:
+            except NoSubject:
                 continue
         raise BadConfig(
             f"no task of {self.name} that can{'' if possible else 'not'} be done in {MOST_SITES} draws of its sites at "
@@ -79,7 +79,7 @@ class TaskFamily:
         return text, {**data, "family": self.name, "seed": seed, "size": difficulty, "possible": possible}
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
-        """Make a task in these sites, possible or not as `possible` says; raise Unfit if there is none."""
+        """Make a task in these sites, possible or not as `possible` says; raise NoSubject if there is none."""
         raise NotImplementedError
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
@@ -88,7 +88,7 @@ class TaskFamily:
     def solve(self, ask: Ask) -> Plan:
         """Yield the steps of a solution from any page, all sites in their initial state, using only `ask` and the pages.
 
-        It ends with `Answer` for a question, raises Impossible for an impossible task, and otherwise returns at the end.
+        It ends with `Answer` for a question, raises ImpossibleTask for an impossible task, and otherwise returns at the end.
         """
         raise NotImplementedError
 
@@ -96,7 +96,7 @@ class TaskFamily:
         """Yield the steps of a solution, ending with an answer."""
         try:
             yield from self.solve(ask)
-        except Impossible:
+        except ImpossibleTask:
             yield Answer(IMPOSSIBLE)
         else:
             yield Answer(DONE)
@@ -168,13 +168,13 @@ def fitting(draw: Callable[[], _Item], fits: Callable[[_Item], bool]) -> _Item:
     """Return the first draw that fits.
 
     Raises:
-        Unfit: none of many draws fits.
+        NoSubject: none of many draws fits.
     """
     for _ in range(MOST_DRAWS):
         drawn = draw()
         if fits(drawn):
             return drawn
-    raise Unfit
+    raise NoSubject
 
 
 def absent(known: Collection[str], draw: Callable[[], str]) -> str:
@@ -188,11 +188,11 @@ def contested(rng: np.random.Generator, counts: Collection[int], most: int) -> i
     So possible and impossible tasks ask for the same ranks.
 
     Raises:
-        Unfit: there is no such rank.
+        NoSubject: there is no such rank.
     """
     first, last = min(counts) + 1, max(counts)
     if first > last:
-        raise Unfit
+        raise NoSubject
     return int(rng.integers(first, max(first, min(last, most)) + 1))
 
 

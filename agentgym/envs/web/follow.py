@@ -12,7 +12,7 @@ Done = tuple[object, ...]
 """A browser action: name and arguments."""
 
 
-class Seen(NamedTuple):
+class PageStep(NamedTuple):
     """A page as lines, and the action taken on it."""
 
     url: str
@@ -36,7 +36,7 @@ def resolved(step: Step, page: Page) -> Done:
     return ("fill", id, step.text) if isinstance(step, Fill) else ("select", id, step.option)
 
 
-def next_action(plan: Callable[[], Plan], trail: Sequence[Seen], now: Seen) -> Done:
+def next_action(plan: Callable[[], Plan], trail: Sequence[PageStep], now: PageStep) -> Done:
     """Return the next action of the plan being followed, else its first one.
 
     A plan can begin wherever the sites cannot have changed since their initial state: only buttons and keys can change
@@ -62,7 +62,7 @@ def next_action(plan: Callable[[], Plan], trail: Sequence[Seen], now: Seen) -> D
     return ("click", int(button.id)) if button else ("navigate", RESTORE)
 
 
-def _next_from(plan: Callable[[], Plan], trail: Sequence[Seen], pages: Sequence[Page], begin: int) -> Done | None:
+def _next_from(plan: Callable[[], Plan], trail: Sequence[PageStep], pages: Sequence[Page], begin: int) -> Done | None:
     """Return the plan's next action if all actions from a position on follow the plan; else None."""
     steps = plan()
     step = next(steps)

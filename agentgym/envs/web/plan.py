@@ -155,7 +155,7 @@ _FIELDS = ("textbox", "searchbox", "spinbutton")
 _LISTS = ("combobox", "listbox")
 
 
-class Impossible(LookupError):
+class ImpossibleTask(LookupError):
     """The task's subject is missing or forbidden; its plan ends with that answer."""
 
 

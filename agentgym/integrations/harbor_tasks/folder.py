@@ -36,7 +36,7 @@ _TEMPLATES = files("agentgym.scaffold").joinpath("files", "harbor")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ExportSpec:
     """Which tasks are written, and how."""
 
     env: str
@@ -47,7 +47,7 @@ class Wanted:
     base: str = BASE
 
 
-def write(wanted: Wanted, tasks: int | Mapping[str, str], out: Path) -> list[Path]:
+def write(wanted: ExportSpec, tasks: int | Mapping[str, str], out: Path) -> list[Path]:
     """Write a folder for each task into a new or empty folder, and return the paths.
 
     `tasks` is a number of tasks from the environment's list, or tasks by id with the first observation of each.
@@ -82,7 +82,7 @@ def write(wanted: Wanted, tasks: int | Mapping[str, str], out: Path) -> list[Pat
         env.close()
 
 
-def contents(wanted: Wanted, env: TextEnv, task: Task, name: str) -> dict[str, bytes]:
+def contents(wanted: ExportSpec, env: TextEnv, task: Task, name: str) -> dict[str, bytes]:
     """Return the files of a task's folder by path; plays the task's solution on the way.
 
     Raises:

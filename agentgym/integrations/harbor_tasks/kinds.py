@@ -30,7 +30,7 @@ _SHELL_USER = 20_001
 """User that runs the programs with which a shell task is judged."""
 
 
-class NothingHandedIn(Exception):
+class NoSubmission(Exception):
     """An agent left nothing that can be judged, which is a failure of its own."""
 
 
@@ -199,34 +199,34 @@ def _text(root: Path, path: str) -> str:
     """Return a text file that the agent left.
 
     Raises:
-        NothingHandedIn: it is missing, too large or not text.
+        NoSubmission: it is missing, too large or not text.
     """
     place = root / path.removeprefix("/")
     try:
         if place.is_symlink() or not place.is_file() or place.stat().st_size > MAX_ACTION:
-            raise NothingHandedIn(f"{path} is not a file of at most {MAX_ACTION} bytes")
+            raise NoSubmission(f"{path} is not a file of at most {MAX_ACTION} bytes")
         return place.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise NothingHandedIn(f"{path} cannot be read as text: {error}") from None
+        raise NoSubmission(f"{path} cannot be read as text: {error}") from None
 
 
 def _archive(root: Path, most: int) -> bytes:
     """Return the archive of the agent's folder after checking its unpacked size.
 
     Raises:
-        NothingHandedIn: it is missing, damaged or too large.
+        NoSubmission: it is missing, damaged or too large.
     """
     place = root / PACKED.removeprefix("/")
     if place.is_symlink() or not place.is_file() or place.stat().st_size > most + 64 * MEGABYTE:
-        raise NothingHandedIn(f"{PACKED} is missing or too large")
+        raise NoSubmission(f"{PACKED} is missing or too large")
     try:
         with tarfile.open(place, "r:") as archive:
             if sum(max(member.size, 0) for member in archive) > most:
-                raise NothingHandedIn(f"the folder holds more than {most >> 20} MiB")
+                raise NoSubmission(f"the folder holds more than {most >> 20} MiB")
         content = place.read_bytes()
         unpack(content)
     except (OSError, tarfile.TarError, ValueError, RecursionError, OverflowError) as error:
-        raise NothingHandedIn(f"{PACKED} cannot be read: {error}") from None
+        raise NoSubmission(f"{PACKED} cannot be read: {error}") from None
     return content
 
 

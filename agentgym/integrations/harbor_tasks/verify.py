@@ -10,7 +10,7 @@ from typing import Any
 
 from agentgym.errors import BadData
 from agentgym.integrations.harbor_tasks import task_file
-from agentgym.integrations.harbor_tasks.kinds import NothingHandedIn, kind_of
+from agentgym.integrations.harbor_tasks.kinds import NoSubmission, kind_of
 from agentgym.integrations.harbor_tasks.task_file import REWARD, TaskFile
 from agentgym.rollout.session import Session
 
@@ -20,7 +20,7 @@ def main(root: Path = Path("/")) -> int:
     facts = task_file.read(_below(root, task_file.PLACE))
     try:
         reward = _of_service(_below(root, task_file.RESULTS)) if facts.served else _of_files(facts, root)
-    except NothingHandedIn as nothing:
+    except NoSubmission as nothing:
         print(nothing)
         reward = 0.0
     if reward is None:
@@ -59,14 +59,14 @@ def _of_service(results: Path) -> float | None:
     """Return the reward of the service's episode.
 
     Raises:
-        NothingHandedIn: the agent stopped before the episode ended.
+        NoSubmission: the agent stopped before the episode ended.
     """
     try:
         rows = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
     except FileNotFoundError:
-        raise NothingHandedIn("the episode was not played to its end") from None
+        raise NoSubmission("the episode was not played to its end") from None
     if not rows:
-        raise NothingHandedIn("the episode was not played to its end")
+        raise NoSubmission("the episode was not played to its end")
     print(f"{rows[-1]['turns']} turns, {rows[-1]['reason']}")
     return None if rows[-1]["success"] is None else float(rows[-1]["reward"])
 

@@ -24,7 +24,7 @@ LOCKS = Path("/proc/locks")
 
 
 @dataclass(frozen=True)
-class Known:
+class ClientState:
     """State that the client already has; only the rest is sent."""
 
     generation: int = -1
@@ -120,9 +120,9 @@ class FollowedRun:
         """True if there is more to read at once."""
         return self.episodes.tail.behind or self.metrics.tail.behind
 
-    def state(self, known: Known | None = None) -> dict[str, Any]:
+    def state(self, known: ClientState | None = None) -> dict[str, Any]:
         """Return the state for a view, without the parts in `known`."""
-        known = known or Known()
+        known = known or ClientState()
         state, said = self._status()
         tail = self.episodes.tail
         answer: dict[str, Any] = {

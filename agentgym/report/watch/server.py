@@ -22,7 +22,7 @@ from agentgym.errors import BadConfig, BadData
 from agentgym.report.html import page
 from agentgym.report.run_folder import finite
 from agentgym.report.watch.patience import Places, TimedReader
-from agentgym.report.watch.run import FollowedRun, Known
+from agentgym.report.watch.run import ClientState, FollowedRun
 from agentgym.serving.server import loopback, named_here
 
 SCRIPTS = ("nodes.js", "charts.js", "curves.js", "tables.js", "group.js", "episode.js", "watch.js")
@@ -266,8 +266,8 @@ def _number(text: str | None) -> int:
     return int(text)
 
 
-def _known(word: str) -> Known | None:
+def _known(word: str) -> ClientState | None:
     parts = word.split(".")
     if len(parts) != 4 or not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
         return None
-    return Known(*map(int, parts))
+    return ClientState(*map(int, parts))

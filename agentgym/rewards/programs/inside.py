@@ -18,7 +18,7 @@ LONGEST_MESSAGE = 300
 SOLUTION = "solution"
 
 
-class Slow(BaseException):
+class CaseTimeout(BaseException):
     """A case exceeded its time limit."""
 
 
@@ -81,7 +81,7 @@ def tried(work: Callable[[], object], seconds: float, room: int) -> list[Any]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         size = len(json.dumps(value))
         return [value, None] if size <= room else [None, f"the value takes {size} characters; at most {room} are read"]
-    except Slow:
+    except CaseTimeout:
         return [None, f"Slow: no result within {seconds:g} s"]
     except BaseException as error:
         return [None, message(error)]
@@ -116,6 +116,6 @@ def alarm(*_: object) -> None:
     """Interrupt a case that takes too long.
 
     Raises:
-        Slow: always.
+        CaseTimeout: always.
     """
-    raise Slow
+    raise CaseTimeout

@@ -15,7 +15,7 @@ _one = threading.Lock()
 """Layers are built one at a time, since episodes that need the same one begin together."""
 
 
-class Wanted(Protocol):
+class InstallScript(Protocol):
     """A script to install, and its limits."""
 
     @property
@@ -34,7 +34,7 @@ class Wanted(Protocol):
         ...
 
 
-def installed(daemon: Daemon, image: str, facts: dict[str, Any], install: Wanted) -> tuple[str, dict[str, Any]]:
+def installed(daemon: Daemon, image: str, facts: dict[str, Any], install: InstallScript) -> tuple[str, dict[str, Any]]:
     """Return an image with a script's installation on top of another, and the daemon's facts about it.
 
     `facts` are those of the other image, whose user stays.

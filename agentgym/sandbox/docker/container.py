@@ -20,7 +20,7 @@ from agentgym.sandbox.docker import images
 from agentgym.sandbox.docker.building import installed
 from agentgym.sandbox.docker.daemon import LABEL, Daemon, docker, faults, owner
 from agentgym.sandbox.docker.egress import NOWHERE
-from agentgym.sandbox.docker.services import Beside, Services
+from agentgym.sandbox.docker.services import Services, SideServices
 from agentgym.sandbox.protocol import Limits, SandboxFault
 from agentgym.sandbox.seccomp import DENIED
 
@@ -111,7 +111,7 @@ class ContainerSpec:
     """Maximum gigabytes of all the daemon's images; the oldest pulled or built here are removed for it."""
     storage_mb: float | None = None
     """Maximum megabytes of changes to the image's files, if the daemon's storage supports a limit."""
-    beside: Beside | None = None
+    beside: SideServices | None = None
     """Side services."""
     daemon: str = ""
     """URL of the daemon."""

@@ -51,7 +51,7 @@ class Service:
 
 
 @dataclass(frozen=True)
-class Beside:
+class SideServices:
     """All side services of a main container."""
 
     services: tuple[Service, ...]
@@ -75,7 +75,7 @@ class Beside:
 class Services:
     """The running services; BadConfig for a missing image, SandboxFault for a service that stays unhealthy."""
 
-    def __init__(self, daemon: Daemon, beside: Beside, images: Mapping[str, str], outside: str) -> None:
+    def __init__(self, daemon: Daemon, beside: SideServices, images: Mapping[str, str], outside: str) -> None:
         self._daemon, self._beside, self._images = daemon, beside, images
         self._outside = outside
         self._id = f"agentgym-{uuid.uuid4().hex[:12]}"

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List  # noqa: UP035  read by Python 3.8
 PIECE = 1 << 20
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """A relevant file cannot be read, or is too large."""
 
 
@@ -22,7 +22,7 @@ def below(root: str, without: List[str]) -> Iterator[str]:  # noqa: UP006
     """Yield a path and everything below it on the same file system, in order.
 
     Raises:
-        Unreadable: a folder cannot be read.
+        UnreadableFile: a folder cannot be read.
     """
     if root in without:
         return
@@ -33,7 +33,7 @@ def below(root: str, without: List[str]) -> Iterator[str]:  # noqa: UP006
     except FileNotFoundError:
         return
     except OSError as error:
-        raise Unreadable(root) from error
+        raise UnreadableFile(root) from error
     for name in names:
         yield from below(os.path.join(root, name), without)
 
@@ -44,14 +44,14 @@ def entry(path: str, room: int, names: "dict[tuple[int, int], str]") -> "tuple[b
     `names` maps each file to its first path, which a further hard link stores instead of the content.
 
     Raises:
-        Unreadable: the path cannot be read, or has more than `room` bytes.
+        UnreadableFile: the path cannot be read, or has more than `room` bytes.
     """
     try:
         facts = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return b"gone", 0
     except OSError as error:
-        raise Unreadable(path) from error
+        raise UnreadableFile(path) from error
     what = f"{facts.st_mode:o} {facts.st_uid} {facts.st_gid}"
     if stat.S_ISLNK(facts.st_mode):
         return (what + " " + os.readlink(path)).encode("utf-8", "surrogateescape"), 0
@@ -61,14 +61,14 @@ def entry(path: str, room: int, names: "dict[tuple[int, int], str]") -> "tuple[b
     if first != path:
         return (what + " name " + first).encode("utf-8", "surrogateescape"), 0
     if facts.st_size > room:
-        raise Unreadable(path)
+        raise UnreadableFile(path)
     digest = hashlib.blake2b(digest_size=16)
     try:
         with open(path, "rb") as file:
             for piece in iter(lambda: file.read(PIECE), b""):
                 digest.update(piece)
     except OSError as error:
-        raise Unreadable(path) from error
+        raise UnreadableFile(path) from error
     return what.encode() + b" " + digest.digest(), facts.st_size
 
 
@@ -86,7 +86,7 @@ def key(request: Dict[str, Any]) -> "str | None":  # noqa: UP006
             room -= read
             name = path.encode("utf-8", "surrogateescape")
             digest.update(b"%d " % len(name) + name + b"%d " % len(described) + described)
-    except (Unreadable, RecursionError, OSError):
+    except (UnreadableFile, RecursionError, OSError):
         return None
     return digest.hexdigest()
 

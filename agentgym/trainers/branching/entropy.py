@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from agentgym.episodes.episode import Episode
-from agentgym.rollout.branched import Branch, Growth
+from agentgym.rollout.branched import Branch, GroupInProgress
 from agentgym.trainers.branching.interface import branching, surprise
 from agentgym.trainers.seam import Within
 
@@ -20,7 +20,7 @@ Share = Annotated[float, Within(0, 1)]
 
 @branching("arpo")
 def arpo(
-    growth: Growth,
+    growth: GroupInProgress,
     *,
     share: Share = 0.5,
     base: Share = 0.5,
@@ -45,7 +45,7 @@ def arpo(
 
 @branching("aepo")
 def aepo(
-    growth: Growth,
+    growth: GroupInProgress,
     *,
     sensitivity: Weight = 0.5,
     base: Share = 0.5,
@@ -83,7 +83,7 @@ def _whole(episode: Episode, size: int, sensitivity: float, tokens: int) -> int:
     return max(min(math.ceil(size / (1 + math.exp(-min(sensitivity * gap, 700.0)))), size), 1)
 
 
-def _drawn(growth: Growth, tokens: int, beams: int, chance: Chance) -> list[Branch]:
+def _drawn(growth: GroupInProgress, tokens: int, beams: int, chance: Chance) -> list[Branch]:
     """Draw branches at the turns that the new episodes played themselves."""
     branches: list[Branch] = []
     left = growth.left

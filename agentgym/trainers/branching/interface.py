@@ -9,7 +9,7 @@ from agentgym.agents.spec import AGENTS
 from agentgym.core.env import TextEnv
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadConfig
-from agentgym.rollout.branched import Branch, Growth
+from agentgym.rollout.branched import Branch, GroupInProgress
 from agentgym.trainers.run import trial
 from agentgym.trainers.seam import Seam, Stage, Target, parameters
 
@@ -32,8 +32,8 @@ BRANCHINGS = Seam(
 def branching(name: str) -> Callable[[Target], Target]:
     """Declare a function `(growth, *, options) -> [Branch, ...]` and give it a short name.
 
-    The function returns the next branches of a group (see `Growth`) and is called again with the result, until the group is
-    complete or it returns none; the rest of the group then starts at the beginning of the task. Branches
+    The function returns the next branches of a group (see `GroupInProgress`) and is called again with the result, until
+    the group is complete or it returns none; the rest of the group then starts at the beginning of the task. Branches
     beyond `growth.left` are not played. It may take `step`, but no `state`, because steps may be played ahead of updates.
     """
     return BRANCHINGS.declare(name)
@@ -109,7 +109,7 @@ def _try(stage: Stage, episodes: Sequence[Episode]) -> None:
         BadConfig: it does not return a list of branches.
     """
     for rounds, played in enumerate(([], list(episodes))):
-        growth = Growth(4, 4 - len(played), played, played, rounds, np.random.default_rng(0))
+        growth = GroupInProgress(4, 4 - len(played), played, played, rounds, np.random.default_rng(0))
         branches = stage(growth, step=0)
         if not isinstance(branches, Sequence) or not all(isinstance(b, Branch) for b in cast("Sequence[object]", branches)):
             raise BadConfig(f"branching {stage.name!r} returned {branches!r:.80}; expected a list of Branch")

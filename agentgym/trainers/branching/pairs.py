@@ -2,12 +2,12 @@
 
 import math
 
-from agentgym.rollout.branched import Branch, Growth
+from agentgym.rollout.branched import Branch, GroupInProgress
 from agentgym.trainers.branching.interface import branching
 
 
 @branching("pairs")
-def pairs(growth: Growth) -> list[Branch]:
+def pairs(growth: GroupInProgress) -> list[Branch]:
     """Play half of the group from the beginning, and one more continuation from a uniformly drawn turn of each.
 
     Source: REFUEL, arXiv 2410.04612, algorithm 1: a turn h is drawn uniformly, the policy plays up to h, and from there

@@ -4,7 +4,7 @@ import math
 from typing import Annotated
 
 from agentgym.episodes.episode import Episode, Turn
-from agentgym.rollout.branched import Branch, Growth
+from agentgym.rollout.branched import Branch, GroupInProgress
 from agentgym.trainers.branching.interface import branching, surprise
 from agentgym.trainers.seam import Within
 
@@ -13,7 +13,7 @@ Few = Annotated[int, Within(1, 1000)]
 
 @branching("treerl")
 def treerl(
-    growth: Growth, *, points: Few = 2, branches: Few = 2, rounds: Few = 1, tokens: Annotated[int, Within(0)] = 0
+    growth: GroupInProgress, *, points: Few = 2, branches: Few = 2, rounds: Few = 1, tokens: Annotated[int, Within(0)] = 0
 ) -> list[Branch]:
     """Start a tree per episode; `rounds` times, add `branches` continuations at its `points` most uncertain turns.
 

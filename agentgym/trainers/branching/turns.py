@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from typing import Annotated, Literal
 
-from agentgym.rollout.branched import Branch, Growth
+from agentgym.rollout.branched import Branch, GroupInProgress
 from agentgym.trainers.branching.interface import branching, surprise
 from agentgym.trainers.seam import Within
 
@@ -13,7 +13,7 @@ At = Literal["all", "uncertain", "anchors", "alone"]
 
 @branching("turns")
 def turns(
-    growth: Growth,
+    growth: GroupInProgress,
     *,
     at: At = "all",
     share: Annotated[float, Within(0, 1)] = 0.5,

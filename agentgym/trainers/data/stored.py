@@ -9,7 +9,7 @@ from typing import cast
 
 from agentgym import registry
 from agentgym.agents.demonstrator import written_ids
-from agentgym.agents.encode import Foreign
+from agentgym.agents.encode import UntrustedText
 from agentgym.agents.parse import split_thought
 from agentgym.agents.spec import AgentSpec
 from agentgym.agents.token_agent import TokenAgent
@@ -208,4 +208,4 @@ class Encoder:
             return []
         whole = split_thought(text, opened)[0] or "</think>" in text
         thought = text.partition("</think>")[0].replace("<think>", "", 1) if whole else ""
-        return ["" if opened else "<think>", Foreign(thought), "</think>"]
+        return ["" if opened else "<think>", UntrustedText(thought), "</think>"]

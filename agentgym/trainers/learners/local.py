@@ -38,7 +38,7 @@ from agentgym.trainers.learners.step import (
 from agentgym.trainers.learners.updates import UpdateResult
 from agentgym.trainers.model import lora, precision
 from agentgym.trainers.model.policy import load_policy, save_policy, set_threads
-from agentgym.trainers.model.precision import Masters, masters
+from agentgym.trainers.model.precision import MasterWeights, masters
 from agentgym.trainers.needs.interface import Values
 from agentgym.trainers.seam import Stage
 from agentgym.trainers.weights import sync
@@ -92,7 +92,7 @@ class LocalLearner(Learner):
         """Return a scorer whose gradients are reduced over all processes."""
         return self.accelerator.prepare(scorer)
 
-    def _masters(self) -> Masters | None:
+    def _masters(self) -> MasterWeights | None:
         return masters(self.model, self.config.precision, self.accelerator.num_processes)
 
     def about(self) -> dict[str, object]:

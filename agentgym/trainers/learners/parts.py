@@ -12,7 +12,7 @@ import torch
 from accelerate import Accelerator
 
 from agentgym.core.seeding import derive
-from agentgym.engines.kinds import Demand
+from agentgym.engines.kinds import EngineRequirements
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.model.policy import init_policy, size_of
 from agentgym.trainers.weights import sync
@@ -39,7 +39,7 @@ def engine(config: TrainConfig, folder: Path, model: Any, tokenizer: Any, device
     kind = config.engine_kind
     kind.check_names(config.engine_options)
     target = config.engine.partition(":")[2] if kind.of_address else model if kind.in_process else str(folder)
-    demand = Demand(
+    demand = EngineRequirements(
         config.concurrency,
         config.weight_transport,
         config.lora_rank,

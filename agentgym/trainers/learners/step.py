@@ -27,7 +27,7 @@ from agentgym.trainers.losses.policy import Sums, add_sums, entropy_sum, imitati
 from agentgym.trainers.model import layers
 from agentgym.trainers.model.attention import choose
 from agentgym.trainers.model.logprobs import policy_logprobs
-from agentgym.trainers.model.precision import Masters
+from agentgym.trainers.model.precision import MasterWeights
 from agentgym.trainers.model.scores import Scores
 from agentgym.trainers.seam import Stage
 
@@ -88,7 +88,7 @@ class TrainedModel:
     scorer: Any
     optimizers: list[Any]
     reference: Any = None
-    masters: Masters | None = None
+    masters: MasterWeights | None = None
     critic: Critic | None = None
 
     def set_lr(self, lr: float) -> None:

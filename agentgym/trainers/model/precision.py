@@ -64,7 +64,7 @@ def resolve(precision: str, device: torch.device) -> str:
     return precision
 
 
-class Masters:
+class MasterWeights:
     """The fp32 weights of a bf16 model, which accumulate gradients and receive updates.
 
     A bf16 weight has 8 bits: an update below a 256th of it would be lost, and so would a micro-batch's small part of a
@@ -137,6 +137,6 @@ def _take(master: Tensor, own: Tensor) -> None:
     own.grad = None
 
 
-def masters(model: nn.Module, precision: str, processes: int) -> Masters | None:
+def masters(model: nn.Module, precision: str, processes: int) -> MasterWeights | None:
     """Return the masters of a model in `precision`, or None if it updates its own weights."""
-    return Masters(model, early=processes == 1) if precision == "bf16" else None
+    return MasterWeights(model, early=processes == 1) if precision == "bf16" else None

@@ -107,7 +107,7 @@ def tried(run: "FreshRun", group: Group) -> Group:
     """Return a made-up group with all needs of a run's credit and loss.
 
     Raises:
-        BeyondTrial: only a run can compute one of them.
+        NeedsStartedRun: only a run can compute one of them.
     """
     for stage in run.stages.needs:
         if stage.name in SCORED:
@@ -115,11 +115,11 @@ def tried(run: "FreshRun", group: Group) -> Group:
                 turn.extra[stage.name] = np.full(len(turn.output_ids), -0.5, dtype=np.float32)
             continue
         if not trial.is_own(stage.target):
-            raise trial.BeyondTrial(stage.name)
+            raise trial.NeedsStartedRun(stage.name)
         try:
             _fill(group, replace(stage, state={}), trial.TrialRun(run.config))
         except Exception as error:  # the need's own trial reports it
-            raise trial.BeyondTrial(stage.name) from error
+            raise trial.NeedsStartedRun(stage.name) from error
     return group
 
 
@@ -128,10 +128,10 @@ def _fill(group: Group, stage: Stage, alone: trial.TrialRun) -> None:
 
     Raises:
         BadConfig: it leaves a turn without its value.
-        BeyondTrial: it is a coroutine.
+        NeedsStartedRun: it is a coroutine.
     """
     if trial.awaited(stage([], run=alone, step=0)) or trial.awaited(stage([group], run=alone, step=0)):
-        raise trial.BeyondTrial(stage.name)
+        raise trial.NeedsStartedRun(stage.name)
     if any(stage.name not in turn.extra for episode in group for turn in episode.turns):
         raise BadConfig(f"needs {stage.name!r} put no turn.extra[{stage.name!r}] into some turns; expected it in every turn")
 

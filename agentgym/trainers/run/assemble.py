@@ -18,7 +18,7 @@ from torch import distributed
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, UnknownName, no_such
-from agentgym.rollout.dealing import Dealer, EvenShare, Progress, TaskQueue
+from agentgym.rollout.dealing import Dealer, FixedShare, Progress, TaskQueue
 from agentgym.rollout.draw import Draw
 from agentgym.trainers.config.train_config import TrainConfig
 from agentgym.trainers.credit.interface import Credit
@@ -251,7 +251,7 @@ def _dealer(rollouts: Rollouts, accelerator: Accelerator) -> Dealer:
     """Return the dealer of a step's groups: even shares, or one queue in the store through which the processes met."""
     config = rollouts.config
     if not config.task_queue or accelerator.num_processes == 1:
-        return EvenShare(rollouts.collect, accelerator.process_index, accelerator.num_processes)
+        return FixedShare(rollouts.collect, accelerator.process_index, accelerator.num_processes)
     store: Any = distributed.distributed_c10d._get_default_store()
     own = store.clone()  # a separate connection: collectives wait on the other one
     drawn_by = f"sampler {config.sampler!r}"

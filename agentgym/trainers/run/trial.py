@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class BeyondTrial(Exception):
+class NeedsStartedRun(Exception):
     """A stage asks for something that only a started run has, so it cannot be tried."""
 
 
@@ -43,7 +43,7 @@ class TrialRun:
         return list(items)
 
     def __getattr__(self, name: str) -> Any:
-        raise BeyondTrial(name)
+        raise NeedsStartedRun(name)
 
 
 Judge = Callable[[Stage, TrialRun, Group], object]
@@ -66,7 +66,7 @@ def attempt(run: "FreshRun", stage: Stage, judge: Judge) -> None:
     try:
         with np.errstate(all="ignore"):
             judge(tried, TrialRun(run.config), group)
-    except BeyondTrial:
+    except NeedsStartedRun:
         return
     except Exception as error:
         problem = str(error) if isinstance(error, BadConfig) else f"{type(error).__name__}: {error}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Outgoing(Protocol):
     """The trained weights of a model. With several processes, the first one offers them while all others gather."""
 
-    def offered(self) -> AbstractAsyncContextManager["OnePass | str"]:
+    def offered(self) -> AbstractAsyncContextManager["SinglePass | str"]:
         """Return the argument of an engine's `load_weights`. On exit, this process has gathered as much as the others."""
         ...
 
@@ -50,9 +50,9 @@ class AllWeights:
         self._source = Checkpoint(model)
 
     @asynccontextmanager
-    async def offered(self) -> AsyncGenerator["OnePass"]:
+    async def offered(self) -> AsyncGenerator["SinglePass"]:
         """Yield the tensors as a source that is always iterated to its end, even if its reader fails."""
-        source = OnePass(self._source)
+        source = SinglePass(self._source)
         try:
             yield source
         finally:  # else the others would wait for this process in a gather
@@ -90,7 +90,7 @@ def adapter_folder(model: PreTrainedModel, tensors: dict[str, Tensor]) -> Genera
         yield folder
 
 
-class OnePass:
+class SinglePass:
     """A source that is iterated once, to its end even if its reader fails, because other processes gather with it."""
 
     def __init__(self, source: "Checkpoint") -> None:

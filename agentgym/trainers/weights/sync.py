@@ -17,7 +17,7 @@ from torch import Tensor, distributed
 from transformers import PreTrainedModel
 
 from agentgym.engines import Sampling
-from agentgym.engines.fleet.backend import Lost, Trouble
+from agentgym.engines.fleet.backend import ServerFailure, ServerUnreachable
 from agentgym.engines.fleet.weights import apart
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.kinds import EngineKind
@@ -25,7 +25,7 @@ from agentgym.engines.shards import shapes
 from agentgym.engines.vllm.transfer import Control, check_devices, sender
 from agentgym.errors import BadConfig
 from agentgym.trainers.weights.gather import adapter, full, is_sharded
-from agentgym.trainers.weights.outgoing import OnePass, adapter_folder, has_adapter, outgoing
+from agentgym.trainers.weights.outgoing import SinglePass, adapter_folder, has_adapter, outgoing
 
 TEMPERATURE, TOKENS = 0.5, 16
 """Request to a server whose log-probabilities are compared."""
@@ -196,7 +196,7 @@ class FleetTransfer:
         async with self._outgoing.offered() as weights:
             await self._bring(weights, version)
 
-    async def _bring(self, weights: OnePass | str, version: int) -> None:
+    async def _bring(self, weights: SinglePass | str, version: int) -> None:
         unproved = not self._proved or any(name not in self._proved for name, _ in self._engine.active())
         proving = unproved and not self._sharded  # a sharded model cannot compute in one process alone
         reference = HFEngine(self._model, self._engine.tokenizer, slots=1) if proving else None
@@ -210,7 +210,9 @@ class FleetTransfer:
 
     async def _prove(self, reference: HFEngine) -> None:
         for name, backend in self._engine.active():
-            with suppress(Lost, Trouble):  # the next request finds it lost; one that stays is checked again
+            with suppress(
+                ServerUnreachable, ServerFailure
+            ):  # the next request finds it lost; one that stays is checked again
                 if name not in self._proved and await tempered(backend, self._engine.known, reference):
                     self._proved.add(name)
 

@@ -8,7 +8,7 @@ from desk_by_hand import BACK, LATE, MOVE, TABLES, begun, ended, matter, say, us
 
 import agentgym
 from agentgym.engines import Completion
-from agentgym.envs.desk.database import Database, Unseen
+from agentgym.envs.desk.database import Database, NotShownYet
 
 
 def test_the_policy_decides_as_by_hand():
@@ -51,7 +51,7 @@ def test_a_search_for_long_words_leaves_little_behind():
     assert len(repr(database.seen)) < 400 and len(database.seen) == 4
     view = Database(TABLES, {}, database.seen, view=True)
     assert view.where("customers", name="Ada Moreau") == found and not view.where("customers", name="x" * 100_000)
-    with pytest.raises(Unseen):
+    with pytest.raises(NotShownYet):
         view.where("customers", name="x" * 99_998)
 
 

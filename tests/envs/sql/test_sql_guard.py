@@ -11,7 +11,7 @@ import pytest
 
 from agentgym.envs.sql.contents import content
 from agentgym.envs.sql.database import Database, QueryError, _idle
-from agentgym.envs.sql.inside import FUNCTIONS, HEAVY, Guarded, _calendar
+from agentgym.envs.sql.inside import FUNCTIONS, HEAVY, GuardedDatabase, _calendar
 from agentgym.errors import BadData
 
 ENDLESS = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t)"
@@ -296,7 +296,7 @@ def test_files_are_read_only_and_untouched(tmp_path):
     for sql in ("WITH x AS (SELECT 1) DELETE FROM t", "WITH x AS (SELECT 1) INSERT INTO t SELECT 2"):
         with pytest.raises(QueryError):
             database.run(sql)
-    guarded = Guarded(path)
+    guarded = GuardedDatabase(path)
     assert guarded._connection.execute("SELECT 1").fetchone() == (1,)
     guarded._connection.set_authorizer(None)  # what is open cannot be written to, whatever is asked
     guarded._connection.execute("PRAGMA query_only = OFF")

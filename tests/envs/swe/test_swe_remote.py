@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentgym.envs.swe.grading import remote
-from agentgym.envs.swe.grading.remote import Gone, Peer
+from agentgym.envs.swe.grading.remote import Peer, PeerGone
 
 CODE = """
 import contextlib, collections, functools
@@ -231,7 +231,7 @@ def test_the_code_under_test_reaches_nothing_of_the_tests_but_what_it_was_given(
     ],
 )
 def test_messages_that_make_no_sense_end_the_run(said):
-    with pytest.raises(Gone):
+    with pytest.raises(PeerGone):
         Peer(lambda _: said, obedient=False).request("import", "x")
 
 

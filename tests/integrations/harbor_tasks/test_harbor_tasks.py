@@ -20,8 +20,8 @@ from agentgym.env_server.sessions import Limits, Sessions
 from agentgym.errors import BadConfig
 from agentgym.integrations.harbor_tasks import folder as folders
 from agentgym.integrations.harbor_tasks import serve, verify
-from agentgym.integrations.harbor_tasks.folder import Wanted, contents, write
-from agentgym.integrations.harbor_tasks.kinds import PACKED, NothingHandedIn, _archive
+from agentgym.integrations.harbor_tasks.folder import ExportSpec, contents, write
+from agentgym.integrations.harbor_tasks.kinds import PACKED, NoSubmission, _archive
 from agentgym.integrations.harbor_tasks.leaks import HIDDEN, leaks
 from agentgym.integrations.harbor_tasks.wheel import wheel
 from agentgym.registry import Maker
@@ -43,7 +43,7 @@ def readable(root: Path) -> dict[str, bytes]:
 def made(tmp_path_factory):
     """One folder of each environment, by its name."""
     root = tmp_path_factory.mktemp("folders")
-    return {name: write(Wanted(name), 1, root / name)[0] for name in (*SERVED, *BUILT)}
+    return {name: write(ExportSpec(name), 1, root / name)[0] for name in (*SERVED, *BUILT)}
 
 
 @pytest.mark.parametrize("name", [*SERVED, *BUILT])
@@ -103,7 +103,7 @@ def test_a_shown_secret_is_a_leak(monkeypatch):
     monkeypatch.setattr(folders, "_instruction", lambda env, first: f"{first} It is {env.secret}.")
     env = agentgym.make("guessnumber")
     with pytest.raises(BadConfig, match=r"cannot be exported: instruction\.md shows the answer"):
-        contents(Wanted("guessnumber"), env, env.tasks(1)[0], "x")
+        contents(ExportSpec("guessnumber"), env, env.tasks(1)[0], "x")
 
 
 def test_the_wheel_is_the_package():
@@ -184,7 +184,7 @@ def test_archives_of_strangers(content, tmp_path):
     place = tmp_path / PACKED.removeprefix("/")
     place.parent.mkdir(parents=True)
     place.write_bytes(content)
-    with pytest.raises(NothingHandedIn):
+    with pytest.raises(NoSubmission):
         _archive(tmp_path, 1 << 20)
 
 
@@ -244,13 +244,13 @@ def test_an_infrastructure_error_is_no_reward(made, tmp_path):
 def test_settings_of_this_machine_are_refused(tmp_path):
     for options in ({"backend": "process"}, {"backend_options": {"unsafe": True}}, {"data": "/etc/passwd"}):
         with pytest.raises(BadConfig, match="of this machine"):
-            write(Wanted("code", options), 1, tmp_path / "x")
+            write(ExportSpec("code", options), 1, tmp_path / "x")
     with pytest.raises(BadConfig, match="expected the name of an image"):
-        write(Wanted("guessnumber", base="x\nRUN curl evil"), 1, tmp_path / "x")
+        write(ExportSpec("guessnumber", base="x\nRUN curl evil"), 1, tmp_path / "x")
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "y").touch()
     with pytest.raises(BadConfig, match="is not empty"):
-        write(Wanted("guessnumber"), 1, tmp_path / "x")
+        write(ExportSpec("guessnumber"), 1, tmp_path / "x")
 
 
 @pytest.mark.parametrize("text", ['a"b\n[verifier]\n', "\x7f\x00\x1f\u2028", "\ud800", "😀", "\\"])

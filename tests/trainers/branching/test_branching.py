@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from trees import branch, whole
 
-from agentgym.rollout.branched import Branch, Growth
+from agentgym.rollout.branched import Branch, GroupInProgress
 from agentgym.trainers.branching.interface import BRANCHINGS, surprise
 
 
@@ -22,7 +22,7 @@ def sure(episode, *values):
 def growth(size, episodes=(), new=None, rounds=None, seed=0):
     new = list(episodes) if new is None else new
     rounds = int(bool(episodes)) if rounds is None else rounds
-    return Growth(size, size - len(episodes), list(episodes), new, rounds, np.random.default_rng(seed))
+    return GroupInProgress(size, size - len(episodes), list(episodes), new, rounds, np.random.default_rng(seed))
 
 
 def asked(name, grown, **options):

@@ -19,7 +19,7 @@ from agentgym.trainers.data.segments import build
 from agentgym.trainers.learners.optimizers import optimizers, set_lr
 from agentgym.trainers.learners.step import Scorer, TrainedModel, imitate
 from agentgym.trainers.model.layers import prepare, recomputed
-from agentgym.trainers.model.precision import Masters, bytes_per_parameter, resolve
+from agentgym.trainers.model.precision import MasterWeights, bytes_per_parameter, resolve
 
 TORCHAO = pytest.mark.skipif(importlib.util.find_spec("torchao") is None, reason="torchao is not installed")
 CPU = torch.device("cpu")
@@ -58,7 +58,7 @@ def test_an_update_below_the_resolution_of_bf16_is_not_lost():
     """1 + 2^-11 is 1 in bf16, where the next number is 1 + 2^-7: sixteen such steps make one."""
     layer = torch.nn.Linear(1, 1, bias=False).bfloat16()
     torch.nn.init.ones_(layer.weight)
-    masters = Masters(layer)
+    masters = MasterWeights(layer)
     made = [torch.optim.SGD([p for _, p in masters.named_parameters()], lr=2.0**-11)]
     seen = []
     for _ in range(16):
@@ -77,7 +77,7 @@ def test_an_update_below_the_resolution_of_bf16_is_not_lost():
 def test_gradients_of_micro_batches_are_added_up_in_fp32(early):
     """256 + 1 is 256 in bf16: four small parts after a large one would vanish."""
     layer = torch.nn.Linear(1, 1, bias=False).bfloat16()
-    masters = Masters(layer, early=early)
+    masters = MasterWeights(layer, early=early)
     for part in (256.0, 1.0, 1.0, 1.0, 1.0):
         layer(torch.full((1, 1), part, dtype=torch.bfloat16)).sum().backward()
         assert (layer.weight.grad is None) == early
@@ -90,14 +90,14 @@ def test_gradients_of_micro_batches_are_added_up_in_fp32(early):
 def test_weights_that_are_fp32_already_are_their_own_masters():
     model = torch.nn.ModuleDict({"base": torch.nn.Linear(2, 2).bfloat16(), "adapter": torch.nn.Linear(2, 2)})
     model["base"].requires_grad_(False)
-    masters = Masters(model)
+    masters = MasterWeights(model)
     assert [p for _, p in masters.named_parameters()] == list(model["adapter"].parameters())
     assert masters.state_dict() == {}
 
 
 def test_what_is_published_is_the_masters_rounded_and_training_goes_down():
     model = tiny_model().bfloat16()
-    masters = Masters(model)
+    masters = MasterWeights(model)
     made = TrainedModel(Accelerator(cpu=True), Scorer(model, 1.0), optimizers(masters, 1e-2, muon=False), masters=masters)
     config, episodes = TrainConfig(batch_tokens=40, precision="bf16"), token_episodes(n=8)[0]
     losses = [imitate(made, episodes, config)["nll"] for _ in range(8)]
@@ -263,7 +263,7 @@ def tensors(*groups):
 @pytest.mark.parametrize("muon", [False, True])
 def test_bytes_per_parameter_are_those_of_the_tensors(precision, muon):
     model = tiny_model().to(torch.bfloat16 if precision == "bf16" else torch.float32)
-    masters = Masters(model) if precision == "bf16" else None
+    masters = MasterWeights(model) if precision == "bf16" else None
     made = optimizers(masters or model, 1e-3, muon=muon)
     for p in model.parameters():
         p.sum().backward()

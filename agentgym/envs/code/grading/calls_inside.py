@@ -128,7 +128,7 @@ def stand_in(name: str) -> object:
     return function
 
 
-class Distant:
+class ObjectProxy:
     """A proxy of a solution's object: attributes and truth value are those of the original.
 
     It equals nothing but itself, so no check mistakes it for a value.
@@ -170,12 +170,12 @@ def _request(name: str, positional: tuple[object, ...], named: dict[str, object]
 
 
 def _received(value: object) -> object:
-    return Distant(value) if type(value) is Handle else value
+    return ObjectProxy(value) if type(value) is Handle else value
 
 
 def _sent(value: Any) -> object:
     """Return a value with the solution's objects replaced by handles."""
-    if type(value) is Distant:
+    if type(value) is ObjectProxy:
         return object.__getattribute__(value, "_handle")
     if type(value) in (list, tuple, set, frozenset):
         return type(value)(_sent(item) for item in value)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym.envs.code.grading import calls_inside as code_calls_inside
-from agentgym.envs.code.grading.tests import PATIENCE, START, Tried, budget, ended
+from agentgym.envs.code.grading.tests import PATIENCE, START, CaseResult, budget, ended
 from agentgym.rewards.programs import inside as code_inside
 from agentgym.rewards.programs import values
 from agentgym.rewards.programs.program import program
@@ -38,7 +38,7 @@ class Checks:
     seed: int = 0
 
 
-def run_checks(theirs: Sandbox, ours: Sandbox, code: str, checks: Checks) -> list[Tried]:
+def run_checks(theirs: Sandbox, ours: Sandbox, code: str, checks: Checks) -> list[CaseResult]:
     """Return the result of each check; `theirs` is the solution's sandbox, `ours` the checks'."""
     expected, got = theirs.kernel(), ours.kernel()
     try:
@@ -56,12 +56,12 @@ class _Conversation:
         self.slow, self.left = 0, budget(checks.seconds)
         self.last = ""
 
-    def results(self, code: str) -> list[Tried]:
+    def results(self, code: str) -> list[CaseResult]:
         count, checks = len(self.checks.checks), self.checks
         solution_request = {"code": code, "seconds": checks.seconds, "room": self.room}
         _, error = self._theirs(program(f"serve({json.dumps(solution_request)!r})", SHIPPED), START)
         if error is not None:
-            return [Tried(False, error)] * count
+            return [CaseResult(False, error)] * count
         checks_request = {
             "before": checks.before,
             "setup": checks.setup,
@@ -76,8 +76,8 @@ class _Conversation:
             answer = self._call(message["call"])
             message = self._ours(_step(f"go_on({json.dumps(answer)!r})"))
         outcomes: list[str | None] = message.get("results", [])
-        tried = [Tried(error is None, self._described_error(error)) for error in outcomes]
-        return tried + [Tried(False, f"not checked: {message.get('error', 'too many calls')}")] * (count - len(tried))
+        tried = [CaseResult(error is None, self._described_error(error)) for error in outcomes]
+        return tried + [CaseResult(False, f"not checked: {message.get('error', 'too many calls')}")] * (count - len(tried))
 
     def _call(self, request: list[Any]) -> list[Any]:
         if self.slow >= PATIENCE:

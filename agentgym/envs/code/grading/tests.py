@@ -37,7 +37,7 @@ class CodeTests:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class CaseResult:
     """The result of one case."""
 
     passed: bool
@@ -45,7 +45,7 @@ class Tried:
     """The solution's result or error, for display."""
 
 
-def run_tests(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
+def run_tests(sandbox: Sandbox, code: str, tests: CodeTests) -> list[CaseResult]:
     """Return the result of each case; the sandbox must be fresh and sees inputs only."""
     if tests.kind == "program":
         return _programs(sandbox, code, tests)
@@ -63,24 +63,24 @@ def run_tests(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
     result = sandbox.python(program("main()"), stdin=json.dumps(request).encode(), timeout=limit)
     answers = read_answers(result.stdout, len(inputs))
     if isinstance(answers, str):
-        return [Tried(False, answers)] * len(inputs)
-    tried: list[Tried] = []
+        return [CaseResult(False, answers)] * len(inputs)
+    tried: list[CaseResult] = []
     for number, (_, expected) in enumerate(tests.cases):
         if number < len(answers):
             tried.append(_judged(answers[number], expected, tests))
         else:
-            tried.append(Tried(False, ended(result)))
+            tried.append(CaseResult(False, ended(result)))
     return tried
 
 
-def _judged(answer: list[object], expected: object, tests: CodeTests) -> Tried:
+def _judged(answer: list[object], expected: object, tests: CodeTests) -> CaseResult:
     value, error = answer
     if error is not None:
-        return Tried(False, str(error))
+        return CaseResult(False, str(error))
     try:
-        return Tried(COMPARISONS[tests.compare](expected, value, tests.tolerance), as_source(value))
+        return CaseResult(COMPARISONS[tests.compare](expected, value, tests.tolerance), as_source(value))
     except (NotData, TypeError, ValueError, RecursionError, OverflowError) as wrong:
-        return Tried(False, f"no value that can be compared ({wrong})")
+        return CaseResult(False, f"no value that can be compared ({wrong})")
 
 
 def read_answers(output: bytes, most: int) -> list[list[object]] | str:
@@ -118,16 +118,16 @@ def budget(seconds: float) -> float:
     return max(ALL, START + seconds * (1 + PATIENCE))
 
 
-def _programs(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
+def _programs(sandbox: Sandbox, code: str, tests: CodeTests) -> list[CaseResult]:
     """Run a program once per case, each time in an empty folder."""
-    tried: list[Tried] = []
+    tried: list[CaseResult] = []
     slow, left, empty = 0, tests.total or budget(tests.seconds), sandbox.snapshot()
     for number, (stdin, expected) in enumerate(tests.cases):
         if slow >= PATIENCE:
-            tried.append(Tried(False, "not run: too many cases before it ran out of time"))
+            tried.append(CaseResult(False, "not run: too many cases before it ran out of time"))
             continue
         if left <= 0:
-            tried.append(Tried(False, "not run: the time for all cases ran out"))
+            tried.append(CaseResult(False, "not run: the time for all cases ran out"))
             continue
         if number:
             sandbox.restore(empty)
@@ -136,7 +136,7 @@ def _programs(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
         slow += result.reason == ExitReason.TIMEOUT
         printed = result.stdout.decode("utf-8", "backslashreplace")
         right = result.ok and COMPARISONS[tests.compare](expected, printed, tests.tolerance)
-        tried.append(Tried(right, printed if result.ok else _failure(result, tests.seconds)))
+        tried.append(CaseResult(right, printed if result.ok else _failure(result, tests.seconds)))
     return tried
 
 

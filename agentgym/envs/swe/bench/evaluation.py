@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from agentgym.envs.swe.bench.row import Elsewhere, Row
+from agentgym.envs.swe.bench.row import FreshSandbox, Row
 from agentgym.envs.swe.tasks.suite import runs_tests
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.sandbox.protocol import ExitReason, Result, Sandbox, SandboxFault
@@ -16,7 +16,7 @@ TIMEOUT = 1800.0
 
 
 def evaluate(
-    row: Row, patch: str, elsewhere: Elsewhere, *, restore: bool, timeout: float = TIMEOUT
+    row: Row, patch: str, elsewhere: FreshSandbox, *, restore: bool, timeout: float = TIMEOUT
 ) -> tuple[Verdict, dict[str, object]]:
     """Return the verdict on a patch and a report, by the steps and the rule of the row's own data set.
 

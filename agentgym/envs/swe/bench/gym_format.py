@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agentgym.envs.swe.bench.own_code import answer_about_log, answered, names
-from agentgym.envs.swe.bench.row import Elsewhere, Row, RowFormat, checkout_of, listed, repository_of, text_of, verdict_of
+from agentgym.envs.swe.bench.row import FreshSandbox, Row, RowFormat, checkout_of, listed, repository_of, text_of, verdict_of
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.sandbox.protocol import Result, Sandbox, SandboxFault
 
@@ -84,7 +84,7 @@ class SWEGymFormat(RowFormat):
         return sandbox.run("/bin/bash /tmp/eval.sh 2>&1", timeout=timeout)
 
     def judge(
-        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: Elsewhere
+        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: FreshSandbox
     ) -> tuple[Verdict, dict[str, object]]:
         tests = {name: row.tests(name) for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}
         log = result.stdout.decode("utf-8", "replace")

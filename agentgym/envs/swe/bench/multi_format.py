@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agentgym.envs.swe.bench.own_code import answer_about_log
-from agentgym.envs.swe.bench.row import Elsewhere, Row, RowFormat, must, repository_of, text_of, verdict_of
+from agentgym.envs.swe.bench.row import FreshSandbox, Row, RowFormat, must, repository_of, text_of, verdict_of
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import MissingExtra
 from agentgym.sandbox.protocol import Result, Sandbox
@@ -93,7 +93,7 @@ class MultiSWEFormat(RowFormat):
         return sandbox.run("/bin/bash /home/fix-run.sh 2>&1", timeout=timeout)
 
     def judge(
-        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: Elsewhere
+        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: FreshSandbox
     ) -> tuple[Verdict, dict[str, object]]:
         columns = {name: row.row.get(name) for name in _COLUMNS}
         log = result.stdout.decode("utf-8", "replace")

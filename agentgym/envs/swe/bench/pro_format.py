@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agentgym.envs.swe.bench.row import (
-    Elsewhere,
+    FreshSandbox,
     Row,
     RowFormat,
     checkout_of,
@@ -86,7 +86,7 @@ class SWEBenchProFormat(RowFormat):
         return sandbox.run(["/bin/bash", f"{WORKSPACE}/entryscript.sh"], timeout=timeout)
 
     def judge(
-        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: Elsewhere
+        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: FreshSandbox
     ) -> tuple[Verdict, dict[str, object]]:
         answer = elsewhere(lambda sandbox: _parsed(sandbox, row, result))
         table = cast("dict[str, Any]", answer if isinstance(answer, dict) else {})

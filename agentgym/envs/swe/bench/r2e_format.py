@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from agentgym.envs.swe.bench.row import Elsewhere, Row, RowFormat, must, text_of
+from agentgym.envs.swe.bench.row import FreshSandbox, Row, RowFormat, must, text_of
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.sandbox.protocol import Result, Sandbox
 
@@ -92,7 +92,7 @@ class R2EGymFormat(RowFormat):
         return sandbox.run(_RUN, timeout=min(timeout, SECONDS))
 
     def judge(
-        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: Elsewhere
+        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: FreshSandbox
     ) -> tuple[Verdict, dict[str, object]]:
         statuses = statuses_of(result.stdout.decode("utf-8", "replace"))
         expected = cast("dict[str, str]", row.row["expected"])

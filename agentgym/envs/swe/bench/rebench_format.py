@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import cast
 
 from agentgym.envs.swe.bench.own_code import answer_about_log, names
-from agentgym.envs.swe.bench.row import Elsewhere, Row, RowFormat, checkout_of, listed, repository_of, text_of, verdict_of
+from agentgym.envs.swe.bench.row import FreshSandbox, Row, RowFormat, checkout_of, listed, repository_of, text_of, verdict_of
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.sandbox.protocol import Result, Sandbox
 from agentgym.tasks.lines import decoded
@@ -84,7 +84,7 @@ class RebenchV2Format(RowFormat):
         return sandbox.run("/bin/bash /tmp/eval.sh", timeout=timeout)
 
     def judge(
-        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: Elsewhere
+        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: FreshSandbox
     ) -> tuple[Verdict, dict[str, object]]:
         log = (result.stdout + result.stderr).decode("utf-8", "replace")
         question: dict[str, object] = {"parser": row.row["install_config"]["log_parser"], "log": log}

@@ -26,7 +26,7 @@ GIT_APPLY = (
 _REPO = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-class Elsewhere(Protocol):
+class FreshSandbox(Protocol):
     """Runs work in a fresh sandbox of the row's image."""
 
     def __call__(self, work: Callable[[Sandbox], T], /) -> T: ...
@@ -132,7 +132,7 @@ class RowFormat:
         raise NotImplementedError
 
     def judge(
-        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: Elsewhere
+        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: FreshSandbox
     ) -> tuple[Verdict, dict[str, object]]:
         """Return the verdict on the tests' output, and a report."""
         raise NotImplementedError

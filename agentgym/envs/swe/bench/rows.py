@@ -15,7 +15,7 @@ from agentgym.envs.swe.bench.row import Row, RowFormat
 from agentgym.envs.swe.bench.swebench_format import OtherLanguage, SWEBenchFormat, SWESmithFormat
 from agentgym.envs.swe.library import Library, library
 from agentgym.errors import BadData
-from agentgym.tasks.columns import Refused, whole_question
+from agentgym.tasks.columns import RefusedRow, whole_question
 from agentgym.tasks.lines import objects
 from agentgym.tasks.reading import PLAIN, Reading, playable
 
@@ -63,7 +63,7 @@ def _row(where: str, raw: Mapping[str, object], ignore: tuple[str, ...], checkou
         row = rules.read(raw if "problem_statement" in raw else {**raw, "problem_statement": ""}, checkout)
     except (ValueError, TypeError, KeyError) as error:
         problem = f"no key {error}" if isinstance(error, KeyError) else error
-        raise (Refused if isinstance(error, OtherLanguage) else BadData)(f"{where}: {problem}") from None
+        raise (RefusedRow if isinstance(error, OtherLanguage) else BadData)(f"{where}: {problem}") from None
     known = _WITH_PIP[rules.name] if "install_config" in raw or "environment" in raw else rules.known
     issue = whole_question(raw, row.issue, known, ignore, where, rules.stated)
     return row if issue == row.issue else replace(row, row={**row.row, "problem_statement": issue})

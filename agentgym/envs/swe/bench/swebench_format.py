@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from agentgym.envs.swe.bench.row import Elsewhere, Row, RowFormat, listed
+from agentgym.envs.swe.bench.row import FreshSandbox, Row, RowFormat, listed
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import MissingExtra, how_to_install
 from agentgym.sandbox.protocol import Result, Sandbox
@@ -70,7 +70,7 @@ class SWEBenchFormat(RowFormat):
         return sandbox.run(f"/bin/bash {SCRIPT} 2>&1", timeout=timeout)
 
     def judge(
-        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: Elsewhere
+        self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: FreshSandbox
     ) -> tuple[Verdict, dict[str, object]]:
         log = result.stdout.decode("utf-8", "replace")
         if restore and _marked_by_others(log):

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from agentgym.envs.swe import fresh
 from agentgym.envs.swe.grading import shared_process
 from agentgym.envs.swe.grading.reference import Alteration, Function, Pair, Reference, reference, run, tests_by_function
-from agentgym.envs.swe.grading.two_sandboxes import Clock, Ended
+from agentgym.envs.swe.grading.two_sandboxes import Clock, RunOutcome
 from agentgym.envs.swe.tasks import Instance
 from agentgym.envs.swe.tasks.source import digest
 from agentgym.envs.swe.verdict import Verdict
@@ -22,7 +22,7 @@ Tree = dict[str, bytes]
 Outcomes = Mapping[str, str]
 
 
-class Elsewhere(Protocol):
+class FreshSandbox(Protocol):
     """Runs a callable in a fresh sandbox and returns its result (`SandboxEnv.elsewhere`)."""
 
     def __call__(self, work: Callable[[Sandbox], T]) -> T: ...
@@ -48,7 +48,7 @@ _known: OrderedDict[tuple[str, str], Verdict] = OrderedDict()
 """Verdicts by task and graded files, since rollouts of one task often end with the same repair."""
 
 
-def grade(instance: Instance, tree: Mapping[str, bytes], elsewhere: Elsewhere, *, one_process: bool = False) -> Verdict:
+def grade(instance: Instance, tree: Mapping[str, bytes], elsewhere: FreshSandbox, *, one_process: bool = False) -> Verdict:
     """Return the verdict on an agent's files; tests and configuration are the clean repository's.
 
     `one_process`: tests share a process with the code under test, and no fresh values are tested (`shared_process`). Raises
@@ -77,7 +77,7 @@ class _Grading:
 
     instance: Instance
     tree: Tree
-    elsewhere: Elsewhere
+    elsewhere: FreshSandbox
     seconds: float
     one_process: bool = False
 
@@ -161,7 +161,7 @@ class _Grading:
             self._refuse_slow_machines(pair)
         return not fresh.agrees(expected, ended.seen)
 
-    def _as_expected(self, ended: Ended, alterations: Mapping[Function, Alteration], separate: set[str]) -> bool:
+    def _as_expected(self, ended: RunOutcome, alterations: Mapping[Function, Alteration], separate: set[str]) -> bool:
         expected = dict.fromkeys(separate, "passed")
         for alteration in alterations.values():
             expected |= {test: outcome for test, outcome in alteration.outcomes.items() if test in separate}
@@ -170,7 +170,9 @@ class _Grading:
             _decides_no_more(self.known, ended, test) for test in separate - altered
         )
 
-    def _as_clean(self, pair: Pair, ended: Ended, alterations: Mapping[Function, Alteration], separate: set[str]) -> bool:
+    def _as_clean(
+        self, pair: Pair, ended: RunOutcome, alterations: Mapping[Function, Alteration], separate: set[str]
+    ) -> bool:
         """Return whether the clean code has the same outcome on altered tests, which may depend on each other."""
         clean = run(self.instance, self.instance.graded(self.instance.base()), alterations, Clock(self.seconds), pair)
         return all(ended.outcomes.get(test) == clean.outcomes.get(test) for test in separate)
@@ -222,7 +224,7 @@ class _Grading:
         return Verdict(first == second == 1, first, second, f"{summary}.")
 
 
-def _decides_no_more(known: Reference, ended: Ended, test: str) -> bool:
+def _decides_no_more(known: Reference, ended: RunOutcome, test: str) -> bool:
     """Return whether the code under test decided no more of a test than the clean code does.
 
     Where the clean code returns a number, the comparison of an object that equals everything would be called in addition.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from agentgym.envs.swe.grading.alterations import Exchanged, exchanged, other_literals, other_parameters
 from agentgym.envs.swe.grading.canaries import Change
-from agentgym.envs.swe.grading.two_sandboxes import Clock, Ended, run_in_two_sandboxes
+from agentgym.envs.swe.grading.two_sandboxes import Clock, RunOutcome, run_in_two_sandboxes
 from agentgym.envs.swe.tasks import Instance
 from agentgym.envs.swe.tasks.suite import function_of, importable
 from agentgym.sandbox.protocol import Sandbox
@@ -37,7 +37,7 @@ class Alteration:
 class Reference:
     """The known outcomes of a repository's tests."""
 
-    tests: Ended
+    tests: RunOutcome
     """Outcomes with the clean code in a separate process; tests that fail this way need it in their own."""
     alterations: Mapping[Function, list[Alteration]]
     """Alterations that make some test of the function fail."""
@@ -72,7 +72,7 @@ def run(
     alterations: Mapping[Function, Alteration],
     clock: Clock,
     pair: Pair,
-) -> Ended:
+) -> RunOutcome:
     """Return the outcome of the tests with some of them altered; OSError if the files do not fit a sandbox."""
     changed = dict(tree)
     parameters: Exchanged = {}

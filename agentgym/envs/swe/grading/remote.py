@@ -24,7 +24,7 @@ JUDGING = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__",
 MOST_OBJECTS = 200_000
 
 
-class Gone(BaseException):
+class PeerGone(BaseException):
     """The other end has died or sent a malformed message; no `pytest.raises(Exception)` may accept it."""
 
 
@@ -82,7 +82,7 @@ class Peer:
     def _done(self, what: str, words: tuple[object, ...]) -> str:
         try:
             return self._message("return", (self._carried_out(what, words),))
-        except Gone:
+        except PeerGone:
             raise
         except Exception as error:
             return self._message("raise", (error,))
@@ -121,7 +121,7 @@ class Peer:
             self.shared.change(changed, self.unpack)
             return str(what), tuple(self.unpack(item) for item in packed)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
-            raise Gone(f"a message that makes no sense: {type(error).__name__}: {error}") from None
+            raise PeerGone(f"a message that makes no sense: {type(error).__name__}: {error}") from None
 
     def pack(self, value: Any) -> object:
         """Return a value in a form JSON can represent."""
@@ -156,7 +156,7 @@ class Peer:
 
         Raises:
             TypeError: the other end named a class that does not make plain values.
-            Gone: the other end created too many objects.
+            PeerGone: the other end created too many objects.
         """
         if not isinstance(packed, dict):
             return values.unpacked(packed, self.unpack)
@@ -174,7 +174,7 @@ class Peer:
         number = packed["h"]
         if number not in self.theirs:
             if len(self.theirs) > MOST_OBJECTS:
-                raise Gone("too many objects")
+                raise PeerGone("too many objects")
             self.theirs[number] = self._represented(number, packed)
         return self.theirs[number]
 

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agentgym.envs.swe.grading import remote_values
-from agentgym.envs.swe.grading.remote import Gone, Peer
+from agentgym.envs.swe.grading.remote import Peer, PeerGone
 from agentgym.envs.swe.grading.remote_classes import Module
 from agentgym.rewards.programs import inside as code_inside
 
@@ -56,7 +56,7 @@ class _Steps:
         self.out.put(message)
         answer = self.receive()
         if answer == DEAD:
-            raise Gone("the code under test has ended or has no time left")
+            raise PeerGone("the code under test has ended or has no time left")
         return answer
 
 
@@ -80,7 +80,7 @@ class _Line:
         except OSError:
             pass
         self.open = False
-        raise Gone("the code under test has ended or has no time left")
+        raise PeerGone("the code under test has ended or has no time left")
 
     def receive(self) -> str:
         (length,) = struct.unpack("I", self._bytes(4))
@@ -235,7 +235,7 @@ class _Outcomes:
         self.judged[name], self.seen[name] = sorted(self.peer.judged), self.now
         try:
             self.peer.forget()
-        except Gone as error:
+        except PeerGone as error:
             self.problem, self.last = str(error), self.last or name
 
     def pytest_runtest_logreport(self, report: Any) -> None:

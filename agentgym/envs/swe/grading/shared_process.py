@@ -9,14 +9,14 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agentgym.envs.swe.grading.canaries import alter
-from agentgym.envs.swe.grading.two_sandboxes import Clock, Ended
+from agentgym.envs.swe.grading.two_sandboxes import Clock, RunOutcome
 from agentgym.envs.swe.tasks import Instance
 from agentgym.envs.swe.tasks.pytest_run import run_files
 from agentgym.envs.swe.tasks.suite import function_of
 from agentgym.sandbox.protocol import Sandbox
 
 Tree = Mapping[str, bytes]
-Elsewhere = Callable[[Callable[[Sandbox], Ended]], Ended]
+Elsewhere = Callable[[Callable[[Sandbox], RunOutcome]], RunOutcome]
 
 
 def outcomes(instance: Instance, tree: Tree, ids: Sequence[str], clock: Clock, elsewhere: Elsewhere) -> dict[str, str]:
@@ -37,10 +37,10 @@ def outcomes(instance: Instance, tree: Tree, ids: Sequence[str], clock: Clock, e
     return outcomes_here
 
 
-def _run(sandbox: Sandbox, instance: Instance, tree: Tree, ids: Iterable[str], clock: Clock) -> Ended:
+def _run(sandbox: Sandbox, instance: Instance, tree: Tree, ids: Iterable[str], clock: Clock) -> RunOutcome:
     files = sorted({test.partition("::")[0] for test in ids})
     report = run_files(sandbox, tree, files, timeout=max(clock.left, 0.01), conftest=instance.repository.conftest)
-    return Ended(report.outcomes, seconds=report.seconds)
+    return RunOutcome(report.outcomes, seconds=report.seconds)
 
 
 def _believed(instance: Instance, tree: Tree, ids: Sequence[str], run: Callable[[Tree], dict[str, str]]) -> bool:

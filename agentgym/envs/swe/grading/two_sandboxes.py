@@ -46,7 +46,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Ended:
+class RunOutcome:
     """The outcome of one run of tests."""
 
     outcomes: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -72,7 +72,7 @@ def run_in_two_sandboxes(
     *,
     conftest: bool = False,
     exchanged: Mapping[str, list[object]] | None = None,
-) -> Ended:
+) -> RunOutcome:
     """Return the outcome of the tests in some files; `names` are the modules at the other end.
 
     `exchanged` gives tests a parameter of other tests (`alterations`). Effects of the code under test on time, memory or
@@ -99,7 +99,7 @@ def run_in_two_sandboxes(
         code = program(f"begin_tests({json.dumps(tests_request)!r})", SHIPPED)
         result = kernel.run(code, max(clock.left, 0) + START)
         clock.spend(time.monotonic() - started)
-        return _Carrier(kernel, other_kernel, clock).run(_message_of(result))
+        return _MessageRelay(kernel, other_kernel, clock).run(_message_of(result))
     finally:
         clock.worked += max(_worked(theirs) - before, 0.0)
         kernel.close()
@@ -123,24 +123,24 @@ def _is_code(path: str) -> bool:
     return path.endswith((".py", ".pyi"))
 
 
-class _Carrier:
+class _MessageRelay:
     """Carries messages between the tests and the code under test."""
 
     def __init__(self, tests: Kernel, code: Kernel, clock: Clock) -> None:
         self.tests, self.code, self.clock = tests, code, clock
         self.calls = 0
 
-    def run(self, message: str | None) -> Ended:
+    def run(self, message: str | None) -> RunOutcome:
         """Carry messages until the tests have ended; if both ends are linked, the first one does."""
         while message is not None and not message.startswith('{"ended"'):
             self.calls += 1
             answer = self._step(self.code, self._delivering(message)) if self.calls <= remote_tests.MOST_CALLS else None
             message = self._step(self.tests, self._delivering(answer or remote_tests.DEAD))
         if message is None:
-            return Ended(calls=self.calls, problem="the tests came to no end")
+            return RunOutcome(calls=self.calls, problem="the tests came to no end")
         reply = json.loads(message)
         judged = {test: frozenset(operations) for test, operations in reply["judged"].items()}
-        return Ended(reply["ended"], judged, reply["seen"], self.calls, reply["problem"], reply["last"])
+        return RunOutcome(reply["ended"], judged, reply["seen"], self.calls, reply["problem"], reply["last"])
 
     def _delivering(self, message: str) -> str:
         return _STEP.format(name=remote_tests.__name__, call=f"deliver({message!r})")

@@ -44,7 +44,7 @@ class MakerOptions:
 
 
 @dataclass
-class Made:
+class MakerResult:
     """The result."""
 
     instances: list[Instance] = field(default_factory=list[Instance])
@@ -73,7 +73,7 @@ class Maker:
     ) -> None:
         self.name, self.source, self.tree = repository
         self.plan, self.say, self.workers = plan, say, workers
-        self.tasks = Made()
+        self.tasks = MakerResult()
         self._bench = lambda: Workbench(open_sandbox, close_sandbox)
         self._benches: dict[int, Workbench] = {}
         self._journal_path = journal
@@ -83,7 +83,7 @@ class Maker:
         self._noticed: dict[tuple[str, Splice], tuple[str, ...]] = {}
         """The tests that notice each accepted single mutation."""
 
-    def make(self, older: Mapping[str, bytes] | None = None) -> Made:
+    def make(self, older: Mapping[str, bytes] | None = None) -> MakerResult:
         """Return the tasks.
 
         Raises:

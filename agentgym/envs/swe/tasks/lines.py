@@ -8,7 +8,7 @@ from typing import Any
 from agentgym.envs.swe.tasks import source as sources
 from agentgym.envs.swe.tasks.instance import Edit, Instance, Repository
 from agentgym.errors import BadData
-from agentgym.tasks.columns import Refused, refuse_unread
+from agentgym.tasks.columns import RefusedRow, refuse_unread
 from agentgym.tasks.lines import objects
 from agentgym.tasks.reading import PLAIN, Reading, playable
 
@@ -46,9 +46,9 @@ def read(path: str | Path = EMBEDDED, reading: Reading = PLAIN) -> list[Instance
             try:
                 repositories[str(raw["repository"])] = _repository(raw, folder)
             except KeyError as error:  # all tasks of the repository need it
-                raise Refused(f"{where}: {error} is missing; expected {_expected(_REPOSITORY)}") from None
+                raise RefusedRow(f"{where}: {error} is missing; expected {_expected(_REPOSITORY)}") from None
             except (ValueError, TypeError) as error:
-                raise Refused(f"{where}: {error}; expected {_expected(_REPOSITORY)}") from None
+                raise RefusedRow(f"{where}: {error}; expected {_expected(_REPOSITORY)}") from None
 
     return list(playable(str(path), tasks(), instance, reading).values())
 

@@ -18,7 +18,7 @@ FOLDER = "repository"
 LONGEST = 8 << 20  # bytes of the report; parsing hostile XML may take 50 times as much
 
 
-class Ended(Protocol):
+class ProgramResult(Protocol):
     """The end of a program in a sandbox (`agentgym.sandbox.Result`)."""
 
     @property
@@ -34,7 +34,7 @@ class Ended(Protocol):
 class PytestSandbox(Protocol):
     """The part of a sandbox needed here (`agentgym.sandbox.Sandbox`)."""
 
-    def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ended: ...
+    def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> ProgramResult: ...
     def restore(self, state: bytes) -> None: ...
     def read(self, path: str) -> bytes: ...
 
@@ -111,7 +111,7 @@ def _program(tree: Mapping[str, bytes], paths: list[str], name: str, conftest: b
     return _PROGRAM.format(folder=FOLDER, name=name, roots=roots(tree), options=options, paths=paths)
 
 
-def _read(document: bytes, ended: Ended) -> Report:
+def _read(document: bytes, ended: ProgramResult) -> Report:
     if len(document) > LONGEST or b"<!DOCTYPE" in document or b"<!ENTITY" in document:
         return Report(seconds=ended.seconds, problem="the report is not one that pytest writes")
     try:

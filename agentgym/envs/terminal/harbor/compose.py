@@ -15,7 +15,7 @@ from typing import Any, cast
 from agentgym.errors import BadData, MissingExtra, how_to_install
 from agentgym.sandbox.docker.container import ROOT_CAPABILITIES
 from agentgym.sandbox.docker.images import is_name
-from agentgym.sandbox.docker.services import COMPLETED, HEALTHY, MAIN, STARTED, Beside, Service
+from agentgym.sandbox.docker.services import COMPLETED, HEALTHY, MAIN, STARTED, Service, SideServices
 
 _SHARED = "service:"
 """Prefix of the name of a service whose network another one shares."""
@@ -60,7 +60,7 @@ Mapped = dict[str, Any]
 class Compose:
     """A file's settings of the main container, and its side services."""
 
-    beside: Beside
+    beside: SideServices
     image: str = ""
     build: Path | None = None
     """Folder of the main container's Dockerfile, if the file names it."""
@@ -105,7 +105,7 @@ def compose_in(folder: Path, variables: Mapping[str, str]) -> Compose | None:
         for service in read.values()
     )
     return Compose(
-        Beside(others, {name: (MAIN, *more) for name, more in main.networks.items()}, main.volumes),
+        SideServices(others, {name: (MAIN, *more) for name, more in main.networks.items()}, main.volumes),
         image="" if main.build else main.image,
         build=Path(main.build) if main.build else None,
         work=main.work,
@@ -378,6 +378,6 @@ def _nanoseconds(value: object, where: str) -> int:
     return int(1e9 * sum(float(number) * units[unit] for number, unit in parts))
 
 
-def beside_of(compose: Compose, seconds: float) -> Beside:
+def beside_of(compose: Compose, seconds: float) -> SideServices:
     """Return the services with the task's time limit."""
     return replace(compose.beside, seconds=seconds, capabilities=ROOT_CAPABILITIES)

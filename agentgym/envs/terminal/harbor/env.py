@@ -15,7 +15,7 @@ from agentgym.envs.terminal.harbor import tables
 from agentgym.envs.terminal.harbor.containers import Containers, least
 from agentgym.envs.terminal.harbor.files import HarborTask, load, packed
 from agentgym.envs.terminal.harbor.health import wait_until_healthy
-from agentgym.envs.terminal.harbor.lending import Lending, not_again
+from agentgym.envs.terminal.harbor.lending import ContainerAccess, not_again
 from agentgym.envs.terminal.harbor.network import STATED
 from agentgym.envs.terminal.harbor.network import options as network_options
 from agentgym.envs.terminal.harbor.rewards import NoVerdict, check_rule, combined, one_number
@@ -45,7 +45,7 @@ def registered(path: str) -> str:
     return register_foreign("harbor", whole, "agentgym.envs.terminal.harbor:Harbor", path=whole)
 
 
-class Harbor(Lending, ServerTools):
+class Harbor(ContainerAccess, ServerTools):
     """Task folders of Harbor (Terminal-Bench 2), by `path`: one folder, or a folder of them.
 
     Reward: 1 if the task's own `tests/test.sh` gives at least 1, else 0; its value is the measure `reward`. If the tests

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from agentgym.sandbox.env import Lent, SandboxEnv
+from agentgym.sandbox.env import ExternalAccess, SandboxEnv
 from agentgym.sandbox.protocol import SandboxFault
 
 LENT = "\0"
 """Stands for the commands of an external agent, which are unknown; no model's command equals it."""
 
 
-class Lending(SandboxEnv):
+class ContainerAccess(SandboxEnv):
     """The part of the environment that lends its container."""
 
     _step: Any
@@ -20,9 +20,12 @@ class Lending(SandboxEnv):
     def briefing(self) -> str:
         return self._step.instruction
 
-    def lend(self, work: Callable[[Lent], None]) -> None:
+    def lend(self, work: Callable[[ExternalAccess], None]) -> None:
         step = self._step
-        lent, self.commands = Lent(self.sandbox, step.user, self._present.place.work, seconds=step.seconds), (LENT,)
+        lent, self.commands = (
+            ExternalAccess(self.sandbox, step.user, self._present.place.work, seconds=step.seconds),
+            (LENT,),
+        )
         work(lent)
 
 

@@ -16,7 +16,7 @@ from agentgym.envs.terminal.harbor.health import Health, health_in
 from agentgym.envs.terminal.harbor.network import Policy, baseline, policy
 from agentgym.errors import BadData
 from agentgym.sandbox.docker.images import is_name
-from agentgym.sandbox.docker.services import Beside
+from agentgym.sandbox.docker.services import SideServices
 
 MODES = ("shared", "separate")
 _NAME = re.compile(r"[^<>:\"/\\|?*\x00-\x1f\x7f]{1,100}")
@@ -42,7 +42,7 @@ class Place:
     """Policy outside the phases that state their own."""
     command: tuple[str, ...] = ()
     """A program that runs from the start."""
-    beside: Beside | None = None
+    beside: SideServices | None = None
     """Side services in other containers."""
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, asked
 from agentgym.envs.web.formats import money
-from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
+from agentgym.envs.web.plan import Click, Fill, Goto, ImpossibleTask, Plan, Select
 from agentgym.envs.web.sites.forum.data import title
 from agentgym.envs.web.sites.forum.tasks import open_board, open_topic
 from agentgym.envs.web.sites.shop.data import CATEGORIES, LABELS, street
@@ -28,7 +28,7 @@ class Recommend(TaskFamily):
             board = absent(boards, lambda: words.pick(rng, words.TOPICS).title())
         category = words.pick(rng, list(CATEGORIES))
         if self._cheapest(state, category) is None:
-            raise Unfit
+            raise NoSubject
         ask = {"board": board, "category": category, "title": title(rng)}
         text = (
             f'Start a topic on the board {board} of the forum with the title "{ask["title"]}". Its text is the name of '
@@ -79,7 +79,7 @@ class Report(TaskFamily):
         want_locked = int(not possible and locked)
         topics = state.rows("forum", "SELECT title FROM topic WHERE locked = ? ORDER BY id", want_locked)
         if not topics:
-            raise Unfit
+            raise NoSubject
         ask = {"topic": words.pick(rng, topics)["title"], "town": town, "fact": fact}
         text = f'Comment on the topic "{ask["topic"]}" in the forum with just what the wiki gives as "{fact}" for '
         text += f"{town}, and nothing else."
@@ -95,7 +95,7 @@ class Report(TaskFamily):
         fact = page.fact(ask["fact"])
         page = yield from open_topic(ask["topic"])
         if not page.has("button", "Post comment"):
-            raise Impossible
+            raise ImpossibleTask
         yield Fill("Your comment", fact)
         yield Click("button", "Post comment")
 

@@ -6,9 +6,9 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked, every_page, question
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, asked, every_page, question
 from agentgym.envs.web.formats import day
-from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, ImpossibleTask, Page, Plan, Select, Step
 from agentgym.envs.web.sites.calendar.data import CALENDARS, ROOMS, clock, event_titles, minutes
 from agentgym.envs.web.state import EpisodeState, choose
 from agentgym.envs.web.words import FIRST_NAMES, LAST_NAMES, paragraph, pick
@@ -22,14 +22,14 @@ def open_event(title: str) -> Generator[Step, Page, Page]:
     """Find an event and open it.
 
     Raises:
-        Impossible: there is no such event.
+        ImpossibleTask: there is no such event.
     """
     yield Goto(f"{CALENDAR}/list")
     yield Fill("Title or place", title)
     yield Select("Time", "all")
     page = yield FILTER
     if not page.has("link", title):
-        raise Impossible
+        raise ImpossibleTask
     return (yield Click("link", title))
 
 
@@ -87,7 +87,7 @@ class NextWith(TaskFamily):
         sql = "(organiser = ? OR id IN (SELECT event_id FROM attendee WHERE username = ?)) AND day >= ?"
         rows = coming(state, sql, person.username, person.username, tomorrow.isoformat())
         if not rows:
-            raise Unfit
+            raise NoSubject
         text = f"After today, on what day is the next event in my calendar that {person.name} organises or is invited to? "
         ask = {"person": person.name, "today": f"{state.now:%Y-%m-%d}"}
         return text + "Answer with the date.", question(ask, day(rows[0]["day"]))
@@ -122,7 +122,7 @@ class FirstFree(TaskFamily):
                 if free in begins - {"08:00"}:  # eight o'clock is too easy a guess
                     dates_of.setdefault(free, {}).setdefault(length, []).append(at)
         if not dates_of:
-            raise Unfit
+            raise NoSubject
         free = pick(rng, sorted(dates_of))
         length = pick(rng, sorted(dates_of[free]))
         on = pick(rng, dates_of[free][length] if possible else full[length])
@@ -137,7 +137,7 @@ class FirstFree(TaskFamily):
         events = [(row["Start"], row["End"]) for row in page.records("Title")]
         free = first_gap(events, ask["length"])
         if not free:
-            raise Impossible
+            raise ImpossibleTask
         yield Answer(free)
 
 
@@ -185,7 +185,7 @@ class CreateEvent(TaskFamily):
     def solve(self, ask: Ask) -> Plan:
         page = yield from fill_event(ask)
         if page.has("button", "Save event"):
-            raise Impossible
+            raise ImpossibleTask
 
 
 class MoveEvent(TaskFamily):
@@ -198,7 +198,7 @@ class MoveEvent(TaskFamily):
         own, foreign = (coming(state, f"organiser {sign} ?", state.me.username) for sign in ("=", "<>"))
         rows = choose(rng, own, 1 + difficulty // 2)
         if not rows or not foreign:
-            raise Unfit
+            raise NoSubject
         if not possible:
             rows[int(rng.integers(len(rows)))] = pick(rng, foreign)
         moves: dict[str, tuple[str, str]] = {}
@@ -219,7 +219,7 @@ class MoveEvent(TaskFamily):
         for title in ask["moves"]:
             page = yield from open_event(title)
             if not page.has("link", "Move event"):
-                raise Impossible
+                raise ImpossibleTask
         for title, (when, start) in ask["moves"].items():
             yield from open_event(title)
             yield Click("link", "Move event")

@@ -7,8 +7,19 @@ from itertools import product
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked, contested, every_page, ordinal, question
-from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Step
+from agentgym.envs.web.family import (
+    Ask,
+    Made,
+    NoSubject,
+    TaskFamily,
+    absent,
+    asked,
+    contested,
+    every_page,
+    ordinal,
+    question,
+)
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, ImpossibleTask, Page, Plan, Step
 from agentgym.envs.web.sites.forum.data import title
 from agentgym.envs.web.state import EpisodeState, choose
 
@@ -19,11 +30,11 @@ def open_board(name: str, order: str = "new") -> Generator[Step, Page, Page]:
     """Open a board by its name, sorted.
 
     Raises:
-        Impossible: there is no such board.
+        ImpossibleTask: there is no such board.
     """
     page = yield Goto(f"{FORUM}/")
     if not page.has("link", name):
-        raise Impossible
+        raise ImpossibleTask
     page = yield Click("link", name)
     return page if order == "new" else (yield Goto(f"{page.url}?sort={order}"))
 
@@ -108,7 +119,7 @@ class MostVotes(TaskFamily):
         titles: list[str] = [row["Topic"] for row in rows if row["Author"] == ask["author"]]
         place: int = ask["place"]
         if len(titles) < place:
-            raise Impossible
+            raise ImpossibleTask
         yield Answer(titles[place - 1])
 
 
@@ -149,7 +160,7 @@ class Comment(TaskFamily):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("forum", "SELECT title FROM topic WHERE locked <> ? ORDER BY id", possible)
         if not rows:
-            raise Unfit
+            raise NoSubject
         ask = {"topic": words.pick(rng, rows)["title"], "body": words.paragraph(rng, 1 + difficulty)}
         text = f"Comment on the topic {quoted(ask['topic'])} in the forum with the text {quoted(ask['body'])}"
         return text, asked(ask)
@@ -161,7 +172,7 @@ class Comment(TaskFamily):
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_topic(ask["topic"])
         if not page.has("button", "Post comment"):
-            raise Impossible
+            raise ImpossibleTask
         yield Fill("Your comment", ask["body"])
         yield Click("button", "Post comment")
 
@@ -210,7 +221,7 @@ class Edit(TaskFamily):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("forum", "SELECT title FROM topic WHERE (username = ?) = ?", state.me.username, possible)
         if not rows:
-            raise Unfit
+            raise NoSubject
         ask = {"topic": words.pick(rng, rows)["title"], "body": words.paragraph(rng, 1 + difficulty)}
         text = f"Replace the text of the topic {quoted(ask['topic'])} in the forum with {quoted(ask['body'])}"
         return text, asked(ask)
@@ -221,7 +232,7 @@ class Edit(TaskFamily):
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_topic(ask["topic"])
         if not page.has("link", "Edit topic"):
-            raise Impossible
+            raise ImpossibleTask
         yield Click("link", "Edit topic")
         yield Fill("Text", ask["body"])
         yield Click("button", "Save topic")
@@ -267,7 +278,7 @@ class Subscribe(TaskFamily):
         least = int(words.pick(rng, rows[1:])["n"])
         targets = {row["id"] for row in rows if row["n"] >= least}
         if targets == {row["board"] for row in state.rows("forum", "SELECT board FROM subscription")}:
-            raise Unfit
+            raise NoSubject
         text = (
             f"In the forum, subscribe me to every board that has at least {least} topics, and unsubscribe me from every "
             "board that has fewer."
@@ -322,7 +333,7 @@ class Profile(TaskFamily):
         members = yield from every_page(page, "Name")
         place = next((row["Place"] for row in members if row["Name"] == ask["like"]), None)
         if place is None:
-            raise Impossible
+            raise ImpossibleTask
         yield Goto(f"{FORUM}/settings")
         yield Fill("Place", place)
         yield Fill("About", ask["about"])

@@ -7,7 +7,7 @@ import numpy as np
 
 from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, asked, question
 from agentgym.envs.web.formats import money
-from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, ImpossibleTask, Page, Plan, Select, Step
 from agentgym.envs.web.sites.mail.data import FOLDERS, phone
 from agentgym.envs.web.state import EpisodeState, choose
 from agentgym.envs.web.words import ADJECTIVES, FIRST_NAMES, LAST_NAMES, NOUNS, PLACES, paragraph, pick, sentence
@@ -34,11 +34,11 @@ def open_message(subject: str) -> Generator[Step, Page, Page]:
     """Find a message and open it.
 
     Raises:
-        Impossible: there is no such message.
+        ImpossibleTask: there is no such message.
     """
     page = yield from find_messages(subject)
     if not page.has("link", subject):
-        raise Impossible
+        raise ImpossibleTask
     return (yield Click("link", subject))
 
 
@@ -121,7 +121,7 @@ class MailFact(TaskFamily):
         page = yield from open_message(ask["subject"])
         match = (_CODE if ask["subject"].startswith("Your") else _AMOUNT).search(text_of(page))
         if match is None:
-            raise Impossible
+            raise ImpossibleTask
         yield Answer(match[1])
 
 
@@ -180,7 +180,7 @@ class WriteMail(TaskFamily):
         yield Fill("Message", ask["body"])
         page = yield Click("button", "Send")
         if page.has("button", "Send"):
-            raise Impossible
+            raise ImpossibleTask
 
 
 class AnswerMail(TaskFamily):
@@ -286,7 +286,7 @@ class FileAway(TaskFamily):
         for subject in ask["subjects"]:
             page = yield from find_messages(subject)
             if not page.has("link", subject):
-                raise Impossible
+                raise ImpossibleTask
         yield Goto(f"{MAIL}/folders")
         yield Fill("Name", ask["folder"])
         yield Click("button", "Make folder")
@@ -323,7 +323,7 @@ class UpdateContact(TaskFamily):
                 yield Fill("Name or address", name)
                 page = yield Click("button", "Filter")
                 if not page.has("link", name):
-                    raise Impossible
+                    raise ImpossibleTask
                 if last:
                     yield Click("link", name)
                     yield Click("link", "Edit contact")

@@ -6,8 +6,8 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked
-from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Page, Plan, Select
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, asked
+from agentgym.envs.web.plan import Click, Fill, Goto, ImpossibleTask, Page, Plan, Select
 from agentgym.envs.web.sites.calendar.data import CALENDARS, minutes
 from agentgym.envs.web.sites.calendar.tasks import fill_event, insert_event, written_day
 from agentgym.envs.web.sites.mail.chores import address_of, find_messages, open_message, reply, send, text_of
@@ -69,7 +69,7 @@ class AcceptMeeting(TaskFamily):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = unique(state, "Meeting about ")
         if possible and not rows:
-            raise Unfit
+            raise NoSubject
         sql = "SELECT sender FROM message WHERE subject LIKE 'Meeting about %'"
         asking = {row["sender"] for row in state.rows("mail", sql)}
         silent = [person.name for person in state.setting.others if person.email not in asking]
@@ -97,7 +97,7 @@ class AcceptMeeting(TaskFamily):
         page = yield from find_messages("Meeting about the", ask["person"])
         subject = next((row["Subject"] for row in page.records("Subject")), None)
         if subject is None:
-            raise Impossible
+            raise ImpossibleTask
         page = yield Click("link", subject)
         when, start, finish, room = parsed(_MEETING, page)
         page = yield Goto(f"http://calendar.test/day/{written_day(when)}")
@@ -119,7 +119,7 @@ class ReviewByMail(TaskFamily):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = unique(state, "Review of ")
         if possible and not rows:
-            raise Unfit
+            raise NoSubject
         asking = {row["sender"] for row in state.rows("mail", "SELECT sender FROM message WHERE subject LIKE 'Review of %'")}
         silent = [person.name for person in state.setting.others if person.email not in asking]
         name = pick(rng, rows)["name"] if possible else pick(rng, silent)
@@ -146,7 +146,7 @@ class ReviewByMail(TaskFamily):
         page = yield from find_messages("my merge request", ask["person"])
         subject = next((row["Subject"] for row in page.records("Subject")), None)
         if subject is None:
-            raise Impossible
+            raise ImpossibleTask
         page = yield Click("link", subject)
         number, slug = parsed(_REQUEST, page)
         yield Goto(f"{TRACKER}/{slug}/merge_requests/{number}/edit")
@@ -221,7 +221,7 @@ class DueDate(TaskFamily):
         )
         rows, calendar = state.rows("tracker", sql, state.me.username), pick(rng, CALENDARS)
         if not rows:
-            raise Unfit
+            raise NoSubject
         row = pick(rng, rows)
         notes = paragraph(rng, difficulty) if difficulty else ""
         text = (
@@ -241,7 +241,7 @@ class DueDate(TaskFamily):
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_issue(ask["project"], ask["title"])
         if page.fact("Due date") == "none":
-            raise Impossible
+            raise ImpossibleTask
         more = {"people": [page.fact("Assignee")], "calendar": ask["calendar"], "notes": ask["notes"]}
         yield from fill_event(event_of(ask["title"], written_day(page.fact("Due date")), "09:00", "09:30", **more))
 

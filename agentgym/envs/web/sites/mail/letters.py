@@ -6,7 +6,7 @@ import numpy as np
 
 from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, asked
 from agentgym.envs.web.formats import day
-from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan
+from agentgym.envs.web.plan import Click, Fill, Goto, ImpossibleTask, Plan
 from agentgym.envs.web.sites.mail.chores import MAIL, address_of, send
 from agentgym.envs.web.sites.shop.questions import SHOP
 from agentgym.envs.web.sites.tracker.questions import TRACKER
@@ -60,7 +60,7 @@ class MilestoneLetter(TaskFamily):
         page = yield Goto(f"{TRACKER}/{ask['project']}/milestones")
         due = next((row["Due"] for row in page.records("Milestone") if row["Milestone"] == ask["milestone"]), None)
         if due is None:
-            raise Impossible
+            raise ImpossibleTask
         yield from write_letter(ask["people"], f"{ask['project']} {ask['milestone']}", due)
 
 
@@ -115,5 +115,5 @@ class OrderLetter(TaskFamily):
         page = yield Goto(f"{SHOP}/orders/{ask['order']}")
         status = page.fact("Status")
         if not re.fullmatch(r"\w+", status):
-            raise Impossible
+            raise ImpossibleTask
         yield from write_letter(ask["people"], f"Order {ask['order']}", status)

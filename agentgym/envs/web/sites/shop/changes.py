@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked, every_page
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, asked, every_page
 from agentgym.envs.web.formats import money
-from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
+from agentgym.envs.web.plan import Click, Fill, Goto, ImpossibleTask, Plan, Select
 from agentgym.envs.web.sites.shop.data import CATEGORIES, LABELS, SHIPPING, postcode, product_name, street
 from agentgym.envs.web.sites.shop.questions import SHOP, open_product
 from agentgym.envs.web.state import EpisodeState, choose
@@ -17,12 +17,12 @@ def add_to_cart(items: list[list[Any]]) -> Plan:
     """Put products (name, quantity) into the cart if all are available.
 
     Raises:
-        Impossible: a product has too little stock.
+        ImpossibleTask: a product has too little stock.
     """
     for name, quantity in items:
         page = yield from open_product(name)
         if int(page.fact("In stock")) < quantity:
-            raise Impossible
+            raise ImpossibleTask
     for name, quantity in items:
         yield from open_product(name)
         yield Fill("Quantity", str(quantity))
@@ -39,7 +39,7 @@ def draw_items(rng: np.random.Generator, state: EpisodeState, count: int, possib
     """Draw distinct products with quantities; if not `possible`, too many of one.
 
     Raises:
-        Unfit: no product has little stock.
+        NoSubject: no product has little stock.
     """
     rows = choose(rng, state.rows("shop", "SELECT name, stock FROM product WHERE stock > 0 ORDER BY id"), count)
     items = [[row["name"], int(rng.integers(1, int(min(row["stock"], 5)) + 1))] for row in rows]
@@ -47,7 +47,7 @@ def draw_items(rng: np.random.Generator, state: EpisodeState, count: int, possib
         gone = state.rows("shop", "SELECT name, stock FROM product WHERE stock < 5 ORDER BY id")
         few = [row for row in gone if row["name"] not in [name for name, _ in items]]
         if not few:
-            raise Unfit
+            raise NoSubject
         row = words.pick(rng, few)
         items[int(rng.integers(len(items)))] = [row["name"], int(rng.integers(int(row["stock"]) + 1, 6))]
     return items
@@ -108,7 +108,7 @@ class Buy(TaskFamily):
         page = yield Goto(f"{SHOP}/addresses")
         place = next((row for row in page.records("Label") if row["Label"] == ask["label"]), None)
         if place is None:
-            raise Impossible
+            raise ImpossibleTask
         yield from add_to_cart(ask["items"])
         yield Goto(f"{SHOP}/checkout")
         yield Select("Address", f"{place['Label']}: {place['Street']}, {place['City']}")
@@ -133,7 +133,7 @@ class Cancel(TaskFamily):
             possible,
         )
         if not rows:
-            raise Unfit
+            raise NoSubject
         product = words.pick(rng, rows)["name"]
         return f"Cancel my order in the shop that contains the product {product}.", asked({"product": product})
 
@@ -153,7 +153,7 @@ class Cancel(TaskFamily):
                 if page.has("link", ask["product"]):
                     yield Click("button", "Cancel order")
                     return
-        raise Impossible
+        raise ImpossibleTask
 
 
 class Review(TaskFamily):
@@ -212,7 +212,7 @@ class ChangeAddress(TaskFamily):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{SHOP}/addresses")
         if all(row["Label"] != ask["label"] for row in page.records("Label")):
-            raise Impossible
+            raise ImpossibleTask
         yield Click("link", "Edit", row=ask["label"])
         for part, value in ask["change"].items():
             yield Fill(part, value)
@@ -239,7 +239,7 @@ class ClearWishes(TaskFamily):
             gone = [row["name"] for row in rows if row["category"] == category]
             text = f"is of the category {category}"
         if not gone:
-            raise Unfit
+            raise NoSubject
         return f"Take everything off my wish list in the shop that {text}.", asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
@@ -265,7 +265,7 @@ class OrderAgain(TaskFamily):
             JOIN product ON product.id = product GROUP BY purchase.id HAVING count(*) >= ? ORDER BY purchase.id"""
         rows = [row for row in state.rows("shop", sql, min(1 + difficulty, 3)) if bool(row["short"]) != possible]
         if not rows:
-            raise Unfit
+            raise NoSubject
         order = str(words.pick(rng, rows)["id"])
         text = f"Put everything that was in my order {order} into my cart in the shop again, in the same quantities."
         return text, asked({"order": order})

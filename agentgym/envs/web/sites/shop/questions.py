@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, contested, every_page, ordinal, question
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, contested, every_page, ordinal, question
 from agentgym.envs.web.formats import day, money
-from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, ImpossibleTask, Page, Plan, Select, Step
 from agentgym.envs.web.sites.shop.data import CATEGORIES, SHIPPING
 from agentgym.envs.web.state import EpisodeState
 
@@ -24,13 +24,13 @@ def open_product(name: str) -> Generator[Step, Page, Page]:
     """Search for a product and open its page.
 
     Raises:
-        Impossible: there is no such product.
+        ImpossibleTask: there is no such product.
     """
     yield Goto(f"{SHOP}/products")
     yield Fill("Name contains", name)
     page = yield Click("button", "Apply filters")
     if not page.has("link", name):
-        raise Impossible
+        raise ImpossibleTask
     return (yield Click("link", name))
 
 
@@ -54,7 +54,7 @@ class OrderTotal(TaskFamily):
         orders = yield from every_page((yield Goto(f"{SHOP}/orders")), "Order")
         total = next((row["Total"] for row in orders if row["Order"] == ask["order"]), None)
         if total is None:
-            raise Impossible
+            raise ImpossibleTask
         yield Answer(total)
 
 
@@ -101,7 +101,7 @@ class Cheapest(TaskFamily):
         place = contested(rng, [len(group) for group in kinds.values()], 1 + difficulty)
         (category, colour), fits = words.pick(rng, [item for item in kinds.items() if (len(item[1]) >= place) == possible])
         if possible and [row["price"] for row in fits].count(fits[place - 1]["price"]) > 1:
-            raise Unfit
+            raise NoSubject
         text = (
             f"Of the {colour} products in the category {category} that are in stock in the shop, which one is the "
             f"{ordinal(place)}cheapest? Answer with its name."
@@ -119,7 +119,7 @@ class Cheapest(TaskFamily):
         names: list[str] = [row["Product"] for row in rows if row["Colour"] == ask["colour"]]
         place: int = ask["place"]
         if len(names) < place:
-            raise Impossible
+            raise ImpossibleTask
         yield Answer(names[place - 1])
 
 
@@ -140,7 +140,7 @@ class Reviewer(TaskFamily):
         rows = state.rows("shop", sql, product_name["id"], stars)
         clear = [row["day"] for row in rows].count(rows[0]["day"]) == 1 if rows else False
         if bool(rows) != possible or clear != possible:
-            raise Unfit
+            raise NoSubject
         text = (
             f"Who wrote the latest review with {stars} star{'s' * (stars > 1)} of the product {product_name['name']} "
             "in the shop? Answer with the full name."
@@ -154,4 +154,4 @@ class Reviewer(TaskFamily):
             review = _REVIEW.search(" ".join(node.name for node in article.walk()))
             if review and int(review[1]) == ask["stars"]:
                 yield Answer(review[2])
-        raise Impossible
+        raise ImpossibleTask

@@ -6,7 +6,7 @@ import numpy as np
 
 from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, asked, every_page
 from agentgym.envs.web.formats import day
-from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
+from agentgym.envs.web.plan import Click, Fill, Goto, ImpossibleTask, Plan, Select
 from agentgym.envs.web.sites.tracker.data import ROLES
 from agentgym.envs.web.sites.tracker.questions import (
     FILTER,
@@ -106,7 +106,7 @@ class CreateIssue(TaskFamily):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{TRACKER}/{ask['project']}/issues/new")
         if not all(page.has("checkbox", label) for label in ask["labels"]):
-            raise Impossible
+            raise ImpossibleTask
         yield Fill("Title", ask["title"])
         yield Fill("Description", ask["body"])
         yield Select("Assignee", ask["assignee"])
@@ -276,7 +276,7 @@ class GiveRoles(TaskFamily):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{TRACKER}/people")
         if not all(page.has("link", name) for name in ask["roles"]):
-            raise Impossible
+            raise ImpossibleTask
         for name, role in ask["roles"].items():
             page = yield Goto(f"{TRACKER}/{ask['project']}/members")
             inside = page.has("link", name)

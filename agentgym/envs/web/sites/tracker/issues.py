@@ -31,7 +31,7 @@ class Choices(TypedDict):
     labels: list[sqlite3.Row]
 
 
-class Posted(TypedDict):
+class IssueForm(TypedDict):
     """Values posted from an issue's form."""
 
     title: str
@@ -123,7 +123,7 @@ def form_values(issue: sqlite3.Row | None) -> dict[str, object]:
     return {**dict(issue), "milestone_id": issue["milestone_id"] or "", "label_ids": label_ids}
 
 
-def posted_values() -> Posted:
+def posted_values() -> IssueForm:
     """Return the values posted from the form."""
     ticked = {int(text) for text in request.form.getlist("label") if text.isascii() and text.isdecimal() and len(text) < 10}
     return {
@@ -136,7 +136,7 @@ def posted_values() -> Posted:
     }
 
 
-def problems(values: Posted, choices: Choices) -> list[str]:
+def problems(values: IssueForm, choices: Choices) -> list[str]:
     """Return the errors in posted values."""
     problems_found: list[str] = []
     if not values["title"] or len(values["title"]) > 200:

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, every_page, ordinal, question
-from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, ImpossibleTask, Page, Plan, Select, Step
 from agentgym.envs.web.sites.tracker.data import unused_titles
 from agentgym.envs.web.sites.tracker.words import FIRST, LABELS, SECOND, SETTINGS
 from agentgym.envs.web.state import EpisodeState
@@ -34,7 +34,7 @@ def _open(url: str, title: str) -> Generator[Step, Page, Page]:
     yield Select("Status", "all")
     page = yield FILTER
     if not page.has("link", title):
-        raise Impossible
+        raise ImpossibleTask
     return (yield Click("link", title))
 
 
@@ -69,11 +69,11 @@ def list_labels(project: str, label: str) -> Plan:
     """Open a project's labels, if the wanted one is among them.
 
     Raises:
-        Impossible: the project does not have the label.
+        ImpossibleTask: the project does not have the label.
     """
     page = yield Goto(f"{TRACKER}/{project}/labels")
     if all(row["Label"] != label for row in page.records("Label")):
-        raise Impossible
+        raise ImpossibleTask
 
 
 def nobody(rng: np.random.Generator, state: EpisodeState) -> str:
@@ -151,10 +151,10 @@ class CountIssues(TaskFamily):
         if people:
             page = yield Goto(f"{TRACKER}/people")
             if not all(page.has("link", name) for name in people):
-                raise Impossible
+                raise ImpossibleTask
         page = yield Goto(f"{TRACKER}/{ask['project']}/issues")
         if not page.has("button", "Filter"):
-            raise Impossible
+            raise ImpossibleTask
         yield Select("Status", ask["status"])
         for key in _TELLS:
             if ask[key]:
@@ -259,4 +259,4 @@ class NewValue(TaskFamily):
             lines = [node.text for node in article.walk()]
             if ask["path"] in lines and any(line.startswith(start) for line in lines):
                 yield Answer(next(line for line in lines if line.startswith(start)).removeprefix(start))
-        raise Impossible
+        raise ImpossibleTask

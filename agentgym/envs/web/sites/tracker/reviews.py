@@ -4,8 +4,8 @@ import sqlite3
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, asked
-from agentgym.envs.web.plan import Click, Fill, Impossible, Plan
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, asked
+from agentgym.envs.web.plan import Click, Fill, ImpossibleTask, Plan
 from agentgym.envs.web.sites.tracker.questions import open_request
 from agentgym.envs.web.state import EpisodeState
 from agentgym.envs.web.words import paragraph, pick
@@ -45,7 +45,7 @@ class Merge(TaskFamily):
 
         rows = [row for row in rows if can_be(row) == possible]
         if not rows:
-            raise Unfit
+            raise NoSubject
         row = pick(rng, rows)
         ask = {"project": row["slug"], "title": row["title"]}
         text = (
@@ -64,7 +64,7 @@ class Merge(TaskFamily):
         page = yield from open_request(ask["project"], ask["title"])
         blocked = page.says("pipeline failed") or page.says("requested changes")
         if not page.has("button", "Merge") and (blocked or not page.has("button", "Approve")):
-            raise Impossible
+            raise ImpossibleTask
         if not page.has("button", "Merge"):
             yield Click("button", "Approve")
         yield Click("button", "Merge")
@@ -81,7 +81,7 @@ class Review(TaskFamily):
         wants_debugging = bool(rng.random() < 0.5)
         fits = [row for row in rows if (row["author"] != state.me.username) == possible]
         if not fits:
-            raise Unfit
+            raise NoSubject
         row = pick(rng, [row for row in fits if (row["debugging"] > 0) == wants_debugging] or fits)
         comment = paragraph(rng, 1 + difficulty)
         text = (
@@ -105,7 +105,7 @@ class Review(TaskFamily):
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_request(ask["project"], ask["title"])
         if not page.has("button", "Approve"):
-            raise Impossible
+            raise ImpossibleTask
         page = yield Click("link", "Changes")
         prints = any(node.name.startswith("+") and "print(" in node.name for node in page.root.walk())
         yield Click("link", "Back to the merge request")

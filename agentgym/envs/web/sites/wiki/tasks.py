@@ -5,8 +5,8 @@ from collections.abc import Generator
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Made, TaskFamily, Unfit, absent, asked, every_page, question
-from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, asked, every_page, question
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, ImpossibleTask, Page, Plan, Select, Step
 from agentgym.envs.web.sites.wiki.data import CATEGORIES, town_name
 from agentgym.envs.web.state import EpisodeState
 
@@ -42,10 +42,10 @@ def open_page(title: str) -> Generator[Step, Page, Page]:
     """Search for a page and open it.
 
     Raises:
-        Impossible: there is no such page.
+        ImpossibleTask: there is no such page.
     """
     if not (yield from find_page(title)):
-        raise Impossible
+        raise ImpossibleTask
     return (yield Click("link", title))
 
 
@@ -102,7 +102,7 @@ class Largest(TaskFamily):
         best = (max if most else min)(values.values())
         answers = [town for town, value in values.items() if value == best]
         if len(answers) > 1 or answers == [start]:
-            raise Unfit
+            raise NoSubject
         what = {
             ("Population", True): "has the largest population",
             ("Population", False): "has the smallest population",
@@ -151,7 +151,7 @@ class Editor(TaskFamily):
         rows = yield from every_page(page, "Version")
         editor = next((row["Editor"] for row in rows if row["Summary"] == ask["summary"]), None)
         if editor is None:
-            raise Impossible
+            raise ImpossibleTask
         yield Answer(editor)
 
 
@@ -259,7 +259,7 @@ class Revert(TaskFamily):
         rows = page.records("Version")
         place = next((at for at, row in enumerate(rows) if row["Editor"] == ask["editor"]), None)
         if place is None or place + 1 == len(rows):
-            raise Impossible
+            raise ImpossibleTask
         yield Click("link", rows[place + 1]["Version"])
         yield Click("button", "Restore this version")
 
@@ -288,7 +288,7 @@ class Create(TaskFamily):
 
     def solve(self, ask: Ask) -> Plan:
         if (yield from find_page(ask["title"])):
-            raise Impossible
+            raise ImpossibleTask
         yield Goto(f"{WIKI}/new")
         yield Fill("Title", ask["title"])
         yield Select("Category", "Towns")
@@ -311,7 +311,7 @@ class Watch(TaskFamily):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         title = words.pick(rng, titles_of(state, words.pick(rng, ("Towns", "Towns", "Rivers", "Regions"))))
         if not self._pages(state, title):
-            raise Unfit
+            raise NoSubject
         return f"Put every page of the wiki that links to the page {title} on my watch list.", asked({"page": title})
 
     def _pages(self, state: EpisodeState, title: str) -> list[int]:
