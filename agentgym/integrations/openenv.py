@@ -250,11 +250,16 @@ class RemoteTextEnv(TextEnv):
     def begin(self, task: Task) -> str:
         """Reset the server's environment."""
         self.paid = 0.0
-        if self._client is None:
-            self._client = self._asked(self._connection)
-            self._asked(lambda: self._client.connect())
-        result = self._asked(lambda: self._client.reset(seed=task.data["seed"], **self.reset_options))
-        return self._text(result.observation)
+        if self._client is not None:
+            with contextlib.suppress(Exception):  # the server ended the session, as after an error that it cannot write
+                return self._reset(task)
+            self.close()
+        self._client = self._asked(self._connection)
+        self._asked(lambda: self._client.connect())
+        return self._asked(lambda: self._reset(task))
+
+    def _reset(self, task: Task) -> str:
+        return self._text(self._client.reset(seed=task.data["seed"], **self.reset_options).observation)
 
     def act(self, action: str) -> Outcome:
         """Take a step there."""
@@ -388,7 +393,8 @@ class RemoteTextEnv(TextEnv):
         """End the connection."""
         client, self._client = self._client, None
         if client is not None:
-            client.close()
+            with contextlib.suppress(Exception):  # the server may have ended it
+                client.close()
 
 
 def _refused(observation: object) -> tuple[str, str] | None:

@@ -101,7 +101,11 @@ def draw(found: Sequence[Curve], metric: str, path: str | Path) -> Path:
 
 
 def _settings(run: RunFolder) -> dict[str, object]:
-    """Return a run's settings by dotted name."""
+    """Return a run's settings by dotted name.
+
+    Raises:
+        BadData: the configuration is not TOML.
+    """
     try:
         return dict(_flat(tomllib.loads(run.config or "")))
     except tomllib.TOMLDecodeError as error:

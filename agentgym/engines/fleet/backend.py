@@ -46,7 +46,10 @@ class Scores:
 
 
 class Backend(Protocol):
-    """One server. Every call may raise ServerUnreachable or ServerFailure; BadConfig if every request would fail, else Fault."""
+    """One server.
+
+    Every call may raise ServerUnreachable or ServerFailure; BadConfig if every request would fail, else Fault.
+    """
 
     url: str
     adapter: str

@@ -120,7 +120,7 @@ class Trial:
         """Perform an action.
 
         Raises:
-            BotStuck: the action would change nothing, which the environment hides from the verifier, or it fails the mission.
+            BotStuck: the action fails the mission, or would change nothing, which the environment hides from the verifier.
         """
         if self.won or hindrance(self.level, COMMANDS[action]):
             raise BotStuck("it is won already, or nothing can come of it")

@@ -37,6 +37,8 @@ MEMORY, FILE_MEMORY = 64 * 2**20, 256 * 2**20
 
 Compiled statements count, and before SQLite 3.41 nothing else bounds compilation time.
 """
+SHARED_MEMORY = 256 * 2**20
+"""The same limit in a process that other environments share: their databases count, too."""
 ADDRESSES = 2**30
 """Address space of the process in bytes."""
 OPEN = 256
@@ -108,7 +110,7 @@ class Damaged(Exception):
 class GuardedDatabase:
     """A read-only database, from bytes or a file.
 
-    `run` raises QueryError for errors the query's author can fix, Damaged for others, and Heavy if `light`.
+    `run` raises QueryError for errors the query's author can fix, Damaged for others, and HeavyQuery if `light`.
     """
 
     def __init__(self, content: bytes | Path, *, steps: int = 0, seconds: float = 0.0, light: bool = False) -> None:
@@ -120,13 +122,15 @@ class GuardedDatabase:
         self.ticks, self._deadline, self._over, self._denied = 0, 0.0, "", ""
         self._connection = _open(content)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, FILE_CELL if file else CELL)
-        _guard(self._connection, self._allow, self._tick, FILE_MEMORY if file else MEMORY)
+        memory = SHARED_MEMORY if light else FILE_MEMORY if file else MEMORY
+        _guard(self._connection, self._allow, self._tick, memory)
 
     def run(self, sql: str, *, first: int | None = None) -> Result:
         """Return the result of one SELECT (or WITH … SELECT, or VALUES), or its first rows.
 
         Raises:
             QueryError: the statement does not only read, fails, or exceeds a limit.
+            HeavyQuery: a `light` database ran out of memory, or the query has a function of `HEAVY`.
         """
         if not _READS.match(sql):
             raise QueryError("only one query that reads is run: SELECT …, WITH … SELECT …, or VALUES …")
@@ -136,6 +140,8 @@ class GuardedDatabase:
         try:
             return self._fetch(cursor.execute(sql), first)
         except MemoryError:
+            if self._light:  # others may have used it up: a process of its own decides
+                raise HeavyQuery from None
             raise QueryError("the query needs more memory than it may have") from None
         except (sqlite3.Error, sqlite3.Warning, UnicodeEncodeError, ValueError, OverflowError) as error:
             raise self._explained(error) from None

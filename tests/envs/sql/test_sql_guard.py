@@ -5,6 +5,8 @@ import hashlib
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -314,3 +316,29 @@ def test_a_file_that_is_no_database_is_named(tmp_path):
         Database(path)
     with pytest.raises(BadData, match=r"none\.sqlite"):
         Database(tmp_path / "none.sqlite")
+
+
+SHARED = """
+import sqlite3, sys
+from agentgym.envs.sql.inside import GuardedDatabase, HeavyQuery
+made = sqlite3.connect(":memory:")
+made.execute("CREATE TABLE t (a)")
+made.executemany("INSERT INTO t VALUES (?)", [("x" * 1000,)] * 20_000)
+light = GuardedDatabase(made.serialize(), light=True)
+made.close()
+other = sqlite3.connect(":memory:")
+other.execute("CREATE TABLE big (a)")
+other.executemany("INSERT INTO big VALUES (?)", [(b"x" * 1_000_000,)] * 100)
+assert light.run("SELECT count(*) FROM t").rows == [(20_000,)]
+other.execute("PRAGMA hard_heap_limit = 150000000")
+try:
+    light.run("SELECT a FROM t ORDER BY substr(a, 2) LIMIT 1 OFFSET 19999")
+except HeavyQuery:
+    print("heavy")
+"""
+
+
+def test_databases_of_other_environments_share_the_process():
+    """100 MB of another environment fit; a query that finds no memory left is decided in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", SHARED], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "heavy\n", done.stderr

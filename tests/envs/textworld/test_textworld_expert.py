@@ -172,7 +172,7 @@ def test_it_cannot_peek(env):
     for number in (0, 1):
         env.reset(seed=0, options={"task": number})
         for turn in range(1, len(COOKING)):
-            env.told = COOKING[:turn]
+            env.history = COOKING[:turn]
             said.append(next(env.expert()))
     assert said == [command for command, _ in COOKING[1:]] * 2
 

@@ -12,26 +12,29 @@ from agentgym.sandbox.protocol import Result, Sandbox
 
 SECONDS = 300.0
 """Time limit of the tests."""
+_HOME = "/root"
+"""Folder of the images that holds the tests while they run."""
 _SECRETS = (
     "run_tests.sh r2e_tests syn_issue.json expected_test_output.json execution_result.json parsed_commit.json "
     "modified_files.json modified_entities.json"
 )
 """Files of the images that hold the tests or the solution."""
-_PLACES = ("/", "/root/", "/testbed/")
-_SET_UP = """
+_PLACES = ("/", f"{_HOME}/", "/testbed/")
+_SET_UP = f"""
+home={_HOME}
 cd /testbed && for name in run_tests.sh r2e_tests; do
     for place in /testbed /; do
-        if [ -e "$place/$name" ] && [ ! -L "$place/$name" ]; then rm -rf "/root/$name" && mv "$place/$name" "/root/$name"; fi
+        if [ -e "$place/$name" ] && [ ! -L "$place/$name" ]; then rm -rf "$home/$name" && mv "$place/$name" "$home/$name"; fi
     done
     rm -rf "/testbed/$name"
 done
-[ -e /root/run_tests.sh ] && { git rev-parse -q --verify HEAD > /dev/null || {
+[ -e $home/run_tests.sh ] && {{ git rev-parse -q --verify HEAD > /dev/null || {{
     git init -q && echo .venv/ >> .git/info/exclude && git add -A &&
-    git -c user.name=agent -c user.email=agent@localhost commit -q --allow-empty -m "The repository"; }; }
+    git -c user.name=agent -c user.email=agent@localhost commit -q --allow-empty -m "The repository"; }}; }}
 """
-_RUN = """
-cd /testbed && rm -rf r2e_tests && { [ ! -e /root/r2e_tests ] || ln -s /root/r2e_tests r2e_tests; }
-exec 2>&1; exec /bin/bash /root/run_tests.sh
+_RUN = f"""
+cd /testbed && rm -rf r2e_tests && {{ [ ! -e {_HOME}/r2e_tests ] || ln -s {_HOME}/r2e_tests r2e_tests; }}
+exec 2>&1; exec /bin/bash {_HOME}/run_tests.sh
 """
 _COLOR = re.compile(r"\x1b\[[0-9;]*m|\r")
 _ISSUE = re.compile(r"\[ISSUE\](.*)\[/ISSUE\]", re.DOTALL)
@@ -133,7 +136,11 @@ def _keyed(statuses: Mapping[str, str]) -> dict[str, str]:
 
 
 def _patches(text: str) -> tuple[str, str]:
-    """Return the solution and the test changes of a parsed commit, its Python files only, as R2E-Gym does."""
+    """Return the solution and the test changes of a parsed commit, its Python files only, as R2E-Gym does.
+
+    Raises:
+        ValueError: the text is no object.
+    """
     commit: object = json.loads(text)
     if not isinstance(commit, dict):
         raise ValueError(f"parsed_commit_content is {text!r:.80}; expected an object")
