@@ -323,7 +323,7 @@ import sqlite3, sys
 from agentgym.envs.sql.inside import GuardedDatabase, HeavyQuery
 made = sqlite3.connect(":memory:")
 made.execute("CREATE TABLE t (a)")
-made.executemany("INSERT INTO t VALUES (?)", [("x" * 1000,)] * 20_000)
+made.executemany("INSERT INTO t VALUES (?)", [("x" * 900,)] * 20_000)
 light = GuardedDatabase(made.serialize(), light=True)
 made.close()
 other = sqlite3.connect(":memory:")
