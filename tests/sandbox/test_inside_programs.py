@@ -3,6 +3,7 @@
 import ast
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,9 @@ def test_a_second_name_of_a_file_is_no_copy(tmp_path):
     (tmp_path / "x").write_bytes(b"x" * 1000)
     request = {"roots": [str(tmp_path)], "paths": [], "without": [], "most": 2000}
     shutil.copy2(tmp_path / "x", tmp_path / "y")
+    limit = sys.getrecursionlimit()
     copied = state.key(request)
+    assert sys.getrecursionlimit() == limit, "with a larger one, deeply nested text ends the process that reads it"
     (tmp_path / "y").unlink()
     os.link(tmp_path / "x", tmp_path / "y")
     linked = state.key(request)

@@ -77,7 +77,6 @@ def key(request: Dict[str, Any]) -> "str | None":  # noqa: UP006
     digest, room = hashlib.blake2b(digest_size=16), request["most"]
     without = request["without"]
     names: dict[tuple[int, int], str] = {}
-    sys.setrecursionlimit(100000)
     try:
         looked = [path for root in request["roots"] for path in below(root, without)]
         looked += [path for path in request["paths"] if not any(path == w or path.startswith(w + "/") for w in without)]
@@ -110,5 +109,6 @@ def running() -> List[List[int]]:  # noqa: UP006
 def main() -> None:
     """Answer one request."""
     request = json.loads(sys.stdin.read())
+    sys.setrecursionlimit(100000)  # folders may be deep
     processes = running()
     print(json.dumps({"key": key(request), "processes": processes, "after": running()}))
