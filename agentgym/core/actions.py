@@ -232,10 +232,10 @@ _encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 def _is_json(value: object) -> bool:
     """Return True if a value can be sent or stored: Python reads more from JSON than its standard allows."""
-    if isinstance(value, str) and value.isascii():  # most arguments, without a microsecond for the encoder
+    if type(value) is int or (isinstance(value, str) and value.isascii()):  # most arguments, without the encoder's time
         return True
     try:
-        _encoded(value).encode()
+        (value if isinstance(value, str) else _encoded(value)).encode()
     except (ValueError, RecursionError):
         return False
     return True

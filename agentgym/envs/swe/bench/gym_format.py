@@ -58,10 +58,10 @@ class SWEGymFormat(RowFormat):
     split = "train"
     apply = ("git apply --allow-empty -v", "patch --batch --fuzz=5 -p1 -i")
 
-    def owns(self, raw: Mapping[str, object]) -> bool:
+    def owns(self, columns: Collection[str]) -> bool:
         """Return whether a row has neither an image nor the commit of its environment, unlike those of SWE-bench."""
         others = ("image", "image_name", "docker_image", "eval_script", "environment_setup_commit", "install_config")
-        return "instance_id" in raw and "test_patch" in raw and not any(name in raw for name in others)
+        return "instance_id" in columns and "test_patch" in columns and not any(name in columns for name in others)
 
     def read(self, raw: Mapping[str, object], checkout: Path | None) -> Row:
         root = checkout_of(checkout, TABLES, REPOSITORY)

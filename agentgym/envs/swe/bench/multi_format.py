@@ -51,8 +51,8 @@ class MultiSWEFormat(RowFormat):
     known = frozenset((*_KNOWN.split(), *GROUPS))
     apply = ("git apply --whitespace=nowarn",)
 
-    def owns(self, raw: Mapping[str, object]) -> bool:
-        return all(name in raw for name in ("org", "repo", "number", "fix_patch"))
+    def owns(self, columns: Collection[str]) -> bool:
+        return all(name in columns for name in ("org", "repo", "number", "fix_patch"))
 
     def requires(self) -> None:
         if importlib.util.find_spec("multi_swe_bench") is None:

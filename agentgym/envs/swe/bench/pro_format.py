@@ -43,8 +43,8 @@ class SWEBenchProFormat(RowFormat):
     known = frozenset(_KNOWN.split())
     apply = ("git apply -v",)
 
-    def owns(self, raw: Mapping[str, object]) -> bool:
-        return "dockerhub_tag" in raw and "selected_test_files_to_run" in raw
+    def owns(self, columns: Collection[str]) -> bool:
+        return "dockerhub_tag" in columns and "selected_test_files_to_run" in columns
 
     def read(self, raw: Mapping[str, object], checkout: Path | None) -> Row:
         root, id = checkout_of(checkout, SCRIPTS, REPOSITORY), text_of(raw, "instance_id")

@@ -59,8 +59,8 @@ class R2EGymFormat(RowFormat):
     programs = "/testbed/.venv/bin"
     untracked = (".venv/",)
 
-    def owns(self, raw: Mapping[str, object]) -> bool:
-        return "docker_image" in raw and "expected_output_json" in raw and "commit_hash" in raw
+    def owns(self, columns: Collection[str]) -> bool:
+        return "docker_image" in columns and "expected_output_json" in columns and "commit_hash" in columns
 
     def read(self, raw: Mapping[str, object], checkout: Path | None) -> Row:
         image, repo = text_of(raw, "docker_image"), str(raw.get("repo_name") or raw.get("repo"))

@@ -48,8 +48,13 @@ class RebenchV2Format(RowFormat):
     split = "train"
     apply = (APPLY,)
 
-    def owns(self, raw: Mapping[str, object]) -> bool:
-        return "install_config" in raw and "image_name" in raw and "language" in raw and "eval_script" not in raw
+    def owns(self, columns: Collection[str]) -> bool:
+        return (
+            "install_config" in columns
+            and "image_name" in columns
+            and "language" in columns
+            and "eval_script" not in columns
+        )
 
     def read(self, raw: Mapping[str, object], checkout: Path | None) -> Row:
         root = checkout_of(checkout, PARSERS, REPOSITORY)

@@ -106,7 +106,7 @@ class RowFormat:
     untracked: ClassVar[tuple[str, ...]] = ()
     """Patterns of files in the image that belong to no patch."""
 
-    def owns(self, raw: Mapping[str, object]) -> bool:
+    def owns(self, columns: Collection[str]) -> bool:
         """Return whether a row is of this set, by its columns."""
         raise NotImplementedError
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
@@ -50,20 +51,22 @@ def is_bench(path: str | Path) -> bool:
             first = json.loads(next((line for line in file if line.strip()), "null"))
         except ValueError:
             return False
-    return isinstance(first, dict) and _owner(cast("dict[str, object]", first)) is not None
+    return isinstance(first, dict) and _owner(tuple(cast("dict[str, object]", first))) is not None
 
 
-def _owner(raw: Mapping[str, object]) -> RowFormat | None:
-    return next((rules for rules in FORMATS if rules.owns(raw)), None)
+@lru_cache(maxsize=64)  # rows of a file have the same columns
+def _owner(columns: tuple[str, ...]) -> RowFormat | None:
+    return next((rules for rules in FORMATS if rules.owns(columns)), None)
 
 
 def _row(where: str, raw: Mapping[str, object], ignore: tuple[str, ...], checkout: Path | None) -> Row:
-    rules = _owner(raw) or FORMATS[-1]
+    rules = _owner(tuple(raw)) or FORMATS[-1]
     try:
         row = rules.read(raw if "problem_statement" in raw else {**raw, "problem_statement": ""}, checkout)
     except (ValueError, TypeError, KeyError) as error:
         problem = f"no key {error}" if isinstance(error, KeyError) else error
         raise (RefusedRow if isinstance(error, OtherLanguage) else BadData)(f"{where}: {problem}") from None
     known = _WITH_PIP[rules.name] if "install_config" in raw or "environment" in raw else rules.known
-    issue = whole_question(raw, row.issue, known, ignore, where, rules.stated)
-    return row if issue == row.issue else replace(row, row={**row.row, "problem_statement": issue})
+    stated = row.issue
+    issue = whole_question(raw, stated, known, ignore, where, rules.stated)
+    return row if issue == stated else replace(row, row={**row.row, "problem_statement": issue})

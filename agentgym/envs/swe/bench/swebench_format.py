@@ -48,8 +48,8 @@ class SWEBenchFormat(RowFormat):
     name = "SWE-bench"
     known = KNOWN
 
-    def owns(self, raw: Mapping[str, object]) -> bool:
-        return "instance_id" in raw
+    def owns(self, columns: Collection[str]) -> bool:
+        return "instance_id" in columns
 
     def read(self, raw: Mapping[str, object], checkout: Path | None) -> Row:
         _complete(raw, COLUMNS)
@@ -84,8 +84,13 @@ class SWESmithFormat(SWEBenchFormat):
 
     name = "SWE-smith"
 
-    def owns(self, raw: Mapping[str, object]) -> bool:
-        return "instance_id" in raw and "image_name" in raw and "eval_script" not in raw and "test_patch" not in raw
+    def owns(self, columns: Collection[str]) -> bool:
+        return (
+            "instance_id" in columns
+            and "image_name" in columns
+            and "eval_script" not in columns
+            and "test_patch" not in columns
+        )
 
     def read(self, raw: Mapping[str, object], checkout: Path | None) -> Row:
         _complete(raw, tuple(name for name in COLUMNS if name != "base_commit"))
