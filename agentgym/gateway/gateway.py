@@ -21,7 +21,7 @@ from agentgym.errors import BadConfig, Fault
 from agentgym.gateway.choices import Answer, Choice, follow
 from agentgym.gateway.forms import answered, told
 from agentgym.gateway.requests import GenerationRequest, Refusal, reason_of
-from agentgym.gateway.sessions import Session, Sessions, StoredConversation
+from agentgym.gateway.sessions import ChatState, Session, Sessions
 from agentgym.gateway.telling import Hear, ReplyStreamer
 from agentgym.gateway.tools import Message, call_head, past, read_reply, refused, results, tools_key
 
@@ -127,14 +127,14 @@ class Gateway:
         if any(completion.finish == Finish.ABORT or not completion.ids for completion in completions):
             session.unanswered += 1
             raise Refusal(*_ABORTED)
-        answer, ends = Answer(prompt, []), list[StoredConversation]()
+        answer, ends = Answer(prompt, []), list[ChatState]()
         where = session.place(prompt, row_end, request.messages, _context(request))
         asking = request.messages[-1]["content"] if request.chat else self.template.encoder.decode(prompt)
         for place, completion in enumerate(completions):
             teller = tellers[place][0] if tellers else None
             choice, turn = self._choice(request, asking, prompt, known, completion, samplings[place], teller)
             turn.state_key = state
-            after = StoredConversation(
+            after = ChatState(
                 _numbered(cache, place), before=row_end, new=request.messages[known:], instructed=request.instructed
             )
             self._said(request, template, head, choice, after, number * request.n + place)
@@ -193,13 +193,7 @@ class Gateway:
                 task.cancel()
 
     def _said(
-        self,
-        request: GenerationRequest,
-        template: ChatTemplate,
-        head: str,
-        choice: Choice,
-        after: StoredConversation,
-        number: int,
+        self, request: GenerationRequest, template: ChatTemplate, head: str, choice: Choice, after: ChatState, number: int
     ) -> None:
         """Store the client's view of a reply (text and calls) in the choice and in the recorded conversation."""
         ids = choice.completion.ids
@@ -222,14 +216,14 @@ class Gateway:
 
     async def _encoded(
         self, request: GenerationRequest, session: Session
-    ) -> tuple[ChatTemplate, list[int], StoredConversation | None, int]:
+    ) -> tuple[ChatTemplate, list[int], ChatState | None, int]:
         """Return template and prompt of a request; a long prompt is encoded in a thread.
 
         Raises:
             Refusal: the prompt exceeds the model's context.
         """
 
-        def encode() -> tuple[ChatTemplate, list[int], StoredConversation | None, int]:
+        def encode() -> tuple[ChatTemplate, list[int], ChatState | None, int]:
             template = self._template(request)
             return template, *self._prompt(request, session, template)
 
@@ -272,7 +266,7 @@ class Gateway:
 
     def _prompt(
         self, request: GenerationRequest, session: Session, template: ChatTemplate
-    ) -> tuple[list[int], StoredConversation | None, int]:
+    ) -> tuple[list[int], ChatState | None, int]:
         """Return the tokens of a request, the recorded conversation that they extend, and its number of messages."""
         if not request.chat:
             prompt = list(self.template.encoder.plain(request.prompt)) if isinstance(request.prompt, str) else request.prompt

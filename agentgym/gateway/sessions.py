@@ -24,7 +24,7 @@ class SessionBusy(RuntimeError):
 
 
 @dataclass(slots=True)
-class StoredConversation:
+class ChatState:
     """A conversation as it stood after a reply."""
 
     cache: str
@@ -38,7 +38,7 @@ class StoredConversation:
     row: int = 0
     length: int = 0
     """Number of the row's tokens up to the end of the turn: its prompt and its reply."""
-    before: "StoredConversation | None" = None
+    before: "ChatState | None" = None
     """The conversation that it continues."""
     new: list[Message] = field(default_factory=list[Message])
     """Messages of the client after that."""
@@ -52,7 +52,7 @@ class StoredConversation:
 class ReplySlot:
     """Place of the replies to one request, looked up once for all of them."""
 
-    base: StoredConversation | None
+    base: ChatState | None
     """The conversation that they go on from."""
     prompt: "array[int]"
     drifted: int
@@ -110,17 +110,17 @@ class Session:
     tokens: int = 0
     """Tokens held, in all rows."""
     _rows: list[Row] = field(default_factory=list[Row])
-    _known: dict[bytes, StoredConversation] = field(default_factory=dict[bytes, StoredConversation])
-    _ends: list[StoredConversation] = field(default_factory=list[StoredConversation])
-    _choices: list[list[StoredConversation]] = field(default_factory=list[list[StoredConversation]])
-    _answers: dict[str, StoredConversation] = field(default_factory=dict[str, StoredConversation])
+    _known: dict[bytes, ChatState] = field(default_factory=dict[bytes, ChatState])
+    _ends: list[ChatState] = field(default_factory=list[ChatState])
+    _choices: list[list[ChatState]] = field(default_factory=list[list[ChatState]])
+    _answers: dict[str, ChatState] = field(default_factory=dict[str, ChatState])
 
     @property
     def rows(self) -> list[list[Turn]]:
         """The turns, row by row."""
         return [row.turns() for row in self._rows]
 
-    def ids(self, row_end: StoredConversation) -> list[int]:
+    def ids(self, row_end: ChatState) -> list[int]:
         """Return the tokens of a recorded conversation."""
         return self._rows[row_end.row].ids[: row_end.length].tolist()
 
@@ -136,7 +136,7 @@ class Session:
         self.used_up = self.used_up or next((what for what, over in used.items() if over), "")
         return self.used_up
 
-    def find(self, messages: Sequence[Message], tools: str = "") -> tuple[StoredConversation | None, int]:
+    def find(self, messages: Sequence[Message], tools: str = "") -> tuple[ChatState | None, int]:
         """Return the longest recorded conversation that messages extend, and its number of messages; `tools` is the key
         of the tools.
         """
@@ -147,13 +147,13 @@ class Session:
                 return row_end, count
         return None, 0
 
-    def find_ids(self, prompt: Sequence[int]) -> StoredConversation | None:
+    def find_ids(self, prompt: Sequence[int]) -> ChatState | None:
         """Return the longest row that a prompt extends token by token."""
         fits = [end for end in self._ends if self._rows[end.row].begins(prompt)]
         return max(fits, key=lambda end: end.length, default=None)
 
     def place(
-        self, prompt_ids: Sequence[int], base: StoredConversation | None, messages: Sequence[Message] = (), tools: str = ""
+        self, prompt_ids: Sequence[int], base: ChatState | None, messages: Sequence[Message] = (), tools: str = ""
     ) -> ReplySlot:
         """Return the place for the replies to a prompt that continues `base`, and count its drift."""
         drifted = 0
@@ -164,7 +164,7 @@ class Session:
         digest = _digests(messages, tools)[-1] if messages else b""
         return ReplySlot(base, array("i", prompt_ids), drifted, digest, tools)
 
-    def record(self, turn: Turn, place: ReplySlot, answer: StoredConversation) -> int:
+    def record(self, turn: Turn, place: ReplySlot, answer: ChatState) -> int:
         """Record a turn and the conversation after it, at the end of the row that it extends or in a new row.
 
         Returns the number of added tokens.
@@ -187,7 +187,7 @@ class Session:
             self._known[_extended(place.digest, answer.said)] = answer
         return added
 
-    def keep(self, choices: list[StoredConversation], id: str = "") -> None:
+    def keep(self, choices: list[ChatState], id: str = "") -> None:
         """Remember which replies are choices of one request and, under an `id`, the first of them."""
         if len(choices) > 1:
             self._choices.append(choices)
@@ -296,7 +296,7 @@ class Sessions:
         """Return whether a session is full."""
         return session.tokens * self.SHARE >= self._most
 
-    def record(self, session: Session, turn: Turn, place: ReplySlot, answer: StoredConversation) -> None:
+    def record(self, session: Session, turn: Turn, place: ReplySlot, answer: ChatState) -> None:
         """Record a turn in a session; see `Session.record`."""
         self._tokens += session.record(turn, place, answer)
 

@@ -107,23 +107,12 @@ class GatewayAgent:
 
         async def played(name: str, task: Task, again: int, number: int) -> Episode:
             access = Access(f"{address}/v1", app.session_key(name), gateway.name)
-            session = gateway.sessions.get(name)
-            episode = await _ended(
-                gateway,
-                name,
-                self.attempted(env, session, task, access, number, seed),
-                self.limit(env),
-                self.raised_on,
-            )
+            play = self.attempted(env, gateway.sessions.get(name), task, access, number, seed)
+            episode = await _ended(gateway, name, play, self.limit(env), self.raised_on)
             if await repeats_of_faults.judge(episode, task.id, partial(self._again, env, task, number, seed)):
                 episode.success, episode.reason, episode.error = False, "failure", f"{BY_REPLIES}: {episode.error}"
-            episode.env, episode.task_id, episode.group_id = (
-                env.rpartition(":")[2],
-                task.id,
-                group_of(group_prefix, task, again),
-            )
-            episode.seed, episode.attempt = seed, number
-            episode.instruction, episode.split = task.instruction, task.split
+            _label(episode, env.rpartition(":")[2], task, number)
+            episode.group_id, episode.seed = group_of(group_prefix, task, again), seed
             if ended is not None:
                 ended(episode)
             return episode
@@ -173,6 +162,11 @@ class GatewayAgent:
         async with serving(app) as address:
             access = Access(f"{address}/v1", app.session_key("again"), gateway.name)
             await self.attempted(env, gateway.sessions.get("again"), task, access, number, seed)
+
+
+def _label(episode: Episode, env: str, task: Task, number: int) -> None:
+    episode.env, episode.task_id, episode.attempt = env, task.id, number
+    episode.instruction, episode.split = task.instruction, task.split
 
 
 async def in_thread(play: Callable[..., Any], *arguments: object) -> Any:

@@ -1,8 +1,6 @@
-"""OpenEnv (0.10): our environments behind its server, and its servers here as environments.
+"""OpenEnv (0.10): our environments behind its server (`app`), and its servers here as environments (`remote`).
 
-from agentgym.integrations.openenv import app, remote uvicorn.run(app("rlvr/SQL-v0"))                 # its clients, and
-trainers that use them, play ours env = remote("http://localhost:8000")           # one of its servers as an agentgym
-environment; equivalent to env = agentgym.make("openenv:http://localhost:8000")
+`agentgym.make("openenv:http://localhost:8000")` is the same as `remote("http://localhost:8000")`.
 """
 
 # openenv is typed in part only
@@ -15,6 +13,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 from openenv.core import GenericEnvClient
@@ -34,7 +33,6 @@ from agentgym.errors import RULED_OUT, BadConfig, Fault
 from agentgym.rollout.session import Session
 
 JsonMapping = Mapping[str, Any]
-
 JsonObject = dict[str, Any]
 
 LONGEST = 100_000
@@ -147,12 +145,8 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
 
 def app(env: str, *, sessions: int = 64, **options: object) -> Any:
     """Return OpenEnv's FastAPI application over an agentgym environment, for `sessions` clients at a time."""
-
-    def made() -> ServedEnv:
-        return ServedEnv(env, options)
-
     return create_fastapi_app(
-        made,
+        partial(ServedEnv, env, options),
         TextAction,
         TextObservation,
         max_concurrent_envs=sessions,

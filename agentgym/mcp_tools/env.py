@@ -86,9 +86,8 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         Raises:
             BadConfig: a tool has the name of one of the environment's own.
         """
-        self._held: list[
-            tuple[Connection, tuple[CompletedCall, ...]]
-        ] = []  # the running episode's server, and what was called there
+        self._held: list[tuple[Connection, tuple[CompletedCall, ...]]] = []
+        """The running episode's server, and the calls made there."""
         weakref.finalize(self, _drop, self._held)
         first = Connection(self.tool_server)
         self._remote = dict(first.tools)

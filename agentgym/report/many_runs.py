@@ -3,6 +3,7 @@
 # matplotlib is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any, cast
 
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install, no_such
-from agentgym.report.plots import INK, LINE, SOFT, running_mean
+from agentgym.report.plots import INK, running_mean, saved, styled
 from agentgym.report.run_folder import RunFolder, open_run
 
 NOT_SETTINGS = ("seed", "out", "threads", "checkpoint_every", "keep_episodes", "model")
@@ -67,7 +68,7 @@ def draw(found: Sequence[Curve], metric: str, path: str | Path) -> Path:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator, PercentFormatter
+        from matplotlib.ticker import PercentFormatter
     except ImportError as error:
         raise MissingExtra(f"plots need matplotlib: {how_to_install('train')}") from error
     figure = Figure(figsize=(9, 5), dpi=150, facecolor="white", layout="constrained")
@@ -81,23 +82,11 @@ def draw(found: Sequence[Curve], metric: str, path: str | Path) -> Path:
     if metric.partition("/")[0].startswith("success"):
         axes.set_ylim(0, 1)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("step", color=SOFT)
-    title = f"{printable(metric)}: mean of the runs, band from the lowest to the highest"
-    axes.set_title(title, loc="left", color=INK, fontsize=11, fontweight="bold", parse_math=False)
-    axes.grid(axis="y", color=LINE, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=SOFT, length=0)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(LINE)
+    styled(axes, f"{printable(metric)}: mean of the runs, band from the lowest to the highest")
     legend = figure.legend(loc="outside lower center", ncols=min(len(found), 2), frameon=False, labelcolor=INK, fontsize=9)
     for text in legend.get_texts():
         text.set_parse_math(False)
-    path = Path(path)
-    part = path.with_name(path.name + ".part")
-    figure.savefig(part, format="png")
-    return part.replace(path)
+    return saved(figure, Path(path))
 
 
 def _settings(run: RunFolder) -> dict[str, object]:
@@ -123,7 +112,7 @@ def _flat(table: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, 
 def _series(run: RunFolder, metric: str, smooth: int) -> dict[float, float]:
     rows: list[dict[str, Any]] = [row for row in run.metrics if row.get("phase") != "sft"]
     pairs = [(row["step"], row.get(metric)) for row in rows]
-    measured = [(float(x), float(y)) for x, y in pairs if isinstance(y, int | float) and y == y and abs(y) < float("inf")]
+    measured = [(float(x), float(y)) for x, y in pairs if isinstance(y, int | float) and math.isfinite(y)]
     if not measured:
         names = {name for row in rows for name, value in row.items() if isinstance(value, int | float)}
         raise BadConfig(no_such(f"metric of {run.name}:", metric, sorted(names - {"step", "x"})))

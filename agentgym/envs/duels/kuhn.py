@@ -10,7 +10,7 @@ from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.outcome import RoleReward
 from agentgym.core.tasks import Task
-from agentgym.envs.duels.kuhn_rules import BET, CARDS, DEALS, OPEN, PASS, SEATS, equilibrium, payoff, told, words
+from agentgym.envs.duels.kuhn_rules import BET, DEALS, OPEN, PASS, SEATS, equilibrium, payoff, told, words
 from agentgym.errors import BadConfig
 
 RULES = (
@@ -33,8 +33,8 @@ class KuhnPoker(TextEnv):
 
     With `opponent="self"` the same rollout plays both roles and no task is left out; in matches of few hands the splits
     share deals. A role's reward is its share of the chips at stake, from -1 to 1, and a role succeeds with more chips than
-    the other. `success` is then A's. The oracle plays for A whoever moves. `agentgym.envs.duels.kuhn_rules` computes the
-    exact exploitability of a strategy.
+    the other. `success` is then A's. The oracle plays for A, also when B moves. `agentgym.envs.duels.kuhn_rules` computes
+    the exact exploitability of a strategy.
 
     Difficulty d: 6 (d + 1) hands.
     """
@@ -76,9 +76,8 @@ class KuhnPoker(TextEnv):
                 return Task(instruction="Win chips.", data=data)
             deals = [DEALS[i % 6] for i in _shuffled(rng, 6 * (difficulty + 1))]
             plans = [_plan(rng, deal, number) for number, deal in enumerate(deals)]
-            careful, timid, bold = (
-                sum(_replayed(rule, *hand) for hand in _hands(deals, plans)) for rule in (_careful, _timid, _bold)
-            )
+            rules: tuple[Callable[[str], bool], ...] = (CAREFUL.__contains__, lambda _: False, lambda _: True)
+            careful, timid, bold = (sum(_replayed(rule, *hand) for hand in _hands(deals, plans)) for rule in rules)
             goal = max(0, timid, bold) + 1
             if careful >= goal:
                 return Task(instruction="Win chips.", data={"deals": deals, "plans": plans, "goal": goal, "number": 0})
@@ -132,8 +131,7 @@ class KuhnPoker(TextEnv):
     def _moved(self, move: str) -> str:
         """Make a move and those of the other side up to the next decision; return how hands ended."""
         self.history += move
-        ended = self._settled()
-        return ended + self._answer()
+        return self._settled() + self._answer()
 
     def _answer(self) -> str:
         """Let the other side move while it is to move; return how hands ended."""
@@ -147,7 +145,7 @@ class KuhnPoker(TextEnv):
         """Pay a complete hand and go to the next; return how it ended."""
         if self.history in OPEN:
             return ""
-        won = payoff(self.deal, self.history) * (1 if self.hand % 2 == 0 else -1)
+        won = _won(self.deal, self.history, self.hand)
         self.chips += won
         mine, other = self.deal[:: 1 if self.hand % 2 == 0 else -1]
         end = "" if self.history.endswith(BET + PASS) else f" A had {mine}, B had {other}."
@@ -172,7 +170,7 @@ class KuhnPoker(TextEnv):
         )
 
     def _best(self) -> int:
-        """Return the most chips that A can still win, for a player who knows everything."""
+        """Return the most chips that A can still win, for a player who sees both cards and B's plan."""
         data = self.task.data
         later = _hands(data["deals"], data["plans"])[self.hand + 1 :]
         return _most(self.deal, data["plans"][self.hand], self.hand, self.history) + sum(_most(*hand, "") for hand in later)
@@ -238,10 +236,15 @@ def _hands(deals: list[str], plans: list[dict[str, str]]) -> list[tuple[str, dic
     return [(deal, plan, number) for number, (deal, plan) in enumerate(zip(deals, plans, strict=True))]
 
 
+def _won(deal: str, history: str, number: int) -> int:
+    """Return the chips that A wins in a complete hand; A moves first in even ones."""
+    return payoff(deal, history) * (-1) ** (number % 2)
+
+
 def _most(deal: str, plan: Mapping[str, str], number: int, history: str) -> int:
     """Return the most chips that A can win in a hand from a history on, against B's plan."""
     if history not in OPEN:
-        return payoff(deal, history) * (1 if number % 2 == 0 else -1)
+        return _won(deal, history, number)
     if (number + len(history)) % 2:
         return _most(deal, plan, number, history + plan[history])
     return max(_most(deal, plan, number, history + move) for move in (PASS, BET))
@@ -254,16 +257,4 @@ def _replayed(rule: Callable[[str], bool], deal: str, plan: Mapping[str, str], n
         seat = len(history) % 2
         own = (number + seat) % 2 == 0
         history += (BET if rule(deal[seat] + history) else PASS) if own else plan[history]
-    return payoff(deal, history) * (1 if number % 2 == 0 else -1)
-
-
-def _careful(place: str) -> bool:
-    return place in CAREFUL
-
-
-def _timid(place: str) -> bool:
-    return place[0] not in CARDS
-
-
-def _bold(place: str) -> bool:
-    return place[0] in CARDS
+    return _won(deal, history, number)

@@ -64,7 +64,8 @@ class Docker(BaseSandbox):
         self._shell: Shell | None = None
         self._image, brought, self._user, self._entrypoint = image_of(self.daemon, self.asked)
         home = "/root" if self.asked.writable and self.asked.user.partition(":")[0] in ("root", "0") else self.work
-        self._environment = {**ENVIRONMENT, "HOME": home, **brought, **self.asked.environment}
+        self.environment = {**ENVIRONMENT, "HOME": home, **brought, **self.asked.environment}
+        """Environment variables of the image and the options, without those of a proxy."""
         stack, self._nets = contextlib.ExitStack(), contextlib.ExitStack()
         self._on = (self.asked.network, self.asked.allowed_hosts)
         sides = contextlib.ExitStack()
@@ -235,11 +236,6 @@ class Docker(BaseSandbox):
     def variables(self) -> dict[str, str]:
         """Environment variables of programs."""
         return {**self.environment, **self._proxy}
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Environment variables of the image and the options, without those of a proxy."""
-        return dict(self._environment)
 
     def run_entrypoint(self, command: Sequence[str] = ()) -> None:
         """Start the image's own entry point, which may start services, around a command or an idle one.

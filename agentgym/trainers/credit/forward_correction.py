@@ -8,6 +8,7 @@ import numpy as np
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.credit.interface import Floats, Within, credit
+from agentgym.trainers.data.error_rates import false_negative_rate
 from agentgym.trainers.seam import Processes
 
 RECHECKED = "tinyv"
@@ -57,7 +58,4 @@ def _estimated(episodes: Sequence[Episode], state: dict[str, float], decay: floa
             "credit 'forward_correction' estimates the rate of false negatives from the reward 'tinyv', which this run does "
             "not have: add --reward tinyv, or give the rate with --credit.false-negative 0.1"
         )
-    for name, place in (("accepted", 0), ("overturned", 1)):
-        state[name] = decay * state.get(name, 0.0) + sum(counts[place] for counts in every)
-    correct = state["accepted"] + state["overturned"]
-    return state["overturned"] / correct if correct else 0.0
+    return false_negative_rate(state, sum(own[0] for own in every), sum(own[1] for own in every), decay) or 0.0

@@ -8,6 +8,7 @@ from agentgym.core.env import TextEnv
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, Fault
+from agentgym.trainers.data.error_rates import false_negative_rate
 from agentgym.trainers.rewards import chat_engine, master_keys
 from agentgym.trainers.rewards.calls import answered
 from agentgym.trainers.rewards.grading import Grader, Prompt
@@ -104,11 +105,10 @@ async def tinyv(
 
 def count(state: dict[str, Any], run: Processes, accepted: int, overturned: int, decay: float) -> None:
     """Add a step's counts of all processes to the state, and update the program's rate of false negatives in it."""
-    for name, own in (("accepted", accepted), ("overturned", overturned)):
-        state[name] = decay * state.get(name, 0.0) + sum(run.gather([own]))
-    correct = state["accepted"] + state["overturned"]
-    if correct:
-        state[MEASURES] = {"false_negatives": state["overturned"] / correct}
+    every = run.gather([(accepted, overturned)])
+    rate = false_negative_rate(state, sum(own[0] for own in every), sum(own[1] for own in every), decay)
+    if rate is not None:
+        state[MEASURES] = {"false_negatives": rate}
 
 
 def question(episode: Episode, task: Task, answers: Sequence[str]) -> Prompt:

@@ -178,7 +178,7 @@ def spec(row: Row) -> Any:
 
 
 def _marked_by_others(log: str) -> bool:
-    """Return whether a log has more marks than the script writes: swebench looks between the first two, whoever wrote them.
+    """Return whether a log has more marks than the script writes: swebench reads between the first two.
 
     The script is traced (`set -x`), so its marks stand in commands, and the exit status a second time, as it is printed.
     """

@@ -25,7 +25,6 @@ from agentgym.envs.terminal.harbor.verifying import NEW_LOGS, verified
 from agentgym.envs.terminal.shell import ShellState, command_text, started, unfit
 from agentgym.errors import RULED_OUT, BadConfig, Fault, Reason, UnknownName, no_such
 from agentgym.registry import register_foreign
-from agentgym.sandbox.docker.images import bases
 from agentgym.sandbox.docker.images import check as check_images
 from agentgym.sandbox.protocol import Sandbox, SandboxFault
 from agentgym.tasks.library import ALL, HASHED, hashed
@@ -166,13 +165,6 @@ class Harbor(ContainerAccess, ServerTools):
         if task_id not in self._tasks:
             raise UnknownName(no_such("task", task_id, self._tasks))
         return self._tasks[task_id]
-
-    def images(self, tasks: Sequence[Task]) -> list[str]:
-        """Return the image of each task, or those that its Dockerfile begins with."""
-        if self.backend != "docker":
-            return []
-        places = [self._library[task.data["name"]].place for task in tasks]
-        return [image for place in places for image in ([place.image] if place.image else bases(place.build))]
 
     def _of_split(self, split: str) -> list[Task]:
         return [task for task in self._tasks.values() if split in (ALL, task.split)]

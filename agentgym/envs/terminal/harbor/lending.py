@@ -1,8 +1,10 @@
-"""Lending a container to an external agent, which works in it for one step of a task."""
+"""The container of a task: its images, and lending it to an external agent for one step."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from agentgym.core.tasks import Task
+from agentgym.sandbox.docker.images import bases
 from agentgym.sandbox.env import ExternalAccess, SandboxEnv
 from agentgym.sandbox.protocol import SandboxFault
 
@@ -11,11 +13,19 @@ LENT = "\0"
 
 
 class ContainerAccess(SandboxEnv):
-    """The part of the environment that lends its container."""
+    """The part of the environment that names its images and lends its container."""
 
     _step: Any
     _present: Any
     commands: Any
+    _library: Any
+
+    def images(self, tasks: Sequence[Task]) -> list[str]:
+        """Return the image of each task, or those that its Dockerfile begins with."""
+        if self.backend != "docker":
+            return []
+        places = [self._library[task.data["name"]].place for task in tasks]
+        return [image for place in places for image in ([place.image] if place.image else bases(place.build))]
 
     def briefing(self) -> str:
         return self._step.instruction

@@ -1,0 +1,13 @@
+"""Error rates of a verifier, estimated during a run."""
+
+
+def false_negative_rate(state: dict[str, float], accepted: float, overturned: float, decay: float) -> float | None:
+    """Add a step's counts to a state and return the share of right answers that a verifier rejected.
+
+    The rate is overturned / (overturned + accepted), over steps with weight `decay` to the power of their age; None
+    before the first right answer.
+    """
+    state["accepted"] = decay * state.get("accepted", 0.0) + accepted
+    state["overturned"] = decay * state.get("overturned", 0.0) + overturned
+    correct = state["accepted"] + state["overturned"]
+    return state["overturned"] / correct if correct else None
