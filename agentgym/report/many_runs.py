@@ -12,7 +12,8 @@ from typing import Any, cast
 
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install, no_such
-from agentgym.report.plots import INK, running_mean, saved, styled
+from agentgym.report.figures import INK, save_figure, style_axes
+from agentgym.report.plots import running_mean
 from agentgym.report.run_folder import RunFolder, open_run
 
 NOT_SETTINGS = ("seed", "out", "threads", "checkpoint_every", "keep_episodes", "model")
@@ -82,11 +83,11 @@ def draw(found: Sequence[Curve], metric: str, path: str | Path) -> Path:
     if metric.partition("/")[0].startswith("success"):
         axes.set_ylim(0, 1)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    styled(axes, f"{printable(metric)}: mean of the runs, band from the lowest to the highest")
+    style_axes(axes, f"{printable(metric)}: mean of the runs, band from the lowest to the highest")
     legend = figure.legend(loc="outside lower center", ncols=min(len(found), 2), frameon=False, labelcolor=INK, fontsize=9)
     for text in legend.get_texts():
         text.set_parse_math(False)
-    return saved(figure, Path(path))
+    return save_figure(figure, Path(path))
 
 
 def _settings(run: RunFolder) -> dict[str, object]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import MissingExtra, how_to_install
+from agentgym.report.figures import INK, SOFT, save_figure, style_axes
 from agentgym.report.run_folder import RunFolder, open_run
 
-INK, SOFT, LINE = "#1c1f23", "#626973", "#e2e3de"
 BLUE, ORANGE = "#2563c9", "#c2610c"
 SMOOTH = 5  # steps in the running mean of the training curve
 
@@ -37,32 +37,10 @@ def learning_curve(run_dir: str | Path) -> Path:
     _levels(axes, run.summary or {})
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    styled(axes, _title(run))
+    style_axes(axes, _title(run))
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, labelcolor=INK, fontsize=9)
-    return saved(figure, Path(run_dir) / "learning_curve.png")
-
-
-def styled(axes: Any, title: str) -> None:
-    """Give axes over a run's steps a title and the style of all plots."""
-    from matplotlib.ticker import MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("step", color=SOFT)
-    axes.set_title(title, loc="left", color=INK, fontsize=11, fontweight="bold", parse_math=False)
-    axes.grid(axis="y", color=LINE, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=SOFT, length=0)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(LINE)
-
-
-def saved(figure: Any, path: Path) -> Path:
-    """Write a figure as PNG, whole or not at all, and return its path."""
-    part = path.with_name(path.name + ".part")
-    figure.savefig(part, format="png")
-    return part.replace(path)
+    return save_figure(figure, Path(run_dir) / "learning_curve.png")
 
 
 def _curves(axes: Any, run: RunFolder) -> None:
