@@ -33,6 +33,7 @@ EXPECTED: dict[str, list[str]] = {
         r"self-play at random: the first role wins (?:1[5-9]|2\d|3[0-5]) of 50",
         r"by role: first second first",
     ],
+    "11_four_modules.py": [r"held out: 0\.[0-2]\d before, (?:0\.[4-9]\d|1\.00) after"],
 }
 
 
