@@ -23,7 +23,7 @@ from agentgym.agents.prompt import Prompt, parse_prompt
 from agentgym.core.actions import spell
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.memory import expert
-from agentgym.envs.memory.facts import Statement, answer, read, read_question, taken_in
+from agentgym.envs.memory.facts import Statement, answer, read, read_question, valid_after
 from agentgym.trainers.model.policy import env_text, train_tokenizer
 
 ID = "rlvr/Memory-v0"
@@ -60,13 +60,13 @@ def reply(text: str, _: int) -> str:
     lines = lines_of(text)
     if FULL in text.rpartition("Session ")[2]:
         watched = [line for line in lines if "Questions will be about" in line][-1:]
-        return "\n".join([*watched, *map(expert.written, taken_in(statements(lines)).values())])
+        return "\n".join([*watched, *map(expert.written, valid_after(statements(lines)).values())])
     shown = text.rpartition("Session ")[2]
     question = re.search(r"Question: ([^\n<]+\?)", shown)
     if question is None:
         return spell("next")
     day = int(re.search(r"day (\d+)", shown)[1])  # type: ignore[index]
-    return spell("answer", answer(read_question(question[1]), taken_in(statements(lines)), day))
+    return spell("answer", answer(read_question(question[1]), valid_after(statements(lines)), day))
 
 
 @dataclass(frozen=True)

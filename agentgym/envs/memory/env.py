@@ -10,9 +10,10 @@ from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome
 from agentgym.core.tasks import Task
 from agentgym.envs.memory import expert, generate
-from agentgym.envs.memory.facts import UNKNOWN, VALUES
+from agentgym.envs.memory.facts import UNKNOWN, VALUES, read_question
 from agentgym.envs.memory.generate import Session
 from agentgym.envs.memory.notes import Notes
+from agentgym.envs.memory.ways import last_of_anybody, wrong_ways
 from agentgym.errors import BadConfig, UnknownName, no_such
 from agentgym.rewards.exact_match import exact_match
 
@@ -24,37 +25,42 @@ class Memory(Notes):
 
     Sessions come one per turn, by `next`. People state facts about themselves, correct them and withdraw them; statements
     by others count only if the person has made none; some facts expire. Questions come in between and at the end; the
-    answer to something never stated, withdrawn or expired is `unknown`. Success requires every answer to match exactly; the
-    first wrong one ends the episode. The people that questions will be about are named first.
+    answer is `unknown` if a fact was never stated, was withdrawn or has expired. Success requires every answer to match
+    exactly; the first wrong one ends the episode. The people that questions will be about are named first.
 
     Notes are for agents whose window is shorter than the stream: `note`, `search_notes` and `delete_note`, with at most
     `notes` notes of 80 characters; with `notes=0` there are none.
 
-    Difficulty d: 6 + 4 d sessions with 1 + d // 2 lines (at most 6) of others' talk, 2 + d facts (at most the number of
-    notes), 1 + (d + 1) // 2 people, 2 or more questions. From difficulty 1 on, two bystanders share the story of each fact
-    with other values. Tasks are kept if each shortcut policy answers at least one question wrongly.
+    Difficulty d: 6 + 4 d sessions with 1 + d // 2 lines of small talk (at most 6), 2 + d // 2 people in questions (at most
+    4), as many others with facts of the same kind, 1 + (d + 1) // 2 attributes, and 2 + d // 2 questions. The people in
+    questions are drawn after the stream, uniformly from all people with facts.
     """
 
     horizon = 40
     hardest = 250
     difficulty = 1
     task_settings: ClassVar[tuple[str, ...]] = (
-        *("families", "attributes", "values", "sessions"),
+        *("families", "attributes", "values", "sessions", "talk"),
         *("passing", "strict", "ignore"),
     )
     caller_settings: ClassVar[tuple[str, ...]] = ("data",)
     settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings, *Notes.settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
-        "tiny": {"difficulty": 0, "attributes": "room,car,team", "values": 4, "sessions": 5, "notes": 4, "horizon": 16}
+        "tiny": {
+            **{"difficulty": 0, "families": "recall,abstain", "attributes": "room", "values": 6, "sessions": 6, "talk": 0},
+            **{"notes": 4, "horizon": 16},
+        }
     }
     families: str = ""
     """Comma-separated kinds of changes to facts; by default all of the difficulty."""
     attributes: str = ""
-    """Comma-separated attributes that facts are about, at least 3; by default all five."""
+    """Comma-separated attributes that facts may be about; by default all five."""
     values: int = 0
     """Number of values per attribute; 0: all, which is 15 words or more."""
     sessions: int = 0
     """Number of sessions in the stream; 0: the difficulty's number."""
+    talk: int = -1
+    """Lines of small talk in each session; -1: the difficulty's number."""
     data: str = ""
     """A file of LongMemEval or MRCR; the environment is then a `RecordedMemory` over its rows."""
     passing: float = 0.95
@@ -83,14 +89,10 @@ class Memory(Notes):
     def check_options(self) -> None:
         self.family_names = _names("family", self.families, generate.FAMILIES)
         self.attribute_names = _names("attribute", self.attributes, VALUES)
-        if len(self.attribute_names) < 3:
-            raise BadConfig(
-                f"attributes {self.attributes!r} of Memory names {len(self.attribute_names)}; expected at least 3 different"
-            )
-        for name, least, most in (("values", 3, 15), ("sessions", 4, 1000)):
+        for name, least, most, auto in (("values", 6, 15, 0), ("sessions", 4, 1000, 0), ("talk", 0, 100, -1)):
             value: Any = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or least <= value <= most):
-                raise BadConfig(f"{name} of Memory is {value!r}; expected an integer from {least} to {most}, or 0")
+            if isinstance(value, bool) or not isinstance(value, int) or not (value == auto or least <= value <= most):
+                raise BadConfig(f"{name} of Memory is {value!r}; expected an integer from {least} to {most}, or {auto}")
         if not {"recall", "update", "hearsay", "expiry"} & set(self.family_names):
             raise BadConfig(f"families {self.families!r} of Memory state nothing: add recall, update, hearsay or expiry")
         if not any(generate.FAMILIES[name] <= self.difficulty for name in self.family_names):
@@ -101,8 +103,9 @@ class Memory(Notes):
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         values = {name: VALUES[name][: self.values or None] for name in self.attribute_names}
-        data = generate.draw(rng, difficulty, self.family_names, values, self.sessions, self.notes)
-        return Task(instruction="Answer questions about what people said.", data=data)
+        sizes = generate.shape(difficulty, values, self.sessions, self.notes, self.talk)
+        data = generate.draw(rng, difficulty, self.family_names, values, sizes)
+        return Task(instruction="Answer questions about facts that people stated.", data=data)
 
     def split_key(self, task: Task) -> object:
         """Return the stream with its questions."""
@@ -119,11 +122,12 @@ class Memory(Notes):
         self.place = 0
         """Index of the last session shown."""
         self.noted, self.found = [], ""
-        watched = " and ".join(task.data["watched"])
+        *others, person = task.data["watched"]
+        watched = f"{', '.join(others)} and {person}" if others else person
         rules = (
-            f"Sessions come one by one: read the next one with next. Questions will be about {watched}. A person's own "
-            f"latest word counts; what others say about somebody counts only if that person has said nothing. Answer "
-            f'"{UNKNOWN}" if something was never said, was given up, or holds no longer.'
+            f"Sessions come one at a time. Read the next one with next. Questions will be about {watched}. A person's own "
+            f"latest statement counts. What others say about a person counts only if that person has said nothing. Answer "
+            f'"{UNKNOWN}" if a fact was never stated, was given up, or has expired.'
         )
         return f"{rules}{self.about_notes()}\n\n{self._session()}"
 
@@ -154,7 +158,7 @@ class Memory(Notes):
     def answer(self, text: str) -> str | Outcome:
         """Answer the question of this session, with one word or number."""
         if not self._question:
-            return self.invalid("There is no question in this session. Read the next one with next[].")
+            return self.invalid("There is no question in this session. Read the next session with next[].")
         if not exact_match(text, [self._question["answer"]]):
             return self.lose("That is wrong.")
         if self.place == len(self.task.data["sessions"]) - 1:
@@ -194,11 +198,15 @@ class Memory(Notes):
         """Return an answer based on the attribute alone, or `unknown`."""
         if not self._question:
             return spell("next")
-        return spell("answer", UNKNOWN if rng.random() < 0.5 else generate.last_of_anybody(self._texts(), self.place))
+        if rng.random() < 0.5:
+            return spell("answer", UNKNOWN)
+        question, day = read_question(self._question["text"]), self.task.data["sessions"][self.place]["day"]
+        stated = list(generate.spoken(self._texts(), self.place))
+        return spell("answer", last_of_anybody(question, stated, self.place, day))
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         names = [name for name in self.family_names if generate.FAMILIES[name] <= self.difficulty]
-        return {name: expert.shortcut(way) for name, way in generate.wrong_ways(names).items()}
+        return {name: expert.shortcut(way) for name, way in wrong_ways(names).items()}
 
 
 def _names(what: str, text: str, table: Mapping[str, object]) -> list[str]:

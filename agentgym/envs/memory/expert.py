@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from agentgym.core.actions import spell
-from agentgym.envs.memory.facts import Statement, answer, counts, read, read_question, taken_in
-from agentgym.envs.memory.generate import Session, Way, spoken
+from agentgym.envs.memory.facts import Statement, answer, counts, read, read_question, valid_after
+from agentgym.envs.memory.generate import Session, spoken
+from agentgym.envs.memory.ways import Way
 
 _NOTE = re.compile(r"(\w+) (\w+) (?:(\w+)( heard)?(?: until (\d+))?|given up)")
 
@@ -37,8 +38,8 @@ def action(sessions: Sequence[Session], watched: Sequence[str], noted: Sequence[
     if not notes:
         if not session["question"]:
             return spell("next")
-        present = taken_in(spoken(sessions, place))
-        return spell("answer", answer(read_question(session["question"]["text"]), present, session["day"]))
+        valid = valid_after(one for _, one in spoken(sessions, place))
+        return spell("answer", answer(read_question(session["question"]["text"]), valid, session["day"]))
     statements = {number: note for number, text in enumerate(noted) if (note := read_note(text))}
     for line in session["lines"]:
         statement = read(line)
@@ -50,10 +51,10 @@ def action(sessions: Sequence[Session], watched: Sequence[str], noted: Sequence[
     if not session["question"]:
         return spell("next")
     question = read_question(session["question"]["text"])
-    query = " ".join(question[name] for name in ("who", "what", "value") if name in question)
+    query = question.get("who") or question["value"]
     if found != query:
         return spell("search_notes", query)
-    return spell("answer", answer(question, taken_in(statements.values()), session["day"]))
+    return spell("answer", answer(question, valid_after(statements.values()), session["day"]))
 
 
 def _noted(statement: Statement, statements: dict[int, Statement], noted: Sequence[str], notes: int) -> str | None:
@@ -75,7 +76,10 @@ def shortcut(way: Way) -> Callable[[list[str]], str]:
 
     def policy(seen: list[str]) -> str:
         sessions = sessions_in(seen)
-        return spell("answer", way(sessions, len(sessions) - 1)) if sessions[-1]["question"] else spell("next")
+        place, question, day = len(sessions) - 1, sessions[-1]["question"], sessions[-1]["day"]
+        if not question:
+            return spell("next")
+        return spell("answer", way(read_question(question["text"]), list(spoken(sessions, place)), place, day))
 
     return policy
 
@@ -88,7 +92,7 @@ def sessions_in(seen: Sequence[str]) -> list[Session]:
         if match:
             lines = match[2].split("\n")
             questions = [line.removeprefix("Question: ") for line in lines if line.startswith("Question: ")]
-            lines = [line for line in lines if not line.startswith("Question: ")]
+            lines = [line for line in lines if line and not line.startswith("Question: ")]
             question = {"text": questions[0]} if questions else None
             sessions.append({"day": int(match[1]), "lines": lines, "question": question})
     return sessions

@@ -21,16 +21,16 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "locker": tuple(str(number) for number in range(100, 1000)),
     "badge": tuple(str(number) for number in range(1000, 10000)),
     "room": _words("oak elm pine maple cedar birch alder larch willow poplar hazel linden rowan aspen juniper"),
-    "car": _words("red blue green black white silver yellow brown purple beige orange pink grey golden violet"),
+    "car": _words("red blue green black white silver yellow brown purple beige orange pink gray golden violet"),
     "team": _words("falcon otter badger heron lynx marten osprey puffin raven stoat swift tern viper walrus yak"),
 }
 """Possible values of each attribute."""
 WORDINGS: Mapping[str, tuple[str, ...]] = {
-    "own": ("{who}: My {what} is {value}.", "{who}: For my {what}, put down {value}."),
+    "own": ("{who}: My {what} is {value}.", "{who}: Please list my {what} as {value}."),
     "changed": ("{who}: My {what} is now {value}.", "{who}: Correction: my {what} is {value}."),
-    "heard": ("{other}: I think {who}'s {what} is {value}.", "{other}: Somebody says that {who}'s {what} is {value}."),
-    "until": ("{who}: Until day {day} my {what} is {value}.", "{who}: My {what} is {value}, but only up to day {day}."),
-    "given up": ("{who}: I no longer have a {what}.", "{who}: Please forget my {what}, I gave it up."),
+    "heard": ("{other}: I think {who}'s {what} is {value}.", "{other}: I heard that {who}'s {what} is {value}."),
+    "until": ("{who}: Until day {day}, my {what} is {value}.", "{who}: My {what} is {value}, but only through day {day}."),
+    "given up": ("{who}: I no longer have a {what}.", "{who}: Please delete my {what}. I gave it up."),
 }
 """Wordings of statements."""
 CHATTER = (
@@ -38,12 +38,12 @@ CHATTER = (
     "{who}: The coffee machine is broken again.",
     "{who}: Thanks, that helped.",
     "{who}: I was late today because of the train.",
-    "{who}: Does anybody have a charger?",
-    "{who}: Good work, everybody.",
+    "{who}: Does anyone have a charger?",
+    "{who}: Good work, everyone.",
 )
 QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "value": ("What is {who}'s {what}?", "Which {what} does {who} have?"),
-    "owner": ("Whose {what} is {value}?", "Who has the {what} {value}?"),
+    "owner": ("Whose {what} is {value}?", "Who has {value} as their {what}?"),
 }
 
 
@@ -85,7 +85,7 @@ def read_question(text: str) -> dict[str, str]:
     return next(match.groupdict() for _, pattern in _patterns("questions") if (match := pattern.fullmatch(text)))
 
 
-Held = dict[tuple[str, str], Statement]
+Valid = dict[tuple[str, str], Statement]
 """The valid statement by person and attribute."""
 
 
@@ -94,14 +94,14 @@ def counts(statement: Statement, before: Statement | None) -> bool:
     return statement.kind != "heard" or before is None or before.kind == "heard"
 
 
-def taken_in(statements: Iterable[Statement]) -> Held:
+def valid_after(statements: Iterable[Statement]) -> Valid:
     """Return the valid statements after all of these."""
-    present: Held = {}
+    valid: Valid = {}
     for statement in statements:
         place = statement.who, statement.what
-        if counts(statement, present.get(place)):
-            present[place] = statement
-    return present
+        if counts(statement, valid.get(place)):
+            valid[place] = statement
+    return valid
 
 
 def true_value(statement: Statement | None, day: int) -> str:
@@ -111,11 +111,11 @@ def true_value(statement: Statement | None, day: int) -> str:
     return statement.value
 
 
-def answer(question: Mapping[str, str], present: Held, day: int) -> str:
+def answer(question: Mapping[str, str], valid: Valid, day: int) -> str:
     """Return the answer to a question given the valid statements."""
     if "who" in question:
-        return true_value(present.get((question["who"], question["what"])), day)
-    for (who, what), statement in present.items():
+        return true_value(valid.get((question["who"], question["what"])), day)
+    for (who, what), statement in valid.items():
         if what == question["what"] and true_value(statement, day) == question["value"]:
             return who
     return UNKNOWN

@@ -1,9 +1,12 @@
-"""Generated tasks: a stream of sessions with facts about a few people, chatter about others, and questions."""
+"""Generated tasks: a stream of sessions with the same kind of facts about several people, and questions about some.
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+Who is asked about is drawn last, uniformly, and the stream does not depend on it. So a reader of the whole stream who does
+not use the names in a question is right about one in as many cases as there are people, whatever else it looks at.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,36 +16,66 @@ from agentgym.envs.memory.facts import (
     QUESTIONS,
     UNKNOWN,
     WORDINGS,
-    Held,
     Statement,
     answer,
     read,
     read_question,
-    taken_in,
-    true_value,
+    valid_after,
 )
+from agentgym.envs.memory.stories import Story, day_of, draw_stories, most_unknown, pick
+from agentgym.envs.memory.ways import Stated, wrong_ways
 from agentgym.errors import BadConfig
 
-T = TypeVar("T")
 Values = Mapping[str, Sequence[str]]
 """The attributes of facts, with their values."""
 Session = dict[str, Any]
 """A session (day, lines and question), or a whole task (people asked about, and sessions)."""
 DRAWS = 3000
-TWINS = 2
-"""From difficulty 1 on, the number of bystanders with the same story as each fact that questions are about."""
+MOST_WATCHED = 4
+"""Maximum number of people whom questions are about; as many others have facts of the same kind."""
 FAMILIES = {"recall": 0, "update": 0, "abstain": 0, "hearsay": 1, "expiry": 1, "owner": 2}
 """Kinds of changes to facts and of questions, with their first difficulty."""
 
 
-def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
-    """Return one of the choices."""
-    return choices[int(rng.integers(len(choices)))]
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a task."""
+
+    watched: int
+    """People whom questions are about."""
+    people: int
+    """All people with facts."""
+    attributes: int
+    """Attributes that facts are about."""
+    sessions: int
+    questions: int
+    talk: int
+    """Lines of small talk in each session."""
 
 
-def draw(
-    rng: np.random.Generator, difficulty: int, families: Sequence[str], attributes: Values, sessions: int, notes: int
-) -> Session:
+def shape(difficulty: int, values: Values, sessions: int, notes: int, talk: int) -> Shape:
+    """Return the sizes at a difficulty; the facts about the people in questions fit into the notes."""
+    room = notes or 12
+    watched = min(2 + difficulty // 2, MOST_WATCHED, room)
+    people = min(2 * watched, min(map(len, values.values())) // 3 * 2)  # their answers differ, and so do older values
+    watched = min(watched, people - 1)
+    attributes = min(1 + (difficulty + 1) // 2, len(values), room // watched)
+    length = sessions or 6 + 4 * difficulty
+    questions = min(2 + difficulty // 2, length - 2 * length // 3)
+    return Shape(watched, people, attributes, length, questions, min(1 + difficulty // 2, 6) if talk < 0 else talk)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A question without its person."""
+
+    place: int
+    what: str
+    owner: bool
+    """Whether it gives a value and asks who has it."""
+
+
+def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], values: Values, sizes: Shape) -> Session:
     """Return a task's data, on which every policy of `wrong_ways` gives a wrong answer.
 
     Raises:
@@ -50,8 +83,8 @@ def draw(
     """
     names = [name for name in families if FAMILIES[name] <= difficulty]
     for _ in range(DRAWS):
-        data = _drawn(rng, difficulty, names, attributes, sessions or 6 + 4 * difficulty, notes)
-        if not any(_passes(data, way) for way in wrong_ways(names).values()):
+        data = _drawn(rng, names, values, sizes)
+        if data is not None:
             return data
     raise BadConfig(
         f"Memory at difficulty {difficulty} found no stream of families {', '.join(names)} in {DRAWS} draws that shortcut "
@@ -59,48 +92,141 @@ def draw(
     )
 
 
-def _drawn(
-    rng: np.random.Generator, difficulty: int, families: Sequence[str], attributes: Values, sessions: int, notes: int
-) -> Session:
+def _drawn(rng: np.random.Generator, families: Sequence[str], values: Values, sizes: Shape) -> Session | None:
+    """Return a task's data; None if people share an answer, or if no order of people defeats every wrong way."""
     order = [NAMES[int(place)] for place in rng.permutation(len(NAMES))]
-    watched = order[: min(1 + (difficulty + 1) // 2, 8)]
-    others = order[8:]
-    pairs = [(who, what) for who in watched for what in attributes]
-    chosen = [pairs[int(place)] for place in rng.permutation(len(pairs))]
-    stated = chosen[: min(2 + difficulty, notes or 12, len(chosen) - 1)]
-    asked_about = stated if "abstain" not in families else chosen[: len(stated) + 2]
-    bystanders, talkers = (others[:8], others[8:]) if difficulty else ([], others)
-    stream = [_session(rng, 1 + 2 * place, min(1 + difficulty // 2, 6), talkers, attributes) for place in range(sessions)]
-    last = sessions - 1
-    twins: Counter[str] = Counter()
-    for who, what in stated:
-        lives = [list(_life(rng, who, what, attributes[what], families, last))]
-        for _ in range(TWINS if bystanders else 0):
-            lives.append(_twin(rng, lives[0], bystanders[twins[what] % len(bystanders)], attributes[what]))
-            twins[what] += 1
-        for statement, place in (step for life in lives for step in life):
-            line = _line(rng, statement, pick(rng, talkers))
-            lines: list[str] = stream[place]["lines"]
-            lines.insert(int(rng.integers(len(lines) + 1)), line)
-    places = sorted({last, *(int(place) for place in rng.integers(last // 2, sessions, size=1 + difficulty // 2))})
-    if len(places) < 2:
-        places = [last - 1, last]
-    for place in places:
-        stream[place]["question"] = _question(rng, stream, place, asked_about, families)
-    return {"watched": watched, "sessions": stream}
+    people, talkers = order[: sizes.people], order[sizes.people :]
+    attributes = [list(values)[int(place)] for place in rng.permutation(len(values))[: sizes.attributes]]
+    slots = _slots(rng, attributes, sizes, "owner" in families)
+    firsts = _firsts(rng, slots[0].place, len(people) * len(attributes))
+    stories: list[Story] = []
+    for number, what in enumerate(attributes):
+        own = firsts[number * len(people) : (number + 1) * len(people)]
+        stories += draw_stories(rng, people, what, values[what], families, own, sizes.sessions - 1)
+    stated = _in_order(rng, stories)
+    current = [_current(slot, people, stated) for slot in slots]
+    shared = max(most_unknown(families, len(people)) - 1, 0)
+    if any(len(set(row)) < len(row) - shared for row in current):
+        return None
+    questions = [_questions(rng, slot, people, row, values[slot.what]) for slot, row in zip(slots, current, strict=True)]
+    pair = slots[0], slots[-1]
+    second = _order_of_second(rng, pair, (questions[0], questions[-1]), stated, families)
+    if second is None:
+        return None
+    # only now is it drawn who is asked about
+    one = int(rng.integers(len(people)))
+    chosen = list(dict.fromkeys([one, second[one]]))
+    more = [place for place in rng.permutation(len(people)).tolist() if place not in chosen]
+    watched = [*chosen, *more][: sizes.watched]
+    asked = [one, *(pick(rng, watched) for _ in slots[1:-1]), second[one]]
+    stream = _stream(rng, stated, talkers, order, sizes)
+    for slot, (texts, answers), who in zip(slots, questions, asked, strict=True):
+        stream[slot.place]["question"] = {"text": texts[who], "answer": answers[who]}
+    return {"watched": [people[watched[int(place)]] for place in rng.permutation(len(watched))], "sessions": stream}
 
 
-def _session(rng: np.random.Generator, day: int, lines: int, others: Sequence[str], attributes: Values) -> Session:
-    """Return a session of chatter, including facts nobody will ask about."""
-    chatter: list[str] = []
-    for _ in range(lines):
-        who = pick(rng, others)
-        if rng.random() < 0.4:
-            what = pick(rng, list(attributes))
-            chatter.append(_line(rng, Statement("own", who, what, pick(rng, attributes[what])), who))
-        else:
-            chatter.append(pick(rng, CHATTER).format(who=who))
-    return {"day": day, "lines": chatter, "question": None}
+def _slots(rng: np.random.Generator, attributes: Sequence[str], sizes: Shape, owner: bool) -> list[Slot]:
+    """Return the questions in order, one in the last session, the others in the last third; the first is about a value."""
+    last, earliest = sizes.sessions - 1, 2 * sizes.sessions // 3
+    places = [*sorted((earliest + rng.permutation(last - earliest)[: sizes.questions - 1]).tolist()), last]
+    whats = [attributes[place % len(attributes)] for place in range(len(places))]
+    whats = [whats[int(place)] for place in rng.permutation(len(whats))]
+    return [
+        Slot(place, what, number > 0 and owner and bool(rng.random() < 0.3))
+        for number, (place, what) in enumerate(zip(places, whats, strict=True))
+    ]
+
+
+def _firsts(rng: np.random.Generator, first_question: int, count: int) -> list[int]:
+    """Return the sessions of first statements, in as many different sessions as there are before the first question."""
+    rounds = [rng.permutation(first_question).tolist() for _ in range(-(-count // first_question))]
+    firsts = [place for one in rounds for place in one][:count]
+    return [firsts[int(place)] for place in rng.permutation(count)]
+
+
+def _in_order(rng: np.random.Generator, stories: Sequence[Story]) -> list[tuple[int, Statement]]:
+    """Return all statements by session, those of one session in a random order."""
+    steps = [step for story in stories for step in story]
+    return sorted((steps[int(place)] for place in rng.permutation(len(steps))), key=lambda step: step[0])
+
+
+def _current(slot: Slot, people: Sequence[str], stated: Stated) -> list[str]:
+    """Return each person's value in a slot's session; `unknown` if there is none."""
+    valid = valid_after(one for place, one in stated if place <= slot.place)
+    return [answer({"who": who, "what": slot.what}, valid, day_of(slot.place)) for who in people]
+
+
+def _questions(
+    rng: np.random.Generator, slot: Slot, people: Sequence[str], current: Sequence[str], values: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return a slot's question about each person, and its answer."""
+    wording = pick(rng, QUESTIONS["owner" if slot.owner else "value"])
+    if not slot.owner:
+        return [wording.format(who=who, what=slot.what) for who in people], list(current)
+    free = pick(rng, [value for value in values if value not in current] or [UNKNOWN])  # without it, all are known
+    texts = [wording.format(value=free if value == UNKNOWN else value, what=slot.what) for value in current]
+    return texts, [UNKNOWN if value == UNKNOWN else who for who, value in zip(people, current, strict=True)]
+
+
+def _order_of_second(
+    rng: np.random.Generator,
+    pair: tuple[Slot, Slot],
+    questions: tuple[tuple[list[str], list[str]], tuple[list[str], list[str]]],
+    stated: Stated,
+    families: Sequence[str],
+) -> list[int] | None:
+    """Return who is asked about second, for whomever is first, so that no wrong way is right about both.
+
+    It is a permutation: if the first person is drawn uniformly, so is the second. None if there is none.
+    """
+    right: list[np.ndarray] = []  # of each slot: [ways, people]
+    for slot, (texts, answers) in zip(pair, questions, strict=True):
+        known = [(place, one) for place, one in stated if place <= slot.place]
+        rows = [
+            [
+                way(read_question(text), known, slot.place, day_of(slot.place)) == answer
+                for text, answer in zip(texts, answers, strict=True)
+            ]
+            for way in wrong_ways(families).values()
+        ]
+        right.append(np.array(rows))
+    allowed = ~np.einsum("wi,wj->ij", right[0], right[1])
+    np.fill_diagonal(allowed, val=False)
+    return _matched(rng, allowed)
+
+
+def _matched(rng: np.random.Generator, allowed: np.ndarray) -> list[int] | None:
+    """Return a random permutation whose pairs are all allowed, by augmenting paths; None if there is none."""
+    count = len(allowed)
+    row_of = [-1] * count
+
+    def assign(row: int, tried: set[int]) -> bool:
+        columns: list[int] = rng.permutation(count).tolist()
+        for column in columns:
+            if allowed[row, column] and column not in tried:
+                tried.add(column)
+                if row_of[column] < 0 or assign(row_of[column], tried):
+                    row_of[column] = row
+                    return True
+        return False
+
+    rows: list[int] = rng.permutation(count).tolist()
+    if not all(assign(row, set()) for row in rows):
+        return None
+    return [row_of.index(row) for row in range(count)]
+
+
+def _stream(
+    rng: np.random.Generator, stated: Stated, talkers: Sequence[str], everybody: Sequence[str], sizes: Shape
+) -> list[Session]:
+    """Return the sessions with small talk between the statements, which keep their order."""
+    stream: list[Session] = []
+    for place in range(sizes.sessions):
+        lines = [_line(rng, one, pick(rng, talkers)) for session, one in stated if session == place]
+        for _ in range(sizes.talk):
+            lines.insert(int(rng.integers(len(lines) + 1)), pick(rng, CHATTER).format(who=pick(rng, everybody)))
+        stream.append({"day": day_of(place), "lines": lines, "question": None})
+    return stream
 
 
 def _line(rng: np.random.Generator, statement: Statement, other: str) -> str:
@@ -108,112 +234,10 @@ def _line(rng: np.random.Generator, statement: Statement, other: str) -> str:
     return wording.format(who=statement.who, what=statement.what, value=statement.value, day=statement.day, other=other)
 
 
-def _life(
-    rng: np.random.Generator, who: str, what: str, choices: Sequence[str], families: Sequence[str], last: int
-) -> Iterator[tuple[Statement, int]]:
-    """Yield the statements about an attribute in order, each with its session."""
-    values = [choices[int(place)] for place in rng.permutation(len(choices))[:3]]
-    first = int(rng.integers(max(last // 3, 1)))
-    later = int(rng.integers(first + 1, max(last, first + 2)))
-    kinds = [name for name in families if name in ("recall", "update", "hearsay", "expiry")] or ["recall"]
-    kind = pick(rng, kinds)
-    if kind == "expiry":
-        yield Statement("until", who, what, values[0], 1 + 2 * int(rng.integers(first, last + 1))), first
-        return
-    if kind == "hearsay" and rng.random() < 0.3:  # the person never states it
-        yield Statement("heard", who, what, values[0]), first
-        return
-    yield Statement("own", who, what, values[0]), first
-    if kind == "update":
-        given_up = rng.random() < 0.2
-        yield Statement("given up", who, what) if given_up else Statement("changed", who, what, values[1]), later
-    if kind == "hearsay":
-        yield Statement("heard", who, what, values[2]), later
-
-
-def _twin(
-    rng: np.random.Generator, life: Sequence[tuple[Statement, int]], who: str, choices: Sequence[str]
-) -> list[tuple[Statement, int]]:
-    """Return the same statements in the same sessions about somebody else, with other values: only the name differs."""
-    others = {"": ""}
-    for value in (statement.value for statement, _ in life if statement.value not in others):
-        other = value
-        while other == value or other in others.values():
-            other = pick(rng, choices)
-        others[value] = other
-    return [(replace(one, who=who, value=others[one.value]), place) for one, place in life]
-
-
-def _question(
-    rng: np.random.Generator,
-    stream: Sequence[Session],
-    place: int,
-    pairs: Sequence[tuple[str, str]],
-    families: Sequence[str],
-) -> dict[str, str]:
-    who, what = pick(rng, pairs)
-    statements = list(spoken(stream, place))
-    present, day = taken_in(statements), stream[place]["day"]
-    values = [one.value for one in statements if (one.who, one.what) == (who, what) and one.value]
-    value = pick(rng, values) if values else UNKNOWN
-    owners = {one.who for one in statements if (one.what, one.value) == (what, value)}
-    if "owner" in families and len(owners) == 1 and rng.random() < 0.3:
-        text = pick(rng, QUESTIONS["owner"]).format(what=what, value=value)
-    else:
-        text = pick(rng, QUESTIONS["value"]).format(who=who, what=what)
-    return {"text": text, "answer": answer(read_question(text), present, day)}
-
-
-def spoken(stream: Sequence[Session], place: int) -> Iterator[Statement]:
-    """Yield the statements up to and including a session."""
-    for session in stream[: place + 1]:
+def spoken(stream: Sequence[Session], place: int) -> Iterator[tuple[int, Statement]]:
+    """Yield the statements up to and including a session, each with its session."""
+    for number, session in enumerate(stream[: place + 1]):
         for line in session["lines"]:
             statement = read(line)
             if statement is not None:
-                yield statement
-
-
-Way = Callable[[Sequence[Session], int], str]
-"""Maps the sessions and a question's position to an answer."""
-
-
-def wrong_ways(families: Sequence[str]) -> dict[str, Way]:
-    """Return the policies that a task of these families must not reward, by name."""
-
-    def by(present: Callable[[list[Statement]], Held], day: int | None = None) -> Way:
-        def way(stream: Sequence[Session], place: int) -> str:
-            question = read_question(stream[place]["question"]["text"])
-            return answer(question, present(list(spoken(stream, place))), stream[place]["day"] if day is None else day)
-
-        return way
-
-    def recent(stream: Sequence[Session], place: int) -> str:
-        question = read_question(stream[place]["question"]["text"])
-        statements = [one for session in stream[max(place - 1, 0) : place + 1] for one in spoken([session], 0)]
-        return answer(question, taken_in(statements), stream[place]["day"])
-
-    ways: dict[str, Way] = {
-        "always unknown": lambda stream, place: UNKNOWN,
-        "last two sessions": recent,
-        "last value of anybody": last_of_anybody,
-    }
-    if "update" in families:
-        ways["first mention"] = by(lambda stated: {(one.who, one.what): one for one in reversed(stated)})
-    if {"hearsay", "expiry"} & set(families):
-        ways["last mention"] = by(lambda stated: {(one.who, one.what): one for one in stated}, 0)
-    return ways
-
-
-def last_of_anybody(stream: Sequence[Session], place: int) -> str:
-    """Answer with the last statement about the attribute, about whomever."""
-    question = read_question(stream[place]["question"]["text"])
-    values = [one for one in spoken(stream, place) if one.what == question["what"] and one.value]
-    if "value" in question:
-        return values[-1].who if values else UNKNOWN
-    return true_value(values[-1], 0) if values else UNKNOWN
-
-
-def _passes(data: Session, way: Way) -> bool:
-    stream = data["sessions"]
-    questions = [place for place, session in enumerate(stream) if session["question"]]
-    return all(way(stream, place) == stream[place]["question"]["answer"] for place in questions)
+                yield number, statement

@@ -39,11 +39,11 @@ class Notes(TextEnv):
 
     def about_notes(self) -> str:
         """Return the sentence on the number of notes in the first observation."""
-        return f"\nYou may keep {self.notes} notes of up to {LONGEST_NOTE} characters." if self.notes else ""
+        return f"\nYou can keep {self.notes} notes of up to {LONGEST_NOTE} characters." if self.notes else ""
 
     @tool
     def note(self, text: str) -> str | Outcome:
-        """Keep a note."""
+        """Write a note."""
         if not text.strip() or len(text) > LONGEST_NOTE:
             return self.invalid(f"A note has 1 to {LONGEST_NOTE} characters.")
         if len(self.noted) == self.notes:
@@ -53,7 +53,7 @@ class Notes(TextEnv):
 
     @tool
     def search_notes(self, query: str) -> str | Outcome:
-        """Show the notes that have most words of a query."""
+        """Show the notes that share the most words with a query."""
         if len(query) > LONGEST_NOTE:
             return self.invalid(f"A query has at most {LONGEST_NOTE} characters.")
         self.found = query
@@ -67,7 +67,7 @@ class Notes(TextEnv):
 
     @tool
     def delete_note(self, number: int) -> str | Outcome:
-        """Delete a note; the later ones move up."""
+        """Delete a note. Later notes move up by one number."""
         if not 0 < number <= len(self.noted):
             return self.invalid(f"There are {len(self.noted)} notes, numbered from 1.")
         return f"Deleted: {self.noted.pop(number - 1)}"

@@ -49,8 +49,8 @@ class RecordedMemory(FromFile, Notes):
         self.noted, self.found = [], ""
         self.score = 0.0
         rules = (
-            "Sessions come one by one: read the next one with next. A question comes at the end; if the sessions do not "
-            'say it, answer "unknown". Answer in a few words, with one answer.'
+            "Sessions come one at a time. Read the next one with next. The question comes with the last session. Answer "
+            '"unknown" if the sessions do not answer it. Give one answer, in a few words.'
         )
         return f"{rules}{self.about_notes()}\n\n{self._session()}"
 

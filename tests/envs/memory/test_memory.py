@@ -2,20 +2,20 @@
 
 import json
 
+import numpy as np
 import pytest
-from surface import Listing, figure
 
 import agentgym
 from agentgym import BadConfig, Task
 from agentgym.core.seeding import generator
-from agentgym.envs.memory import expert, facts, generate
-from agentgym.envs.memory.facts import Statement, answer, read, read_question, taken_in, true_value
+from agentgym.envs.memory import expert, facts, generate, stories, ways
+from agentgym.envs.memory.facts import Statement, answer, read, read_question, true_value, valid_after
 
 ID = "rlvr/Memory-v0"
 
 
 def present(*lines):
-    return taken_in(statement for line in lines if (statement := read(line)))
+    return valid_after(statement for line in lines if (statement := read(line)))
 
 
 @pytest.mark.parametrize(
@@ -27,13 +27,13 @@ def present(*lines):
         (("Ada: My room is oak.", "Ada: My room is elm."), 1, "elm"),
         (("Ada: My room is oak.", "Ben: I think Ada's room is elm."), 1, "oak"),
         (("Ben: I think Ada's room is elm.",), 1, "elm"),
-        (("Ben: I think Ada's room is elm.", "Mina: Somebody says that Ada's room is fir."), 1, "fir"),
-        (("Ben: I think Ada's room is elm.", "Ada: For my room, put down oak."), 1, "oak"),
-        (("Ada: Until day 7 my room is oak.",), 7, "oak"),
-        (("Ada: My room is oak, but only up to day 7.",), 8, "unknown"),
-        (("Ada: My room is oak.", "Ada: Until day 7 my room is elm."), 9, "unknown"),
+        (("Ben: I think Ada's room is elm.", "Mina: I heard that Ada's room is fir."), 1, "fir"),
+        (("Ben: I think Ada's room is elm.", "Ada: Please list my room as oak."), 1, "oak"),
+        (("Ada: Until day 7, my room is oak.",), 7, "oak"),
+        (("Ada: My room is oak, but only through day 7.",), 8, "unknown"),
+        (("Ada: My room is oak.", "Ada: Until day 7, my room is elm."), 9, "unknown"),
         (("Ada: My room is oak.", "Ada: I no longer have a room."), 1, "unknown"),
-        (("Ada: Please forget my room, I gave it up.", "Ben: I think Ada's room is elm."), 1, "unknown"),
+        (("Ada: Please delete my room. I gave it up.", "Ben: I think Ada's room is elm."), 1, "unknown"),
         (("Ada: My car is red.", "Ben: My room is oak."), 1, "unknown"),
     ],
 )
@@ -42,8 +42,8 @@ def test_what_counts_by_hand(lines, day, value):
 
 
 def test_owners_are_found_by_what_they_have_now():
-    held = present("Ada: My car is red.", "Ben: My car is blue.", "Ada: My car is now green.")
-    assert [answer(read_question(f"Whose car is {v}?"), held, 1) for v in ("green", "blue", "red")] == [
+    valid = present("Ada: My car is red.", "Ben: My car is blue.", "Ada: My car is now green.")
+    assert [answer(read_question(f"Whose car is {v}?"), valid, 1) for v in ("green", "blue", "red")] == [
         "Ada",
         "Ben",
         "unknown",
@@ -130,21 +130,39 @@ def test_families_have_what_their_names_say(family):
     env, met = agentgym.make(ID, families=family, difficulty=1), set()
     for task in env.tasks(25):
         watched = task.data["watched"]
-        said = [one for one in generate.spoken(task.data["sessions"], 10**6) if one.who in watched]
-        met |= {one.kind for one in said}
+        met |= {one.kind for _, one in generate.spoken(task.data["sessions"], 10**6) if one.who in watched}
     assert met == kinds[family]
 
 
-def test_no_task_rewards_a_shortcut_and_the_ways_see_what_was_shown():
-    for difficulty in (0, 1, 3):
-        names = [name for name, level in generate.FAMILIES.items() if level <= difficulty]
-        ways = generate.wrong_ways(names)
-        assert len(ways) == (4 if difficulty == 0 else 5)
-        env = agentgym.make(ID, difficulty=difficulty)
-        for task in env.tasks(30):
-            assert not any(generate._passes(task.data, way) for way in ways.values())
-            shown = expert.sessions_in(played(env, task))
-            assert [s["lines"] for s in shown] == [s["lines"] for s in task.data["sessions"]]
+@pytest.mark.parametrize("options", [{"preset": "tiny"}, *({"difficulty": d} for d in (0, 1, 3, 6)), {"families": "expiry"}])
+def test_no_task_rewards_a_shortcut_and_the_ways_see_what_was_shown(options):
+    env = agentgym.make(ID, **options)
+    for task in env.tasks(30):
+        for policy in env.shortcuts().values():
+            texts = [env.reset(seed=0, options={"task": task})[0]]
+            while env.success is None:
+                texts.append(env.step(policy(texts))[0])
+            assert env.success is False
+        shown = expert.sessions_in(played(env, task))
+        assert [s["lines"] for s in shown] == [s["lines"] for s in task.data["sessions"]]
+
+
+def test_the_ways_by_hand():
+    stated = [(0, Statement("own", "Ada", "room", "oak")), (1, Statement("own", "Ben", "room", "elm"))]
+    stated += [(2, Statement("changed", "Ada", "room", "fir")), (3, Statement("heard", "Ada", "room", "ash"))]
+    question = {"who": "Ada", "what": "room"}
+    wrong = ways.wrong_ways(list(generate.FAMILIES))
+    assert {name: way(question, stated, 4, 9) for name, way in wrong.items()} == {
+        "always unknown": "unknown",
+        "last two sessions": "ash",
+        "last value of anybody": "ash",
+        "first value of anybody": "oak",
+        "first mention": "oak",
+        "last mention": "ash",
+    }
+    assert wrong["last value of anybody"]({"value": "elm", "what": "room"}, stated, 4, 9) == "Ada"
+    assert wrong["last two sessions"](question, stated, 5, 11) == "unknown"
+    assert set(wrong) - set(ways.wrong_ways(["recall", "abstain"])) == {"first mention", "last mention"}
 
 
 def played(env, task):
@@ -156,60 +174,45 @@ def played(env, task):
 
 
 def test_answers_are_those_of_the_lines_alone():
-    data = generate.draw(generator("memory test"), 4, list(generate.FAMILIES), facts.VALUES, 0, 12)
-    for place, session in enumerate(data["sessions"]):
-        if session["question"]:
-            held = taken_in(generate.spoken(data["sessions"], place))
-            assert answer(read_question(session["question"]["text"]), held, session["day"]) == session["question"]["answer"]
+    for task in agentgym.make(ID, difficulty=4).tasks(10):
+        for place, session in enumerate(task.data["sessions"]):
+            if session["question"]:
+                valid = valid_after(one for _, one in generate.spoken(task.data["sessions"], place))
+                question = read_question(session["question"]["text"])
+                assert answer(question, valid, session["day"]) == session["question"]["answer"]
     assert true_value(None, 3) == "unknown"
 
 
-def spoken_of(stream, place):
-    """Return whoever the question's attribute was stated of, as a reader sees them who leaves names out."""
-    question, lives = read_question(stream[place]["question"]["text"]), {}
-    for number, session in enumerate(stream[: place + 1]):
-        for one in map(read, session["lines"]):
-            if one is not None and one.what == question["what"]:
-                lives.setdefault(one.who, []).append((number, one))
-    entries = [
-        {
-            "first": life[0][0] / place,
-            "last": life[-1][0] / place,
-            "statements": float(len(life)),
-            "kinds": " ".join(one.kind for _, one in life),
-            "value": life[-1][1].value,
-        }
-        for life in lives.values()
-    ]
-    return list(lives), entries, question.get("who", stream[place]["question"]["answer"])
-
-
-@pytest.mark.parametrize(("difficulty", "tasks"), [(1, 80), (3, 50)])
-def test_who_is_asked_about_does_not_show_in_the_stream(difficulty, tasks):
-    lists = []
-    for task in agentgym.make(ID, difficulty=difficulty).tasks(tasks):
-        stream = task.data["sessions"]
+@pytest.mark.parametrize("difficulty", [0, 1, 3, 8])
+def test_people_have_different_answers_and_at_most_one_of_them_is_unknown(difficulty):
+    env = agentgym.make(ID, difficulty=difficulty)
+    for task in env.tasks(20):
+        stream, facts_of = task.data["sessions"], {}
+        for _, one in generate.spoken(stream, len(stream)):
+            facts_of.setdefault(one.what, {})[one.who] = True
+        sizes = generate.shape(difficulty, facts.VALUES, 0, env.notes, env.talk)
+        assert len(facts_of) == sizes.attributes and sizes.watched * sizes.attributes <= env.notes
         for place in (place for place, session in enumerate(stream) if session["question"]):
-            people, entries, who = spoken_of(stream, place)
-            if who in people:
-                lists.append(Listing(entries, frozenset({people.index(who)})))
-    assert all(len(one.entries) > generate.TWINS for one in lists)
-    found = figure(lists)  # those who have the same story cannot be told apart, so chance is that of the twins
-    assert found.hits <= 1 / (1 + generate.TWINS) + max(4 * found.error, 2 / found.tasks), found
+            what = read_question(stream[place]["question"]["text"])["what"]
+            valid = valid_after(one for _, one in generate.spoken(stream, place))
+            answers = [answer({"who": who, "what": what}, valid, stream[place]["day"]) for who in facts_of[what]]
+            missing = sizes.people - len(answers)
+            assert len(set(answers)) == len(answers) and answers.count("unknown") + missing <= 1
 
 
-def test_twins_have_the_same_story_with_other_values():
-    for task in agentgym.make(ID, difficulty=2, values=3).tasks(20):
-        lives = {}
-        for number, session in enumerate(task.data["sessions"]):
-            for one in map(read, session["lines"]):
-                if one is not None:
-                    lives.setdefault((one.who, one.what), []).append((number, one))
-        stories = {pair: [(n, one.kind, one.day, bool(one.value)) for n, one in life] for pair, life in lives.items()}
-        for (who, what), story in stories.items():
-            if who in task.data["watched"]:
-                same = [pair for pair in stories if pair[1] == what and pair[0] != who and stories[pair] == story]
-                assert len([pair for pair in same if pair[0] not in task.data["watched"]]) >= generate.TWINS
+def test_the_second_person_is_a_permutation_of_the_first():
+    allowed = np.array([[0, 1, 1, 0], [1, 0, 0, 1], [1, 1, 0, 1], [0, 0, 1, 0]], dtype=bool)
+    orders = {tuple(generate._matched(generator("memory test", seed), allowed)) for seed in range(40)}
+    assert orders == {(1, 0, 3, 2), (1, 3, 0, 2)}
+    assert generate._matched(generator("memory test"), np.array([[1, 0], [1, 0]], dtype=bool)) is None
+
+
+@pytest.mark.parametrize(
+    ("families", "people", "most"),
+    [("recall", 6, 0), ("recall,abstain", 6, 1), ("expiry", 6, 3), ("expiry,hearsay", 6, 1), ("update,hearsay", 4, 1)],
+)
+def test_how_many_answers_may_be_unknown(families, people, most):
+    assert stories.most_unknown(families.split(","), people) == most
 
 
 @pytest.mark.long
@@ -227,8 +230,8 @@ def test_only_the_attributes_of_the_option_occur():
     for task in env.tasks(60):
         text = json.dumps(task.data["sessions"])
         assert "locker" not in text and "team" not in text
-        seen |= {one.value for one in generate.spoken(task.data["sessions"], 4) if one.what == "car" and one.value}
-    assert seen == set(facts.VALUES["car"][:4])
+        seen |= {one.value for _, one in generate.spoken(task.data["sessions"], 4) if one.what == "car" and one.value}
+    assert seen == set(facts.VALUES["car"][:6])
     assert env.attribute_names == ["room", "car", "badge"]
 
 
@@ -238,10 +241,10 @@ def test_only_the_attributes_of_the_option_occur():
         ({"families": "updates"}, "update"),
         ({"families": "abstain"}, "state nothing"),
         ({"attributes": "rooms"}, "room"),
-        ({"attributes": "room,car,room"}, "at least 3 different"),
         ({"families": "expiry", "difficulty": 0}, "higher difficulty"),
         ({"sessions": 3}, "from 4 to 1000"),
-        ({"values": 2}, "from 3 to 15"),
+        ({"values": 5}, "from 6 to 15"),
+        ({"talk": -2}, "from 0 to 100, or -1"),
         ({"notes": 1}, "from 2 to 100"),
         ({"notes": True}, "from 2 to 100"),
     ],
