@@ -31,6 +31,11 @@ ENVS: dict[str, tuple[str, str, dict[str, object]]] = {
     ),
     "rlvr/Search-v0": ("agentgym.envs.search:Search", "answer multi-hop questions with a search engine", {}),
     "rlvr/Code-v0": ("agentgym.envs.code:Code", "write a program that passes hidden tests", {}),
+    "rlvr/CodeDialogue-v0": (
+        "agentgym.envs.code:CodeDialogue",
+        "ask for missing requirements, then write a program",
+        {},
+    ),
     "rlvr/SQL-v0": ("agentgym.envs.sql:SQL", "answer questions about databases with SQL (Spider and BIRD: data=PATH)", {}),
     "rlvr/Math-v0": ("agentgym.envs.math:Math", "solve math problems with a Python tool (GSM8K, MATH)", {}),
     "rlvr/Terminal-v0": ("agentgym.envs.terminal:Terminal", "complete a task in a sandboxed shell", {}),

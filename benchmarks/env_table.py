@@ -25,6 +25,7 @@ PEERS = {
     "ALFWorld": "ALFWorld itself; verl-agent and AgentGym over it",
     "Search": "NeMo Gym, verifiers (`wiki_search`), SkyRL, AgentGym, verl-agent",
     "Code": "NeMo Gym, GEM, SkyRL (`lcb`)",
+    "CodeDialogue": "ColBench (SWEET-RL)",
     "SQL": "NeMo Gym (`spider2_lite`), SkyRL (`text2sql`), AgentGym (BIRD)",
     "Math": "NeMo Gym, GEM, SkyRL, verifiers",
     "Terminal": "Harbor, NeMo Gym, OpenEnv (`tbench2`)",

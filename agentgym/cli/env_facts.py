@@ -24,6 +24,7 @@ class Facts:
 FACTS: dict[str, Facts] = {
     "rlvr/BabyAI-v0": Facts(needs=("minigrid",)),
     "rlvr/Code-v0": Facts(3, needs=("bubblewrap",)),
+    "rlvr/CodeDialogue-v0": Facts(3, needs=("bubblewrap",)),
     "rlvr/ConnectFour-v0": Facts(),
     "rlvr/Desk-v0": Facts(53),
     "rlvr/FrozenLake-v0": Facts(),

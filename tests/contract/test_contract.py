@@ -41,7 +41,7 @@ def webshop_data(tmp_path_factory):
 DATA = {"rlvr/ALFWorld-v0": "alfworld_data", "rlvr/WebShop-v0": "webshop_data"}
 
 
-SANDBOXED = {"rlvr/Code-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
+SANDBOXED = {"rlvr/Code-v0", "rlvr/CodeDialogue-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
 """tests/contract/test_contract_sandboxed.py looks at them check by check; here the test marked slow does."""
 
 

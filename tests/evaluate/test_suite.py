@@ -16,7 +16,7 @@ NEED = {"rlvr/ALFWorld-v0", "rlvr/WebShop-v0", "rlvr/Harbor-v0", "rlvr/SWEBench-
     "rlvr/MiniWoB-v0",
 }
 """Environments that need files of others, or an extra."""
-SANDBOXED = {"rlvr/Code-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
+SANDBOXED = {"rlvr/Code-v0", "rlvr/CodeDialogue-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
 OWN = set(ENVS) - NEED - {"rlvr/SearchR1-v0"}  # which has the tasks of another in other words
 EMBEDDED = {"core": OWN, "smoke": OWN - SANDBOXED}
 

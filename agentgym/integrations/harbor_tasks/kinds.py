@@ -66,7 +66,7 @@ class Files:
 
 def kind_of(env: TextEnv) -> Files | None:
     """Return how an environment's tasks become files; None for a service."""
-    return next((kind for base, kind in FILES.items() if isinstance(env, base)), None)
+    return FILES.get(type(env))  # a subclass may have more than files, such as a colleague to ask
 
 
 def calls(env: TextEnv, actions: Sequence[str]) -> list[Call]:
