@@ -14,12 +14,14 @@ from agentgym.sandbox.bubblewrap.sandbox import missing
 
 OPTIONS = {
     "rlvr/Code-v0": {},
+    "rlvr/CodeDialogue-v0": {},
     "rlvr/Math-v0": {} if expressions.installed() else {"preset": "numbers"},
     "rlvr/SWE-v0": {},
     "rlvr/Terminal-v0": {"families": "rename,csv,ini,links", "difficulty": 0},  # quick ones
 }
 NOT_CHECKED = {
     "rlvr/Code-v0": ("admissible is valid",),
+    "rlvr/CodeDialogue-v0": ("admissible is valid",),
     "rlvr/Math-v0": ("admissible is valid", "failure never wins"),
     "rlvr/SWE-v0": ("admissible is valid", "expert is fair", "expert is good"),
     "rlvr/Terminal-v0": ("admissible is valid", "failure never wins"),
