@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from agentgym.agents.base import Agent
 from agentgym.core.folders import alone, remove_parts, write_whole
+from agentgym.core.garbage import libraries_frozen
 from agentgym.core.pool import fingerprint
 from agentgym.core.provenance import write_json
 from agentgym.core.tasks import Task
@@ -126,19 +127,20 @@ def _play(
             )
             finished(playing)
             continue
-        collect(
-            agent,
-            env,
-            split=tasks[0].split or None,
-            tasks=part,
-            attempts=plan.attempts,
-            seed=plan.seed,
-            config=rollout,
-            out=path,
-            env_options=env_options,
-            skip=skip,
-            progress=progress,
-        )
+        with libraries_frozen():
+            collect(
+                agent,
+                env,
+                split=tasks[0].split or None,
+                tasks=part,
+                attempts=plan.attempts,
+                seed=plan.seed,
+                config=rollout,
+                out=path,
+                env_options=env_options,
+                skip=skip,
+                progress=progress,
+            )
 
 
 def _chosen(

@@ -24,6 +24,9 @@ from agentgym.errors import BadConfig, UnknownName, no_such
 
 _FIVE = TASK_TYPES[:5]
 _TWO = ("kitchen", "bedroom")
+RECENT = 32
+"""Number of generated games that the environments of a process share."""
+_recent: dict[str, tuple[Task, Game]] = {}
 
 
 class HouseEnv(TextEnv):
@@ -210,7 +213,14 @@ class Household(HouseEnv):
 
 
 def generated_game(task: Task) -> Game:
-    """Return the game of a generated task."""
+    """Return the game of a generated task: for recent tasks the same object, shared by the attempts of a group."""
+    known = _recent.get(task.id)
+    if known is not None and (known[0] is task or known[0] == task):
+        return known[1]
     goal = goal_of(task)
     lower = replace(goal, object=goal.object.lower(), receptacle=goal.receptacle.lower(), lamp=goal.lamp.lower())
-    return build_game(make_problem(task).lower(), lower, f"Your task is to: {task.instruction}.", where=task.id)
+    game = build_game(make_problem(task).lower(), lower, f"Your task is to: {task.instruction}.", where=task.id)
+    for oldest in list(_recent)[: max(len(_recent) - RECENT + 1, 0)]:  # a copy: environments may run in threads
+        _recent.pop(oldest, None)
+    _recent[task.id] = task, game
+    return game

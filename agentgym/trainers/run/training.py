@@ -16,6 +16,7 @@ from typing import Any, Self
 from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list  # pyright: ignore[reportUnknownVariableType]
 
+from agentgym.core.garbage import libraries_frozen
 from agentgym.episodes.episode import Episode, Group
 from agentgym.rollout.collect import runner
 from agentgym.rollout.draw import Draw
@@ -113,7 +114,7 @@ class Training(RunSession):
     def run_to_end(self) -> dict[str, object]:
         """Run to the end and return the summary."""
         config, tally = self.config, self.tally
-        with closing(self.record):
+        with closing(self.record), libraries_frozen():
             with closing(self.run), closing(self.loggers), runner() as loop, self.stopping():
                 self.wait = self.measures.wait = loop.run
                 self.wait(self.run.learner.publish(tally.position))

@@ -3,6 +3,7 @@
 import pickle
 import random
 import tracemalloc
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -13,7 +14,7 @@ import agentgym
 from agentgym.envs.household import Household
 from agentgym.envs.household.advise import Memory, advise
 from agentgym.envs.household.catalog import CAN_CONTAIN, TASK_TYPES
-from agentgym.envs.household.env import generated_game
+from agentgym.envs.household.env import RECENT, _recent, generated_game
 from agentgym.envs.household.export import export_game, problem_pddl
 from agentgym.envs.household.goals import goal_pddl, read_goal
 from agentgym.envs.household.houses import goal_of, make_problem
@@ -266,3 +267,15 @@ def test_exported_games_hold_the_given_texts(tmp_path):
     assert content["pddl_domain"] == "DOMAIN" and content["grammar"] == f"Your task is to: {task.instruction}."
     assert content["solvable"] is True and content["walkthrough"]
     assert json.loads((path.parent / "traj_data.json").read_text())["task_type"] == task.data["type"]
+
+
+def test_recent_games_are_shared_by_task_and_few_are_kept():
+    env = environment("tiny")
+    task, other = env.numbered(0), env.numbered(1)
+    game = generated_game(task)
+    assert generated_game(replace(task)) is game  # an equal task of another attempt
+    changed = replace(other, id=task.id)
+    assert generated_game(changed).intro == generated_game(other).intro != game.intro  # the id alone decides nothing
+    for number in range(2, 2 + 2 * RECENT):
+        generated_game(env.numbered(number))
+    assert len(_recent) == RECENT

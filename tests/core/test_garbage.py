@@ -1,0 +1,37 @@
+"""Long work leaves the libraries' objects out of garbage collections, and gives them back."""
+
+import gc
+
+import pytest
+
+from agentgym.core.garbage import libraries_frozen
+
+
+@pytest.fixture(autouse=True)
+def _nothing_frozen():
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+def test_objects_are_frozen_during_the_block_alone():
+    with libraries_frozen():
+        assert gc.get_freeze_count() > 1000
+        cycle = []
+        cycle.append(cycle)
+        del cycle
+        assert gc.collect() > 0  # newer objects are still collected
+    assert gc.get_freeze_count() == 0
+
+
+def test_an_error_gives_them_back():
+    with pytest.raises(KeyError), libraries_frozen():
+        raise KeyError
+    assert gc.get_freeze_count() == 0
+
+
+def test_the_callers_own_freeze_stays():
+    gc.freeze()
+    with libraries_frozen():
+        pass
+    assert gc.get_freeze_count() > 1000
