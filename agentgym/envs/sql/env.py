@@ -181,7 +181,7 @@ class SQL(TextEnv):
             lines.append(
                 f"Answer it with one SQL query on the SQLite database {task.data.get('schema') or task.data['database']}."
             )
-            lines.append("Look at its schema, try queries, then give the query as the answer.")
+            lines.append("Inspect its schema, try queries, then give the final query as the answer.")
         if not task.data.get("spelled", True):
             lines.append(CAPITALS)
         return "\n".join(lines)
@@ -241,7 +241,7 @@ class SQL(TextEnv):
         except QueryError as error:
             return self._wrong(error)
         self._answer = sql, f1(result.rows, gold.rows)
-        return self.win("The answer is right.") if self._right(sql, result, gold) else self.lose("The answer is wrong.")
+        return self.win("The answer is correct.") if self._right(sql, result, gold) else self.lose("The answer is wrong.")
 
     def _right(self, sql: str, result: Result, gold_result: Result) -> bool:
         data = self.task.data
@@ -299,7 +299,7 @@ class SQL(TextEnv):
     def hint(self, level: float) -> str:
         """Return the tables of the gold query, then its joins, then its clauses; at level 1 the query."""
         gold = self.task.data["gold"]
-        return guidance(hints.steps(gold), level, lambda: f"A query that answers it:\n{gold}", [gold])
+        return guidance(hints.steps(gold), level, lambda: f"A query that answers the question:\n{gold}", [gold])
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         return shortcuts.shortcuts()

@@ -47,4 +47,4 @@ def _clauses(query: str) -> str:
     used = [clause for clause in _CLAUSES if re.search(rf"\b{clause}\b", " ".join(query.split()), re.I)]
     inner = len(re.findall(r"\bSELECT\b", query, re.I)) - 1
     used += [f"{inner} {'query' if inner == 1 else 'queries'} inside it"] if inner > 0 else []
-    return f"It uses {', '.join(used)}." if used else "It needs a SELECT of columns and nothing else."
+    return f"It uses {', '.join(used)}." if used else "It is a plain SELECT of columns."

@@ -50,7 +50,7 @@ SIZE, ROWS = 5_000_000, 20_000
 CLOCK = "2024-01-01 00:00:00"
 """Fixed value of `now`, since nothing may depend on the day."""
 
-HALF = "the query holds half a character (a lone surrogate), which is not text"
+HALF = "the query contains a lone surrogate, which is not valid text"
 
 FUNCTIONS = frozenset((
     "abs", "avg", "ceil", "ceiling", "char", "coalesce", "count", "cume_dist", "current_date", "current_time",
@@ -133,7 +133,7 @@ class GuardedDatabase:
             HeavyQuery: a `light` database ran out of memory, or the query has a function of `HEAVY`.
         """
         if not _READS.match(sql):
-            raise QueryError("only one query that reads is run: SELECT …, WITH … SELECT …, or VALUES …")
+            raise QueryError("expected a single read-only query: SELECT …, WITH … SELECT …, or VALUES …")
         self.ticks, self._over, self._denied, self._heavy = 0, "", "", False
         self._deadline = time.thread_time() + self._seconds
         cursor = self._connection.cursor()
@@ -142,7 +142,7 @@ class GuardedDatabase:
         except MemoryError:
             if self._light:  # others may have used it up: a process of its own decides
                 raise HeavyQuery from None
-            raise QueryError("the query needs more memory than it may have") from None
+            raise QueryError("the query exceeds its memory limit") from None
         except (sqlite3.Error, sqlite3.Warning, UnicodeEncodeError, ValueError, OverflowError) as error:
             raise self._explained(error) from None
         finally:
@@ -156,10 +156,10 @@ class GuardedDatabase:
             if len(rows) == first:
                 return Result(columns, rows, more=True)
             if len(rows) == ROWS:
-                raise QueryError(f"the result has more than {ROWS} rows; ask for fewer")
+                raise QueryError(f"the result has more than {ROWS} rows; request fewer")
             size += 8 * len(row) + sum(len(value) for value in row if isinstance(value, str | bytes))
             if size > SIZE:
-                raise QueryError(f"the result has more than {SIZE} bytes; ask for less")
+                raise QueryError(f"the result has more than {SIZE} bytes; request less")
             rows.append(row)
         return Result(columns, rows)
 
@@ -174,7 +174,7 @@ class GuardedDatabase:
             return HeavyQuery()
         if self._over == "steps":
             return QueryError(
-                f"the query was stopped after {self._most} steps of SQLite's virtual machine; join on keys, or ask for less"
+                f"the query was stopped after {self._most} steps of SQLite's virtual machine; join on keys, or request less"
             )
         if self._over == "time":
             return QueryError(too_long(self._seconds))

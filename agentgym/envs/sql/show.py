@@ -20,7 +20,7 @@ def statements(database: Database) -> str:
     if len(text) <= PAGE:
         return text
     names = "\n".join(f"{name}({', '.join(columns(database, name))})" for name, _ in created)
-    return cut(f"{names}\nFor the whole of one: SELECT sql FROM sqlite_master WHERE name = '…'")
+    return cut(f"{names}\nFor the full definition of one: SELECT sql FROM sqlite_master WHERE name = '…'")
 
 
 def overview(database: Database) -> str:
@@ -98,4 +98,4 @@ def explained(error: str, database: Database) -> str:
     if match[1] == "column":
         known = [column for name in known for column in columns(database, name)]
     near = difflib.get_close_matches(wrong, dict.fromkeys(known), n=1, cutoff=0.6)
-    return f"{error}. Did you mean {near[0]}?" if near else f"{error}. schema[] shows what there is."
+    return f"{error}. Did you mean {near[0]}?" if near else f"{error}. schema[] shows the tables and columns."

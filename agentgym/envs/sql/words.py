@@ -48,7 +48,7 @@ def _possessive(path: Path) -> str:
 
 
 def _where(frame: Frame, schema: Schema, rng: np.random.Generator) -> str:
-    several = FAMILIES[frame.family].level > 0  # one-table questions stay unchanged, since a recipe's results depend on them
+    several = len(schema.tables) > 1  # the column's name suffices over one table, which small policies are trained on
     phrases: list[str] = []
     for each in frame.where:
         forms = _PHRASES[each.operator]

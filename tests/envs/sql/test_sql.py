@@ -173,7 +173,7 @@ def test_tools_answer_and_help():
     assert f"Did you mean {table.columns[0].name}?" in observation
     assert "Did you mean" in env.step(f"query[SELECT 1 FROM {table.name}s]")[0]
     assert 'near "x": syntax error' in env.step("query[SELECT 1 FRM x]")[0]
-    assert "only one query that reads" in env.step("query[DROP TABLE x]")[0]
+    assert "a single read-only query" in env.step("query[DROP TABLE x]")[0]
     many = env.step("query[WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT x FROM t]")[0]
     assert many.endswith("(the first 20 of more than 1000 rows)") and len(many.splitlines()) == 22
     odd = env.step("query[SELECT NULL, 1.5, x'00ff', 'a' || char(10) || char(27) || 'b', printf('%1900d', 1)]")[0]
