@@ -10,7 +10,7 @@ from agentgym.envs.instructions.reply import Item, write
 from agentgym.envs.instructions.rules import Operation, Rules, after, read
 
 _ITEM = re.compile(r"- (\w+) \((\w+), (\d+) kg\)")
-_ASKED = re.compile(r"List the ([\w ]+) of the document\.")
+_ASKED = re.compile(r"List the ([\w ]+) in the document\.")
 
 
 def understood(texts: Sequence[str]) -> tuple[Rules, list[Item], str]:

@@ -99,7 +99,7 @@ def _drawn(
             operations.append(("set", about, other))
         wishes = after(operations, {}, wishes)
         category = pick(rng, categories)
-        lines = [f"List the {PLURALS[category]} of the document.", *map(sentence, operations)]
+        lines = [f"List the {PLURALS[category]} in the document.", *map(sentence, operations)]
         messages.append({"text": "\n".join(lines), "category": category, "operations": [list(op) for op in operations]})
     order = _document_order(rng) if "document" in families and difficulty else None
     return {"items": items, "system": system, "messages": messages, "order": order and list(order)}

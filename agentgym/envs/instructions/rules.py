@@ -18,30 +18,30 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "heaviest": "Put the items in order from the heaviest to the lightest.",
     },
     "form": {
-        "lines": "Write each item on a line of its own, with nothing before it.",
+        "lines": "Write each item on its own line, with nothing before it.",
         "commas": "Write the items on one line, with a comma and a space between them.",
         "bullets": 'Write a bulleted list with "- " before each item.',
         "numbers": 'Write a numbered list: "1. " before the first item, and so on.',
         "array": "Write the items as a JSON array of strings on one line.",
-        "object": 'Write a JSON object on one line with the keys "items", the list, and "count", their number.',
+        "object": 'Write a JSON object on one line with the keys "items" (the list) and "count" (the number of items).',
     },
     "case": {
-        "lower": "Write the items in lower case.",
-        "upper": "Write the items in upper case.",
-        "capital": "Write each item with a capital first letter and the rest in lower case.",
+        "lower": "Write the items in lowercase.",
+        "upper": "Write the items in uppercase.",
+        "capital": "Capitalize the first letter of each item and write the rest in lowercase.",
     },
     "language": {name: f"Name the items in {name}." for name in LANGUAGES[1:]},
-    "count": {str(number): f"Give exactly {number} items." for number in (1, 2, 3)},
-    "letter": {letter: f'Leave out items whose name, as you write it, has the letter "{letter}".' for letter in "aeiorst"},
+    "count": {"1": "List exactly 1 item.", "2": "List exactly 2 items.", "3": "List exactly 3 items."},
+    "letter": {
+        letter: f'Leave out items whose name as you write it contains the letter "{letter}".' for letter in "aeiorst"
+    },
     "opening": {
         text: f'Begin your reply with the line "{text}".' for text in ("Here it is", "Report", "As you wished", "My list")
     },
     "closing": {
         text: f'End your reply with the line "{text}".' for text in ("The end", "That is all", "Over", "Best wishes")
     },
-    "note": {
-        str(number): f'Add one line that begins with "Note:" and has exactly {number} more words.' for number in range(2, 9)
-    },
+    "note": {str(number): f'Add one line with "Note:" followed by exactly {number} words.' for number in range(2, 9)},
 }
 """Subjects of rules, and the sentence of each value. A subject without a rule is unconstrained."""
 _SOME = (
@@ -53,7 +53,7 @@ _WORD = 'Write the word "{}" in a line that begins with "Note:".'
 _ABOUT = {
     "order": "the order",
     "form": "the form of the list",
-    "case": "upper and lower case",
+    "case": "capitalization",
     "language": "the language",
     "count": "the number of items",
     "letter": "the letter",
