@@ -32,31 +32,37 @@ VERBS: Mapping[str, tuple[str, ...]] = {
     "schedule": ("schedule_payment_of", "plan_payment_of", "queue_payment_of"),
 }
 DESCRIPTIONS: Mapping[str, tuple[str, ...]] = {
-    "find": ("Find {plural} by a part of their title. Shows ids and titles.", "Look for {plural} whose title has a text."),
+    "find": (
+        "Find {plural} by part of their title. Shows ids and titles.",
+        "Search {plural} for a text in their title.",
+    ),
     "get": ("Show all fields of one {noun}.", "Read one {noun} with its fields."),
-    "list": ("List the {plural} with a given {field}. Shows ids and titles.", "Show which {plural} have a certain {field}."),
-    "set": ("Set the {field} of one {noun}.", "Give one {noun} another {field}."),
+    "list": (
+        "List the {plural} with a given {field}. Shows ids and titles.",
+        "Show the {plural} with a certain {field}.",
+    ),
+    "set": ("Set the {field} of one {noun}.", "Change the {field} of one {noun}."),
     "create": ("Create a {noun} with a title and its fields.", "Add a new {noun}."),
     "delete": ("Delete one {noun} for good.", "Remove one {noun}. This cannot be undone."),
-    "unlock": ("Unlock one {noun}, so that it can be changed.", "Remove the lock of one {noun}."),
-    "sign_in": ("Sign in to the {service} service.", "Start a session of the {service} service."),
-    "pay": ("Pay an {noun} from an account, at once.", "Transfer the money for an {noun} from an account now."),
+    "unlock": ("Unlock one {noun} so that it can be changed.", "Remove the lock from one {noun}."),
+    "sign_in": ("Sign in to the {service} service.", "Start a session with the {service} service."),
+    "pay": ("Pay an {noun} from an account immediately.", "Transfer the money for an {noun} from an account now."),
     "preview": (
-        "Show how one {noun} would look with another {field}. Changes nothing.",
-        "Try another {field} of one {noun} without changing it.",
+        "Preview one {noun} with a different {field}. Changes nothing.",
+        "Try a different {field} for one {noun} without changing it.",
     ),
     "set_all": (
         "Set the {field} of all {plural} at once.",
         "Give every {noun} the same {field}.",
     ),
     "request": (
-        "Ask an administrator to set the {field} of one {noun}. Sends a message; the {noun} stays as it is.",
-        "Send a proposal for another {field} of one {noun}, which somebody else decides about.",
+        "Ask an administrator to set the {field} of one {noun}. Sends a message; the {noun} itself does not change.",
+        "Propose a different {field} for one {noun}; someone else decides whether to change it.",
     ),
-    "default": ("Set the {field} that new {plural} get.", "Change the {field} that a {noun} has by default."),
+    "default": ("Set the {field} that new {plural} get.", "Change the default {field} of a {noun}."),
     "schedule": (
         "Schedule the payment of an {noun} from an account for next month.",
-        "Let an {noun} be paid from an account next month.",
+        "Arrange for an {noun} to be paid from an account next month.",
     ),
 }
 TWINS: Mapping[str, tuple[str, ...]] = {
@@ -162,7 +168,7 @@ def _schema(kind: Service, name: str) -> dict[str, object]:
         return {"type": "string", "enum": list(field.values)}
     if field.kind == "number":
         return {"type": "integer"}
-    return {"type": "string", "description": "As 2026-03-31." if field.kind == "day" else "As 14:30."}
+    return {"type": "string", "description": "For example 2026-03-31." if field.kind == "day" else "For example 14:30."}
 
 
 @cache

@@ -121,7 +121,7 @@ class System:
     def _find(self, service: str, _: str, values: Values) -> str:
         text = str(values["text"]).strip().lower()
         if not 0 < len(text) <= LONGEST:
-            raise Refused(f"a text to search for has 1 to {LONGEST} characters.")
+            raise Refused(f"the search text must have 1 to {LONGEST} characters.")
         keys = [key for key in self.ids(service) if text in self.row(service, key)["title"].lower()]
         self.memory.revealed.update([("find", service, text), *(("title", service, key) for key in keys[:MOST_LISTED])])
         return self._listed(service, keys)
@@ -137,7 +137,7 @@ class System:
     def _listed(self, service: str, keys: list[str]) -> str:
         lines = [f"{key}: {self.row(service, key)['title']}{self._remark(key)}" for key in keys[:MOST_LISTED]]
         if len(keys) > MOST_LISTED:
-            lines.append(f"… and {len(keys) - MOST_LISTED} more. Narrow it down.")
+            lines.append(f"… and {len(keys) - MOST_LISTED} more. Narrow the search.")
         return "\n".join(lines) or f"No {SERVICES[service].plural} found."
 
     def _remark(self, key: str) -> str:
@@ -167,7 +167,7 @@ class System:
         value = _checked(SERVICES[service].by_name[name], values["value"])
         if [service, name, value] in self.obstacles["refused"]:
             self.memory.revealed.add(("refused", service, name, str(value)))
-            raise Refused(f"{name} {value} is not available at the moment.")
+            raise Refused(f"{name} {value} is not available.")
         self.put(service, key, {**row, name: value})
         self.memory.revealed.add(("field", service, key, name))
         return f"Done: the {name} of {key} is now {value}."
@@ -182,7 +182,7 @@ class System:
     def _preview(self, service: str, name: str, values: Values) -> str:
         row = self.row(service, str(values["id"]))
         value = _checked(SERVICES[service].by_name[name], values["value"])
-        return f"It would be {row['title']} with {name} {value}. Nothing was changed."
+        return f"Preview: {row['title']} with {name} {value}. Nothing was changed."
 
     def _request(self, service: str, name: str, values: Values) -> str:
         key = str(values["id"])
@@ -194,12 +194,12 @@ class System:
     def _default(self, service: str, name: str, values: Values) -> str:
         value = _checked(SERVICES[service].by_name[name], values["value"])
         self.memory.ledger.append(("default", service, name, value))
-        return f"New {SERVICES[service].plural} now get the {name} {value}."
+        return f"The default {name} of new {SERVICES[service].plural} is now {value}."
 
     def _create(self, service: str, _: str, values: Values) -> str:
         title = str(values["title"]).strip()
         if not 0 < len(title) <= LONGEST:
-            raise Refused(f"a title has 1 to {LONGEST} characters.")
+            raise Refused(f"the title must have 1 to {LONGEST} characters.")
         row = {"title": title, **{one.name: _checked(one, values[one.name]) for one in SERVICES[service].fields}}
         number = 1 + max((int(key[2:]) for key in [*self.base.get(service, {}), *self._created(service)]), default=100)
         key = f"{SERVICES[service].prefix}-{number}"
@@ -236,7 +236,7 @@ class System:
         self._open(service, key)
         self.row("bank", account)
         if not 0 < amount <= 1_000_000:
-            raise Refused("an amount is from 1 to 1000000.")
+            raise Refused("the amount must be from 1 to 1000000.")
         self.memory.ledger.append((op, key, account, amount))
         return f"{'Paid' if op == 'pay' else 'Scheduled a payment of'} {amount} for {key} from {account}."
 
@@ -248,11 +248,11 @@ def _checked(field: Field, value: Value) -> Value:
         Refused: the value does not fit the field.
     """
     if field.kind == "choice" and value not in field.values:
-        raise Refused(f"{field.name} is one of {', '.join(field.values)}.")
+        raise Refused(f"{field.name} must be one of {', '.join(field.values)}.")
     if field.kind == "number" and not 0 <= value <= 1_000_000:
-        raise Refused(f"{field.name} is a number from 0 to 1000000.")
+        raise Refused(f"{field.name} must be a number from 0 to 1000000.")
     if field.kind == "day" and not re.fullmatch(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])", value, re.ASCII):
-        raise Refused(f"{field.name} is a day such as 2026-03-31.")
+        raise Refused(f"{field.name} must be a date such as 2026-03-31.")
     if field.kind == "time" and not re.fullmatch(r"(?:[01]\d|2[0-3]):[0-5]\d", value, re.ASCII):
-        raise Refused(f"{field.name} is a time such as 14:30.")
+        raise Refused(f"{field.name} must be a time such as 14:30.")
     return value

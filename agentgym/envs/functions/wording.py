@@ -16,21 +16,21 @@ WORDINGS: Mapping[str, tuple[str, ...]] = {
     "question": ("Tell me the {field} of the {noun} {ref}.", "Which {field} does the {noun} {ref} have? Tell me."),
     "copy": (
         "Give the {noun} {ref} the same {field} as the {noun} {source}.",
-        "The {field} of the {noun} {ref} should become that of the {noun} {source}.",
+        "The {noun} {ref} should have the same {field} as the {noun} {source}.",
     ),
     "pay": ("Pay the {noun} {ref} in full from the account {source}.", "Settle the {noun} {ref} with the account {source}."),
-    "ask": ("The {noun} {ref} needs another {field}.", "Change the {field} of the {noun} {ref}."),
+    "ask": ("The {noun} {ref} needs a different {field}.", "Change the {field} of the {noun} {ref}."),
     "fallback": (
-        "Set the {field} of the {noun} {ref} to {value}; if that is not available, to {other}.",
-        "The {noun} {ref} should get the {field} {value}, or {other} if {value} cannot be had.",
+        "Set the {field} of the {noun} {ref} to {value}; if that is not available, set it to {other}.",
+        "The {noun} {ref} should get the {field} {value}, or {other} if {value} is not available.",
     ),
     "condition": (
         "If the {by} of the {noun} {ref} is {is}, set its {field} to {value}; otherwise set it to {other}.",
-        "Look at the {by} of the {noun} {ref}: for {is}, its {field} becomes {value}, for anything else {other}.",
+        "Check the {by} of the {noun} {ref}: if it is {is}, change its {field} to {value}, otherwise to {other}.",
     ),
     "above": (
         "If the {by} of the {noun} {ref} is above {is}, set its {field} to {value}; otherwise set it to {other}.",
-        "Look at the {by} of the {noun} {ref}: above {is}, its {field} becomes {value}, else {other}.",
+        "Check the {by} of the {noun} {ref}: if it is above {is}, change its {field} to {value}, otherwise to {other}.",
     ),
     "each": (
         "Set the {field} to {value} for every {noun} whose {by} is {is}.",

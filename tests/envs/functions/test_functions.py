@@ -32,7 +32,7 @@ def test_the_state_decides_whatever_the_calls_were():
     use(env, "calendar_set_event_room", event_id="E-102", room="Pine")
     use(env, "calendar_set_event_room", event_id="E-101", room="Pine")
     observation, *_, info = use(env, "finish", message="done")
-    assert info["success"] is False and observation == "1 of 1 requests are settled, and 1 other things changed."
+    assert info["success"] is False and observation == "1 of 1 requests are settled; unrequested changes: 1."
 
 
 def test_what_nobody_asked_for_and_nothing_takes_back_ends_the_episode():
@@ -86,8 +86,8 @@ def test_requests_without_a_function_are_declined_and_no_others():
 
 def test_the_user_answers_questions_for_what_is_missing_alone():
     env = begun(ASK)
-    assert use(env, "ask_user", question="Which time?")[0] == "There is nothing that I could add to that."
-    assert use(env, "ask_user", question="Which room for Team lunch?")[0].startswith("There is nothing")
+    assert use(env, "ask_user", question="Which time?")[0] == "I have nothing to add."
+    assert use(env, "ask_user", question="Which room for Team lunch?")[0].startswith("I have nothing")
     assert use(env, "ask_user", question="To which Time should I move Team lunch?")[0] == (
         "The time of 'Team lunch' should be 13:15."
     )
@@ -133,9 +133,9 @@ def test_obstacles_are_said_and_removed():
     ("name", "arguments", "words"),
     [
         ("calendar_set_event_room", {"event_id": "E-999", "room": "Oak"}, "there is no event 'E-999'"),
-        ("calendar_set_event_room", {"event_id": "E-101", "room": "Birch"}, "room is one of Oak, Elm"),
-        ("calendar_set_event_day", {"event_id": "E-101", "day": "2026-13-01"}, "a day such as"),
-        ("calendar_set_event_day", {"event_id": "E-101", "day": "２026-01-01"}, "a day such as"),
+        ("calendar_set_event_room", {"event_id": "E-101", "room": "Birch"}, "room must be one of Oak, Elm"),
+        ("calendar_set_event_day", {"event_id": "E-101", "day": "2026-13-01"}, "a date such as"),
+        ("calendar_set_event_day", {"event_id": "E-101", "day": "２026-01-01"}, "a date such as"),
         ("calendar_set_event_time", {"event_id": "E-101", "time": "24:00"}, "a time such as"),
         ("bank_set_account_limit", {"account_id": "A-201", "limit": -1}, "a number from 0"),
         ("calendar_find_events", {"text": "x" * 100}, "1 to 60 characters"),

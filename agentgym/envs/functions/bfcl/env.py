@@ -98,10 +98,10 @@ class BFCL(FromFile, replaces=("_respond",)):
         if data["kind"] != "state":
             return self._judged()
         if not self._turn_is_right():
-            return self.lose(f"Turn {self.number + 1} is not as it should be.")
+            return self.lose(f"Turn {self.number + 1} has the wrong result.")
         self.number += 1
         if self.number == len(data["turns"]):
-            return self.win("All turns are as they should be.")
+            return self.win("All turns have the right result.")
         self.made.append([])
         self._offer()
         return Outcome("\n".join(data["turns"][self.number] or [MORE]))
