@@ -26,9 +26,7 @@ from agentgym.tasks.reading import reading
 
 SAME_PYTHON = ("bubblewrap", "process")
 """Sandbox backends that run this very Python, so that syntax errors can be found here."""
-FRESH = (
-    "Run Python code as a program of its own; files persist between runs, variables do not. Returns the output or the error."
-)
+FRESH = "Run Python code in a new process; files persist between runs, variables do not. Returns the output or the error."
 BESIDE_TESTS = 30.0
 """Extra seconds for `submit` when a file's harness limits all its tests together."""
 LEFT = "solution.py"
@@ -181,7 +179,7 @@ class Code(SandboxEnv):
     def _asks(self, task: Task) -> str:
         count = len(task.data["public"])
         return (
-            f"Try code with run, check the code you last ran with test (public tests: {count}), then submit all of it. "
+            f"Try code with run, check your last version with test (public tests: {count}), then submit the complete code. "
             "You can submit only once; hidden tests decide whether it is correct."
         )
 
@@ -233,7 +231,7 @@ class Code(SandboxEnv):
         if not self.candidate:
             what = self.task.data["entry"]
             return self.invalid(
-                f"there is no code to test yet: run code that defines {what}, complete in one run, then call test."
+                f"there is no code to test yet: run the complete code that defines {what} in one call, then call test."
             )
         if not self.task.data["public"]:
             return self.invalid("this task has no public tests: try the code with run, then submit it.")

@@ -24,7 +24,7 @@ def steps(data: Data) -> list[str]:
     found = [
         *([_plan(tree)] if tree else []),
         _signature(tree, data["entry"], data["kind"]),
-        *([f"A test: {expected(data, number)}"] if number >= 0 else []),
+        *([f"Test case: {expected(data, number)}"] if number >= 0 else []),
     ]
     if not tree and number < 0:
         raise NotImplementedError("the task has neither a reference solution nor a public test")
@@ -44,12 +44,12 @@ def _plan(tree: ast.Module) -> str:
     parts = [name for name, kinds in _PARTS.items() if any(isinstance(node, kinds) for node in nodes)]
     calls = sorted({node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)})
     uses = ", ".join([*parts, *(f"{name}()" for name in calls[:6])])
-    return f"A plan: a solution takes about {lines} statements" + (f" and uses {uses}." if uses else ".")
+    return f"Plan: a solution has about {lines} statements" + (f" and uses {uses}." if uses else ".")
 
 
 def _signature(tree: ast.Module | None, entry: str, kind: str) -> str:
     if kind == "program":
-        return "The program reads all of its input with input() or sys.stdin, and prints its results."
+        return "The program reads its input with input() or sys.stdin and prints its results."
     signatures = list(_defined(tree, entry)) if tree else []
     return cut("\n".join(["Define:", *(signatures or [entry])]), 2 * LONGEST_VALUE)
 

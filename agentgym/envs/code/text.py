@@ -86,9 +86,9 @@ def run_text(result: Result, seconds: float) -> str:
     text = cut(result.text.rstrip("\n"), LONGEST)
     ends = {
         "timeout": f"(stopped: still running after {seconds:g} s)",
-        "memory": "(ended: it took more memory than it may; variables are lost)",
-        "output": "(ended: it printed more than it may; variables are lost)",
-        "killed": "(Python ended; variables are lost)",
+        "memory": "(stopped: memory limit exceeded; variables are lost)",
+        "output": "(stopped: output limit exceeded; variables are lost)",
+        "killed": "(the Python process exited; variables are lost)",
     }
     return "\n".join(part for part in (text, ends.get(result.reason, "")) if part)
 

@@ -61,7 +61,7 @@ def test_run_keeps_variables_and_tells_what_went_wrong(begun):
     assert "line 2, in f" in wrong[0] and "ZeroDivisionError: division by zero" in wrong[0] and wrong[4]["valid"]
     assert begun.step(call("run", "print('a' * 9000 + 'b' * 9000)"))[0] == "a" * 2000 + " … 14000 characters … " + "b" * 2000
     lost = begun.step(call("run", "import os; os._exit(3)"))[0]
-    assert lost == "(Python ended; variables are lost)"
+    assert lost == "(the Python process exited; variables are lost)"
     assert "NameError" in begun.step("run[x]")[0]
 
 

@@ -63,7 +63,7 @@ MOVES = (
         ("points = [(-x, y) for x, y in points]",),
     ),
     Rule(
-        "Mirror every point at the line y = x.",
+        "Reflect every point across the line y = x.",
         "points = [(y, x) for x, y in points]",
         ("points = [(-x, -y) for x, y in points]",),
     ),
