@@ -106,9 +106,9 @@ def test_the_plan_the_signature_and_a_test_that_is_not_shown() -> None:
         "kind": "function", "public": [[[1], 2], [[2], 3], [[3], 5]],
     }  # fmt: skip
     assert code_hints.steps(data) == [
-        "A plan: a solution takes about 4 statements and uses a loop, range().",
+        "Plan: a solution has about 4 statements and uses a loop, range().",
         "Define:\ndef f(a, b=2):",
-        "A test: f(3)\n  expected: 5",
+        "Test case: f(3)\n  expected: 5",
     ]
     with pytest.raises(NotImplementedError, match="neither a reference solution nor a public test"):
         code_hints.steps({**data, "reference": "", "public": []})
@@ -152,7 +152,7 @@ def test_file_and_place_of_a_published_patch() -> None:
     assert swe_hints.steps_of_patch(patch, "tests/test_a.py::test_area") == [
         "The change belongs in pkg/a.py.",
         "It is in or below `def area(r):`.",
-        "A hidden test fails until then: tests/test_a.py::test_area",
+        "A hidden test that fails until the issue is fixed: tests/test_a.py::test_area",
     ]
 
 

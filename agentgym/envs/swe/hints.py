@@ -35,8 +35,8 @@ def steps(files: Sequence[str], where: str, test: Sequence[str]) -> list[str]:
     """Return a sentence about the files, one about the place in them, and one about a test with its lines."""
     return [
         _listed("The change belongs in {}.", files),
-        where or "It is outside of any function.",
-        "\n".join([f"A hidden test fails until then: {test[0]}", *test[1:]]),
+        where or "It is outside any function.",
+        "\n".join([f"A hidden test that fails until the issue is fixed: {test[0]}", *test[1:]]),
     ]
 
 

@@ -121,14 +121,14 @@ class RepositoryEnv(SandboxEnv):
         self.item: Item = self.library.find(task.id)
         self.verdict: Verdict | None = None
         rest = (
-            "Explore the code, fix it, then submit."
+            "Explore the code, fix the issue, then submit."
             if self.toolset == "files"
-            else f"When it is fixed, submit by running `echo {views.SUBMITTED}` on its own."
+            else f"When the issue is fixed, submit by running `echo {views.SUBMITTED}` on its own."
         )
         return (
             f"{task.instruction.strip()}\n\n"
-            f"The repository is in {self.place}, where every command starts. Hidden tests decide; changes to tests and "
-            f"configuration do not count. {rest}"
+            f"The repository is in {self.place}, where every command runs. Hidden tests decide; changes to tests "
+            f"and configuration do not count. {rest}"
         )
 
     def briefing(self) -> str:
@@ -164,7 +164,7 @@ class RepositoryEnv(SandboxEnv):
             return self.invalid("the command contains a lone surrogate, which is not valid text.")
         written = self.shell(command)
         if "\0" in command or len(written.encode()) > LONGEST:
-            return self.invalid(f"a command has at most {LONGEST} bytes and no NUL. Write long files in several steps.")
+            return self.invalid(f"a command can have at most {LONGEST} bytes and no NUL. Write long files in several steps.")
         result = self.run(written, timeout=self.timeout)
         note = self.keep()
         if _submits(result):
@@ -178,7 +178,7 @@ class RepositoryEnv(SandboxEnv):
         """
         read = _range(lines)
         if read is None:
-            return self.invalid(f"lines is {lines[:40]!r}; write first and last line, for example 40-80.")
+            return self.invalid(f"lines is {lines[:40]!r}; expected the first and last line, for example 40-80.")
         try:
             content = self._content(path)
         except IsADirectoryError:
@@ -209,7 +209,7 @@ class RepositoryEnv(SandboxEnv):
         if not old:
             return self.invalid(f"{_short(path)} already exists: put the text to replace in old.")
         if old == new:
-            return self.invalid("old and new are the same: nothing would change.")
+            return self.invalid("old and new are equal: nothing would change.")
         matches = views.places(text, old)
         if not matches:
             return self.invalid(views.no_match(_short(path), text, old))
@@ -217,7 +217,7 @@ class RepositoryEnv(SandboxEnv):
             at = ", ".join(map(str, matches[:10])) + (", …" if len(matches) > 10 else "")
             return self.invalid(
                 f"No replacement was made: old occurs in {_short(path)} {len(matches)} times, at lines {at}. "
-                "Include more of the text around the occurrence that you mean."
+                "Include more of the surrounding text to make it unique."
             )
         return self._written(path, text.replace(old, new), matches[0])
 
@@ -291,7 +291,7 @@ class RepositoryEnv(SandboxEnv):
         note = self.keep()
         begin = max(line - 5, 1)
         shows = views.window(_short(path), text, begin, begin + 24)
-        return f"The file was written. Around the change it now reads:\n{shows}{note}"
+        return f"The file was written. The lines around the change:\n{shows}{note}"
 
     def _unreadable(self, path: str, error: Exception) -> str:
         if isinstance(error, FileNotFoundError):

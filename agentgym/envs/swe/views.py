@@ -26,10 +26,10 @@ that file.
 def command_output(result: Result, limits: Limits, timeout: float) -> str:
     """Return a command's output and how it ended, in mini-swe-agent's form."""
     ended = {
-        "timeout": f"The command took longer than {timeout:g} s and was ended.",
-        "memory": f"The command needed more than {limits.memory >> 20} MiB of memory and was ended.",
-        "output": f"The command printed more than {limits.output} bytes and was ended.",
-        "killed": f"The command was ended by signal {-result.exit_code}.",
+        "timeout": f"The command took longer than {timeout:g} s and was stopped.",
+        "memory": f"The command needed more than {limits.memory >> 20} MiB of memory and was stopped.",
+        "output": f"The command printed more than {limits.output} bytes and was stopped.",
+        "killed": f"The command was killed by signal {-result.exit_code}.",
     }.get(result.reason, "")
     return formatted_output(result.text, result.exit_code if result.reason == ExitReason.EXIT else -1, ended)
 
@@ -82,7 +82,7 @@ def places(text: str, old: str) -> list[int]:
 def no_match(path: str, text: str, old: str) -> str:
     """Return why a text to replace was not found, and the closest match."""
     lines, old_lines = split_lines(text), [line.strip() for line in split_lines(old)]
-    message = f"No replacement was made: old was not found in {path}. It must match the file exactly, white space included"
+    message = f"No replacement was made: old was not found in {path}. It must match the file exactly, including whitespace"
     stripped = [line.strip() for line in lines]
     if any(old_lines):  # searched as one text, in linear time even with many partial matches
         whole = "\n".join(["", *stripped, ""])
@@ -90,8 +90,8 @@ def no_match(path: str, text: str, old: str) -> str:
         if place >= 0:
             number = whole.count("\n", 0, place)
             near = "\n".join(_cut(line) for line in lines[number : number + min(len(old_lines), 20)])
-            return f"{message}. Without the white space at the ends of lines it is at line {number + 1}:\n{near}"
+            return f"{message}. Ignoring whitespace at the ends of lines, it is at line {number + 1}:\n{near}"
     first = next((line for line in old_lines if line), "")
     at = [number for number, line in enumerate(stripped, 1) if first and line == first][:5]
     where = f" Its first line is at {'line' if len(at) == 1 else 'lines'} {', '.join(map(str, at))}." if at else ""
-    return f"{message}, and without line numbers.{where}"
+    return f"{message} and without line numbers.{where}"

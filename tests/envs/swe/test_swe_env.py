@@ -126,7 +126,7 @@ def test_an_edit_that_does_not_fit_says_why(environment):
         environment,
         call("edit", path="purse.py", old="whole = sum(prices)\n  return whole - whole * discount // 100", new=""),
     )
-    assert "Without the white space at the ends of lines it is at line 6:\n    whole = sum(prices)\n    return whole" in text
+    assert "Ignoring whitespace at the ends of lines, it is at line 6:\n    whole = sum(prices)\n    return whole" in text
     assert "already exists" in said(environment, call("edit", path="purse.py", old="", new="x"))
     assert "no file" in said(environment, call("edit", path="no.py", old="a", new="b"))
     assert "the same" in said(environment, call("edit", path="purse.py", old="a", new="a"))
@@ -175,7 +175,7 @@ def test_a_long_output_loses_its_middle():
     assert "2000 characters elided" in text and "b" * 5000 in text and len(text) < 11_500
     result = Result(-9, b"", b"", "killed", 0.1)
     assert command_output(result, Limits(), 3).startswith(
-        "<exception>The command was ended by signal 9.</exception>\n<returncode>-1"
+        "<exception>The command was killed by signal 9.</exception>\n<returncode>-1"
     )
 
 
