@@ -121,7 +121,7 @@ def test_the_plan_the_signature_and_a_test_that_is_not_shown() -> None:
             "SELECT COUNT(*) FROM nights AS t JOIN telescopes AS j1 ON j1.id = t.telescope_id WHERE j1.kind = 'FROM moon'",
             ("nights and telescopes", "telescopes.id = nights.telescope_id.", "COUNT, WHERE."),
         ),
-        ("select name from town", ("the table town", "no tables", "nothing else")),
+        ("select name from town", ("the table town", "no tables", "a plain SELECT")),
         (
             'WITH big AS (SELECT id FROM "my town") SELECT id FROM big ORDER\n BY id LIMIT 1',
             ("the table my town", "no tables", "ORDER BY, LIMIT, 1 query inside it."),

@@ -209,7 +209,7 @@ class RepositoryEnv(SandboxEnv):
         if not old:
             return self.invalid(f"{_short(path)} already exists: put the text to replace in old.")
         if old == new:
-            return self.invalid("old and new are equal: nothing would change.")
+            return self.invalid("old and new are the same: nothing would change.")
         matches = views.places(text, old)
         if not matches:
             return self.invalid(views.no_match(_short(path), text, old))

@@ -110,7 +110,7 @@ def test_view_shows_numbers_and_what_is_around(environment):
     )
     assert "no file 'none.py'" in said(environment, "view[none.py]")
     assert "has 32 lines; line 90" in said(environment, call("view", path="purse.py", lines="90-"))
-    assert "write first and last line" in said(environment, call("view", path="purse.py", lines="a-b"))
+    assert "expected the first and last line" in said(environment, call("view", path="purse.py", lines="a-b"))
     said(environment, "bash[seq 1000 > long.txt; printf '\\377\\n' > bytes; printf '%0999d' 0 > wide]")
     assert said(environment, "view[long.txt]").splitlines()[-1] == "(900 more lines below)"
     assert "1:\\xff" in said(environment, "view[bytes]")
