@@ -77,7 +77,9 @@ class Screen:
         if not n["tasks"]:
             return
         what = {"success_before": "untrained", "success_sft": "after the SFT warm start", "success_after": "at the end"}
-        self._print(f"success {what[n['name']]}: {n['success']:.1%} of {n['tasks']} {n['split']} tasks{_apart(n['faults'])}")
+        self._print(
+            f"success {what[n['name']]}: {n['success']:.1%} of {n['tasks']} {n['split']} tasks{_faults(n['faults'])}"
+        )
 
     def _sft(self, n: JsonObject) -> None:
         lost = (
@@ -139,7 +141,7 @@ def _whole(value: float | None, scale: int = 100) -> str:
     return "-" if value is None or math.isnan(value) else f"{scale * value:.0f}"
 
 
-def _apart(share: float) -> str:
+def _faults(share: float) -> str:
     """Return a note on the share of infrastructure errors, empty without any."""
     return f", {share:.1%} infrastructure errors{': not comparable' if share > MOST_FAULTS else ''}" if share else ""
 

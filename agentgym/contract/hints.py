@@ -20,27 +20,27 @@ LEVELS = (*BELOW, 1.0)
 def hints(under_test: EnvUnderTest) -> str:
     """A hint is text, the same each time it is asked for; asking changes nothing, and below level 1 it tells no answer."""
     under_test.repeatable()
-    other, tasks, hints_shown, last = under_test.make(), 0, 0, ""
+    other, tasks, leaking, last = under_test.make(), 0, 0, ""
     for seed, task in enumerate(under_test.tasks):
         try:
-            leaks = _told(under_test, other, task, seed)
+            leaks = _leaks(under_test, other, task, seed)
         except NotImplementedError:  # nobody knows a solution of this one
             continue
         tasks += 1
         if leaks:
-            hints_shown, last = hints_shown + 1, task.id
+            leaking, last = leaking + 1, task.id
     if not tasks:
         raise NotChecked("it has no hint, and neither its oracle nor its expert knows a solution")
-    if hints_shown > tasks / 2:  # now and then an answer is in a hint by accident
+    if leaking > tasks / 2:  # now and then an answer is in a hint by accident
         text = (
-            f"hint({BELOW[0]}) to hint({BELOW[-1]}) tell the answer in {hints_shown} of {tasks} tasks, and so much of the "
+            f"hint({BELOW[0]}) to hint({BELOW[-1]}) tell the answer in {leaking} of {tasks} tasks, and so much of the "
             "solution does not"
         )
-        raise Broken(text, task=last, seed=0, numbers={"tasks": tasks, "shown": hints_shown})
-    return Note(f"{tasks} tasks at levels {', '.join(map(str, LEVELS))}; {hints_shown} answers by accident", tasks=tasks)
+        raise Broken(text, task=last, seed=0, numbers={"tasks": tasks, "shown": leaking})
+    return Note(f"{tasks} tasks at levels {', '.join(map(str, LEVELS))}; {leaking} answers by accident", tasks=tasks)
 
 
-def _told(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> set[str]:
+def _leaks(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> set[str]:
     """Return the answers that a hint tells before the solution does; Broken where asking is not as it should be."""
     actions, env = under_test.wander(task, seed), under_test.env
     for both in (env, other):
@@ -48,18 +48,18 @@ def _told(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> se
     before = _info(env)
     texts: dict[float, str] = {}
     for level in LEVELS:
-        said = [env.hint(level), env.hint(level), other.hint(level)]
-        texts[level] = said[0]
-        for text in said:
+        texts_of_level = [env.hint(level), env.hint(level), other.hint(level)]
+        texts[level] = texts_of_level[0]
+        for text in texts_of_level:
             if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # anyone's environment
                 raise Broken(f"hint({level}) is {text!r:.60}; expected text", task=task.id, seed=seed)
-        where = difference(said[:1], said[1:2]) or difference(said[:1], said[2:])
+        where = difference(texts_of_level[:1], texts_of_level[1:2]) or difference(texts_of_level[:1], texts_of_level[2:])
         if where:
             raise Broken(f"hint({level}) is another when it is asked for again, {where}", task=task.id, seed=seed)
     if where := difference([before], [_info(env)]):
         raise Broken(f"asking for a hint changes the state, {where}", task=task.id, seed=seed)
-    said_by_solution = {level: _so_much(env, level) for level in BELOW}
-    leaks = {a for level in BELOW for a in shown_in(texts[level], env, task) - shown_in(said_by_solution[level], env, task)}
+    solution_texts = {level: _so_much(env, level) for level in BELOW}
+    leaks = {a for level in BELOW for a in shown_in(texts[level], env, task) - shown_in(solution_texts[level], env, task)}
 
     def breaks(actions: Sequence[object]) -> str | None:
         where = difference(_played(under_test.env, task, seed, actions), _played(other, task, seed, actions, ask=True))
@@ -91,15 +91,15 @@ def _played(env: TextEnv, task: Task, seed: int, actions: Sequence[object], ask:
     observation, info = _begun(env, task, seed)
     responses = [line(Step(observation, 0.0, False, False, info))]
     if ask:
-        _asked(env)
+        _call_hint(env)
     for number, step in enumerate(steps(env, actions), 1):
         responses.append(line(step))
         if ask and not step.over and number == max(len(actions) // 2, 1):
-            _asked(env)
+            _call_hint(env)
     return responses
 
 
-def _asked(env: TextEnv) -> None:
+def _call_hint(env: TextEnv) -> None:
     """Ask for a hint; from where random actions led, nobody may know a solution."""
     try:
         env.hint(BELOW[1])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-SHOWN = 60  # characters of an action in a report
+LONGEST_ACTION = 60  # characters of an action in a report
 
 
 class Note(str):
@@ -99,6 +99,6 @@ def show(actions: Sequence[object]) -> str:
     words: list[str] = []
     for action in actions:
         text = action if isinstance(action, str) else repr(action)
-        cut = f"{text[:SHOWN]!r}… ({len(text)} characters)" if len(text) > SHOWN else repr(action)
+        cut = f"{text[:LONGEST_ACTION]!r}… ({len(text)} characters)" if len(text) > LONGEST_ACTION else repr(action)
         words.append(cut)
     return "[" + ", ".join(words) + "]"

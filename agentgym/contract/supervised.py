@@ -24,7 +24,7 @@ from agentgym.core.beside import find, safe_start, started
 from agentgym.errors import BadConfig
 from agentgym.registry import module_named
 
-Said = dict[str, Any]
+Message = dict[str, Any]
 """A message, as JSON has it."""
 SECONDS = 600.0
 """Time limit of one check."""
@@ -34,7 +34,7 @@ LARGEST = 1 << 26
 """Bytes of a message."""
 Heard = queue.SimpleQueue[bytes | None]
 """Messages of the process, and None at their end."""
-Examined = Said
+Examined = Message
 """Subject of the examination, as the process reports it: `certificate.subject`."""
 _SPAWN = multiprocessing.get_context("spawn")
 
@@ -84,7 +84,7 @@ def _sitting(
     there.close()
     ours, heard = _children(), _listened(here, len(request.checks) + 1)
     try:
-        subject = _said(heard, process, seconds)
+        subject = _receive(heard, process, seconds)
         if "refused" in subject:
             raise BadConfig(str(subject["refused"]))
         if "broken" not in subject and not _is_subject(subject, request):
@@ -97,7 +97,7 @@ def _sitting(
             return
         report(subject)
         for name in request.checks:
-            message = _said(heard, process, seconds)
+            message = _receive(heard, process, seconds)
             yield _read(message, name)
             if "broken" in message:
                 return
@@ -119,7 +119,7 @@ def _listened(here: Connection, messages: int) -> Heard:
     return heard
 
 
-def _said(heard: Heard, process: BaseProcess, seconds: float) -> Said:
+def _receive(heard: Heard, process: BaseProcess, seconds: float) -> Message:
     """Return the next message; if none arrives or it is invalid, a message whose `broken` describes the error."""
     try:
         content = heard.get(timeout=min(seconds, threading.TIMEOUT_MAX))
@@ -133,13 +133,13 @@ def _said(heard: Heard, process: BaseProcess, seconds: float) -> Said:
     except (ValueError, RecursionError):
         message = None
     return (
-        cast("Said", message)
+        cast("Message", message)
         if isinstance(message, dict)
         else {"broken": "the process printed something that is not a result"}
     )
 
 
-def _is_subject(message: Said, request: CheckRequest) -> bool:
+def _is_subject(message: Message, request: CheckRequest) -> bool:
     """Return whether a message is a valid subject."""
     parts = {"environment", "budget", "tasks", "splits"}
     if set(message) != parts or not all(isinstance(part, dict) for part in message.values()):
@@ -147,7 +147,7 @@ def _is_subject(message: Said, request: CheckRequest) -> bool:
     return message["environment"].get("name") == request.name and isinstance(message["environment"].get("id"), str)
 
 
-def _read(message: Said, name: str) -> Result:
+def _read(message: Message, name: str) -> Result:
     """Return the result that a message holds; a broken one where it is none, or none of that check."""
     if "broken" in message:
         return _result(name, "broken", str(message["broken"]))
@@ -209,7 +209,7 @@ def _children() -> set[int]:
     return pids
 
 
-def _examine(there: Connection, request: CheckRequest, done: list[Said]) -> None:
+def _examine(there: Connection, request: CheckRequest, done: list[Message]) -> None:
     """Be the process that checks."""
     started()
     from agentgym.contract import examine, looks

@@ -27,7 +27,7 @@ def splits_are_disjoint(under_test: EnvUnderTest) -> str:
         env = under_test.make(split=split)
         try:
             tasks = [
-                *_some(env, max(under_test.plays // 3, 10)),
+                *_sample_tasks(env, max(under_test.plays // 3, 10)),
                 *(_drawn(env, under_test.seed + n) for n in range(under_test.count)),
             ]
         except BadConfig:  # refused, which is right where the space is too small
@@ -46,7 +46,7 @@ def splits_are_disjoint(under_test: EnvUnderTest) -> str:
     return Note(", ".join(f"{split} {count or 'refused'}" for split, count in counts.items()), tasks=counts)
 
 
-def _some(env: TextEnv, n: int) -> list[Task]:
+def _sample_tasks(env: TextEnv, n: int) -> list[Task]:
     while n > 1:
         try:
             return env.tasks(n)

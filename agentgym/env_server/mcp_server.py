@@ -156,7 +156,7 @@ class McpServer:
         if session is None or session.id not in self.sessions.open:
             self._forget_ended()
             session = self._named[name] = self.sessions.begin()
-        episode, given_up = session.episode, self._row(session, {"reason": "reset", "success": False})
+        episode, abandoned = session.episode, self._row(session, {"reason": "reset", "success": False})
         was_running = session.running
         self._left -= 1  # before anything is awaited: other sessions reset, too
         try:
@@ -165,7 +165,7 @@ class McpServer:
             if not session.running or session.episode != episode:  # else it was refused, and the episode goes on
                 self._totals[session.id] = 0.0
                 if was_running:  # given up by the agent, which must not thereby be spared a failure
-                    self._append(given_up)
+                    self._append(abandoned)
             if session.running and session.episode != episode:
                 self._tries[session.task_id] += 1
                 self._number[session.id] = self._tries[session.task_id]

@@ -86,15 +86,15 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         Raises:
             BadConfig: a tool has the name of one of the environment's own.
         """
-        self._held: list[tuple[Connection, tuple[CompletedCall, ...]]] = []
+        self._connections: list[tuple[Connection, tuple[CompletedCall, ...]]] = []
         """The running episode's server, and the calls made there."""
-        weakref.finalize(self, _drop, self._held)
+        weakref.finalize(self, _drop, self._connections)
         first = Connection(self.tool_server)
         self._remote = dict(first.tools)
-        self._held.append((first, ()))
+        self._connections.append((first, ()))
         self._accepted: dict[str, dict[str, object]] = {}  # arguments of the last call that was carried out, by tool
         if clashing := self._remote.keys() & self.tools.keys():
-            _drop(self._held)
+            _drop(self._connections)
             raise BadConfig(f"{self.tool_server} offers {sorted(clashing)}, which the environment has itself")
         self.tools |= self._remote
 
@@ -108,7 +108,7 @@ class McpEnv(TextEnv, replaces=("_respond",)):
 
     def close(self) -> None:
         """End the server."""
-        _drop(self._held)
+        _drop(self._connections)
 
     def _respond(self, action: str) -> Outcome:
         call = parse_call(action, self.tools) if isinstance(action, str) and len(action) <= MAX_ACTION else ""  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -118,7 +118,7 @@ class McpEnv(TextEnv, replaces=("_respond",)):
 
     def _called(self, name: str, arguments: str) -> Outcome:
         connection = self._alive()
-        _, log = self._held.pop()
+        _, log = self._connections.pop()
         try:
             text, failed = connection.call(name, json.loads(arguments), self.call_seconds)
         except TimeoutError:  # what it did in the meantime nobody knows: the server goes, and the log brings it back
@@ -133,11 +133,11 @@ class McpEnv(TextEnv, replaces=("_respond",)):
             raise
         done = CompletedCall(name, arguments, hashlib.blake2b(text.encode(), digest_size=8).hexdigest())
         self.log = (*self.log, done)
-        self._held.append((connection, (*log, done)))
+        self._connections.append((connection, (*log, done)))
         if not failed:
             self._accepted[name] = json.loads(arguments)
-        text_shown = self._cut(text)
-        return self.invalid(text_shown) if failed else Outcome(text_shown)
+        shortened = self._cut(text)
+        return self.invalid(shortened) if failed else Outcome(shortened)
 
     def _judge_error(self, name: str, error: ServerError) -> None:
         """Make harmless calls on fresh servers after an error, to tell the agent's error from the server's.
@@ -174,9 +174,9 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         Raises:
             Fault: the replay took too long or returned something else.
         """
-        if self._held and self._held[0][1] == self.log:
-            return self._held[0][0]
-        _drop(self._held)
+        if self._connections and self._connections[0][1] == self.log:
+            return self._connections[0][0]
+        _drop(self._connections)
         connection = Connection(self.tool_server)
         try:
             for done in self.log:
@@ -191,7 +191,7 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         except Fault:
             connection.close()
             raise
-        self._held.append((connection, self.log))
+        self._connections.append((connection, self.log))
         return connection
 
 

@@ -205,7 +205,7 @@ def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
     return choices[int(rng.integers(len(choices)))]
 
 
-def some(rng: np.random.Generator, low: int, high: int, step: int = 1) -> int:
+def integer(rng: np.random.Generator, low: int, high: int, step: int = 1) -> int:
     """Return a number from `low` to `high`, inclusive."""
     return low + step * int(rng.integers((high - low) // step + 1))
 

@@ -19,7 +19,7 @@ from agentgym.errors import BadConfig
 from agentgym.tasks.library import Library
 from agentgym.tasks.reading import reading
 
-MOST_SHOWN = 30_000
+LONGEST_RESULT = 30_000
 """Maximum characters shown of a tool's output."""
 SOLO = """\
 Settle the ticket by the policy, with the tools; some may be the customer's own, which you use for the \
@@ -189,8 +189,8 @@ class Tau2Desk(TextEnv):
             return self.invalid(reason)
         called = self._call("assistant", name, arguments)
         text = called.answer
-        if len(text) > MOST_SHOWN:
-            text = f"{text[:MOST_SHOWN]}… ({len(text) - MOST_SHOWN} more characters)"
+        if len(text) > LONGEST_RESULT:
+            text = f"{text[:LONGEST_RESULT]}… ({len(text) - LONGEST_RESULT} more characters)"
         return self.invalid(text) if called.error else text
 
     def _call(self, who: str, name: str, arguments: Mapping[str, object]) -> RecordedCall:

@@ -109,7 +109,7 @@ class User:
         parts = [part for part in re.split(r"(?<=[.!?\n;])\s+", lower) if _ASKING.search(part)]
         answers: list[str] = []
         for name, topic in WHO.items():
-            if asked_for(topic.pattern, self.data["who"][name], parts):
+            if requests_value(topic.pattern, self.data["who"][name], parts):
                 self.mood.heard.add(name)
                 answers.append(topic.answer.format(self.data["who"][name]))
         for number, matter in enumerate(self.open_matters()):
@@ -119,11 +119,11 @@ class User:
     def _about(self, number: int, matter: Matter, parts: Sequence[str]) -> list[str]:
         answers: list[str] = []
         noun, which = self.domain.noun, f"For the {matter['label']}: " if self.mood.opened > 1 else ""
-        if asked_for(rf"{noun}(?:'s)? ?(?:{_WHICH})|(?:which|what) {noun}|{_THING}", matter["ref"], parts):
+        if requests_value(rf"{noun}(?:'s)? ?(?:{_WHICH})|(?:which|what) {noun}|{_THING}", matter["ref"], parts):
             self.mood.heard.add(f"{number} ref")
             answers.append(which + (matter["hint"] or f"The {noun} is {matter['ref']}."))
         for name, topic in self.domain.intents[matter["intent"]].topics.items():
-            if asked_for(topic.pattern, matter["details"][name], parts):
+            if requests_value(topic.pattern, matter["details"][name], parts):
                 self.mood.heard.add(f"{number} {name}")
                 answers.append(which + topic.answer.format(matter["details"][name]))
         return answers
@@ -201,7 +201,7 @@ class User:
 PLURAL = {"money": "amounts", "date": "dates", "number": "numbers"}
 
 
-def asked_for(pattern: str, value: str, parts: Sequence[str]) -> bool:
+def requests_value(pattern: str, value: str, parts: Sequence[str]) -> bool:
     """Return whether a question is about a topic; a sentence that contains the value is not."""
     return any(re.search(pattern, part) and not mentions(part, value) for part in parts)
 

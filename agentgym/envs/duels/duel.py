@@ -66,9 +66,9 @@ class Duel(TextEnv):
         if words not in names:
             return self.invalid(f"{words[:40]!r} {self.not_a_move}{names[0]}.")
         move = self.game.moves(self.board)[names.index(words)]
-        given_away = self.opponent == "minimax" and not self.game.keeps_win(self.board, move, self.to_move)
+        loses_win = self.opponent == "minimax" and not self.game.keeps_win(self.board, move, self.to_move)
         self._place(move)
-        if given_away:
+        if loses_win:
             return self.lose(f"{self.game.show(self.board)}\nThat gives the win away.")
         if self.opponent == "minimax" and not self._ended():
             best = self.game.best_moves(self.board, self.to_move)

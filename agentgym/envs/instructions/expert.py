@@ -10,7 +10,7 @@ from agentgym.envs.instructions.reply import Item, write
 from agentgym.envs.instructions.rules import Operation, Rules, after, read
 
 _ITEM = re.compile(r"- (\w+) \((\w+), (\d+) kg\)")
-_ASKED = re.compile(r"List the ([\w ]+) in the document\.")
+_REQUEST = re.compile(r"List the ([\w ]+) in the document\.")
 
 
 def understood(texts: Sequence[str]) -> tuple[Rules, list[Item], str]:
@@ -21,7 +21,7 @@ def understood(texts: Sequence[str]) -> tuple[Rules, list[Item], str]:
     items = [(name, kind, int(weight)) for name, kind, weight in _ITEM.findall(document)]
     messages = [first, *(text.partition("User: ")[2] for text in texts[1:])]
     wishes = [operation for message in messages for operation in _operations(message.splitlines())]
-    listed = _ASKED.findall(messages[-1])
+    listed = _REQUEST.findall(messages[-1])
     category = {plural: kind for kind, plural in PLURALS.items()}.get(listed[0] if listed else "", "")
     return after(wishes, after(system, {})), items, category
 

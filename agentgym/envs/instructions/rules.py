@@ -44,11 +44,11 @@ VALUES: Mapping[str, Mapping[str, str]] = {
     "note": {str(number): f'Add one line with "Note:" followed by exactly {number} words.' for number in range(2, 9)},
 }
 """Subjects of rules, and the sentence of each value. A subject without a rule is unconstrained."""
-_SOME = (
+_NOTE_WORDS = (
     "harbor window silver garden market signal copper letter summer bridge planet valley marble cotton engine shadow "
     "timber ribbon castle island magnet pepper saddle tunnel violet walnut anchor basket candle dragon feather hollow"
 )
-WORDS = tuple(_SOME.split())
+WORDS = tuple(_NOTE_WORDS.split())
 _WORD = 'Write the word "{}" in a line that begins with "Note:".'
 _ABOUT = {
     "order": "the order",

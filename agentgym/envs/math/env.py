@@ -24,7 +24,7 @@ from agentgym.tasks.library import Library
 from agentgym.tasks.reading import reading
 
 LONGEST_CODE = 20_000  # characters
-SHOWN = 4000  # characters shown of a program's output
+LONGEST_OUTPUT = 4000  # characters shown of a program's output
 _FORMS = {
     "number": "Answer with one number and nothing else: an integer, a fraction a/b, or a decimal.",
     "expression": "Answer with one expression and nothing else, written plainly or in LaTeX.",
@@ -173,7 +173,7 @@ class Math(Attempts, SandboxEnv):
         result = self.compute(code, float(self.seconds))
         alive = self._kernel is not None and self._kernel.alive
         self._programs = (*self._programs, hashlib.blake2b(code.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest())
-        text = _middle_cut(result.text.strip("\n"), SHOWN)
+        text = _middle_cut(result.text.strip("\n"), LONGEST_OUTPUT)
         self._last = code, text
         if result.reason == ExitReason.EXIT:
             return text or "Nothing was printed. Print what you want to see."

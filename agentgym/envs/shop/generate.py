@@ -18,7 +18,7 @@ SIZE = 5000
 NO_CAP = 1_000_000.0
 DRAWS = 30
 """Maximum draws of a wish that no first result fulfills; otherwise the least helpful one is used."""
-ASKED = (
+WISHES = (
     "i am looking for {what}",
     "i need {what}",
     "find me {what}",
@@ -104,7 +104,7 @@ def _wish(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[st
     names = sorted(_pick(rng, list(product.options), min(1 + difficulty, len(product.options))))
     options = [(name, product.options[name][int(rng.integers(len(product.options[name])))]) for name in names]
     cap = price_cap(rng, product.price)
-    wish = ASKED[int(rng.integers(len(ASKED)))].format(what=f"{', '.join(attributes)} {product.query}")
+    wish = WISHES[int(rng.integers(len(WISHES)))].format(what=f"{', '.join(attributes)} {product.query}")
     options_text = ", and ".join(f"{name}: {value}" for name, value in options)
     text = f"{wish}{f' with {options_text}' if options else ''}{price_sentence(cap)}"
     return {"asin": product.asin, "text": text, "attributes": attributes, "options": options, "cap": cap}

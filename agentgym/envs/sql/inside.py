@@ -270,7 +270,7 @@ def _dated(name: str) -> Callable[..., str | bytes | int | float | None]:
             for argument in converted[at + 1 :]
         ):
             return None  # time zone modifiers depend on the machine
-        short = sum(len(argument) for argument in converted if isinstance(argument, str)) <= KEPT
+        short = sum(len(argument) for argument in converted if isinstance(argument, str)) <= LONGEST_CACHED
         return _calendar(name, tuple(converted)) if short else _calendar.__wrapped__(name, tuple(converted))
 
     return call
@@ -283,7 +283,7 @@ def _read(value: object) -> object:
     return value.partition("\0")[0] if isinstance(value, str) else value
 
 
-KEPT = 100
+LONGEST_CACHED = 100
 """Maximum characters of arguments whose date is cached; longer ones would fill the process's memory."""
 
 

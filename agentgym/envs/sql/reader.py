@@ -10,14 +10,14 @@ from agentgym.envs.sql.frames import Clauses
 from agentgym.envs.sql.words import read, read_schema
 
 
-def next_action(question: str, schema_shown: str, seen: Mapping[str, str], *, spelled: bool) -> str:
+def next_action(question: str, schema_text: str, seen: Mapping[str, str], *, spelled: bool) -> str:
     """Return the next action given the observations; `seen` maps queries to their answers.
 
     `spelled` says that categories are stored as the question spells them.
     """
-    if not schema_shown:
+    if not schema_text:
         return spell("schema")
-    schema = read_schema(schema_shown)
+    schema = read_schema(schema_text)
     frame = read(question, schema)
     if frame is None:
         return spell("answer", f"SELECT COUNT(*) FROM {schema.tables[0].name}" if schema.tables else "SELECT 0")
@@ -36,9 +36,9 @@ def next_action(question: str, schema_shown: str, seen: Mapping[str, str], *, sp
     return spell("answer", query(frame, schema, spellings))
 
 
-def slip(question: str, schema_shown: str, rng: np.random.Generator) -> str | None:
+def slip(question: str, schema_text: str, rng: np.random.Generator) -> str | None:
     """Return a careless answer: a wrong query for the question; None before the schema is known."""
-    schema = read_schema(schema_shown)
+    schema = read_schema(schema_text)
     frame = read(question, schema)
     wrong = [] if frame is None else wrong_queries(frame, schema, {})
     return spell("answer", wrong[int(rng.integers(len(wrong)))]) if wrong else None

@@ -171,7 +171,7 @@ GRID = (
         {"n": choice(-1, 2, 3)},
     ),
 )
-APART = (
+NON_ADJACENT = (
     "best = [0]\nfor i, v in enumerate(values):\n    best.append(max(best[-1], best[max(i - $k, 0)] + v))\nreturn best[-1]"
 )
 WAYS = "ways = [1]\nfor i in range(1, n + 1):\n    ways.append(sum(ways[i - s] for s in $steps if s <= i))\nreturn ways[n]"
@@ -217,9 +217,9 @@ ENDS = (
             Rule(
                 "the largest sum of numbers chosen so that the positions of any two of them differ by more than $k; "
                 "choosing none gives the sum 0.",
-                APART,
+                NON_ADJACENT,
                 (
-                    APART.replace("i - $k", "i - $k + 1"),
+                    NON_ADJACENT.replace("i - $k", "i - $k + 1"),
                     "return max((sum(v for v in values[i::$k + 1] if v > 0) for i in range($k + 1)), default=0)",
                 ),
                 {"k": integer(1, 3)},

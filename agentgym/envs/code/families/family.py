@@ -25,7 +25,7 @@ PUBLIC, HIDDEN = 3, 16
 """Number of public and of hidden tests per task."""
 TRIED = 12
 """Maximum number of a task's wrong solutions to consider."""
-KEPT = 3
+MOST_WRONG = 3
 """Number of wrong solutions kept per task: those closest to correct."""
 DRAWS = 1000
 """Maximum number of plans drawn before giving up."""
@@ -236,7 +236,7 @@ class ProgramFamily:
         sampled = [mistakes[int(i)] for i in rng.permutation(len(mistakes))[:TRIED]]
         passed = {code: passes(hidden, code, plan.entry, kind, self.tolerance) for code in sampled}
         wrong = sorted((code for code in passed if passed[code] < HIDDEN), key=lambda code: -passed[code])
-        return Draft(plan, public, hidden, wrong[:KEPT]) if len(wrong) >= 2 else None
+        return Draft(plan, public, hidden, wrong[:MOST_WRONG]) if len(wrong) >= 2 else None
 
     def read(self, statement: str) -> ProgramSpec | None:
         """Return the plan of a statement, parsed by the family's sentences; None for any other text."""

@@ -23,7 +23,7 @@ state: dict[str, Any] = {}
 NOT_RAISED = (AssertionError, StopIteration, StopAsyncIteration)
 """Exceptions of a solution that the checks see as another error: `all(map(f, …))` would take StopIteration as the end."""
 
-MOST_KEPT = 10_000
+MOST_OBJECTS = 10_000
 """Maximum number of non-data objects that a solution may return to the checks."""
 
 # In the solution's sandbox
@@ -63,7 +63,7 @@ def call(request: str) -> None:
         try:
             pack(value)
         except NotData:
-            if len(objects) >= MOST_KEPT:
+            if len(objects) >= MOST_OBJECTS:
                 raise
             objects.append(value)
             return Handle(len(objects) - 1, bool(value))

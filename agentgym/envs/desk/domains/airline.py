@@ -7,7 +7,7 @@ import numpy as np
 
 from agentgym.core.actions import tool
 from agentgym.envs.desk.database import Refused, Row, Tables
-from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, pick, some, to_cents
+from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, integer, pick, to_cents
 
 CITIES = ("Oslo", "Rome", "Lisbon", "Vienna", "Dublin", "Athens", "Warsaw", "Madrid")
 CABINS = ("basic", "economy", "business")
@@ -43,13 +43,13 @@ class Airline(Domain):
     @staticmethod
     def rules(rng: np.random.Generator) -> Row:
         return {
-            "cutoff": some(rng, 1, 5),
-            "basic_cutoff": some(rng, 8, 30),
-            "fee": some(rng, 1500, 9000, 50),
-            "kept": some(rng, 10, 60, 5),
-            "free_days": some(rng, 1, 4),
-            "bags": [some(rng, 0, 1), some(rng, 1, 2), some(rng, 2, 4)],
-            "gold_bags": some(rng, 1, 3),
+            "cutoff": integer(rng, 1, 5),
+            "basic_cutoff": integer(rng, 8, 30),
+            "fee": integer(rng, 1500, 9000, 50),
+            "kept": integer(rng, 10, 60, 5),
+            "free_days": integer(rng, 1, 4),
+            "bags": [integer(rng, 0, 1), integer(rng, 1, 2), integer(rng, 2, 4)],
+            "gold_bags": integer(rng, 1, 3),
         }
 
     def policy(self) -> str:
@@ -71,14 +71,14 @@ customer's booking has {r["gold_bags"]} more in all. Tell the customer the numbe
         bookings: dict[str, Row] = {}
         flights: dict[str, Row] = {}
         for customer in customers:
-            for _ in range(some(rng, 3, 4)):
+            for _ in range(integer(rng, 3, 4)):
                 origin, destination = (CITIES[int(i)] for i in rng.choice(len(CITIES), 2, replace=False))
-                leaves = self.day(self.r["today"], some(rng, 0, 40))
-                own = self._flight(rng, flights, origin, destination, leaves.isoformat(), some(rng, 60, 500))
+                leaves = self.day(self.r["today"], integer(rng, 0, 40))
+                own = self._flight(rng, flights, origin, destination, leaves.isoformat(), integer(rng, 60, 500))
                 for _ in range(OTHER_DAYS):
-                    day, base = self.day(self.r["today"], some(rng, 3, 60)).isoformat(), some(rng, 60, 500)
-                    for i in range(some(rng, 2, 3 + min(extra, 5))):
-                        self._flight(rng, flights, origin, destination, day, base + 17 * i + some(rng, 0, 9))
+                    day, base = self.day(self.r["today"], integer(rng, 3, 60)).isoformat(), integer(rng, 60, 500)
+                    for i in range(integer(rng, 2, 3 + min(extra, 5))):
+                        self._flight(rng, flights, origin, destination, day, base + 17 * i + integer(rng, 0, 9))
                 bookings[code(rng, "B", bookings)] = {
                     "customer_id": customer,
                     "flight_id": own,
@@ -86,9 +86,9 @@ customer's booking has {r["gold_bags"]} more in all. Tell the customer the numbe
                     "destination": destination,
                     "date": leaves.isoformat(),
                     "cabin": pick(rng, CABINS),
-                    "passengers": some(rng, 1, 4),
+                    "passengers": integer(rng, 1, 4),
                     "fare": flights[own]["price"],
-                    "booked": self.day(self.r["today"], -some(rng, 0, 9)).isoformat(),
+                    "booked": self.day(self.r["today"], -integer(rng, 0, 9)).isoformat(),
                     "status": "booked",
                     "charge": 0,
                     "refund": 0,
@@ -103,8 +103,8 @@ customer's booking has {r["gold_bags"]} more in all. Tell the customer the numbe
             "origin": origin,
             "destination": destination,
             "date": day,
-            "departs": f"{some(rng, 6, 21):02d}:{some(rng, 0, 55, 5):02d}",
-            "seats": some(rng, 0, 6),
+            "departs": f"{integer(rng, 6, 21):02d}:{integer(rng, 0, 55, 5):02d}",
+            "seats": integer(rng, 0, 6),
             "price": 100 * price,
         }
         return key

@@ -7,7 +7,7 @@ import numpy as np
 
 from agentgym.core.actions import tool
 from agentgym.envs.desk.database import Refused, Row, Tables
-from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, pick, some, to_cents
+from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, integer, pick, to_cents
 
 SHOPS = (
     "Bluebird Books",
@@ -65,13 +65,17 @@ class Bank(Domain):
     @staticmethod
     def rules(rng: np.random.Generator) -> Row:
         return {
-            "times": some(rng, 15, 30, 5),
-            "gold_times": some(rng, 35, 60, 5),
-            "raise_fee": some(rng, 500, 2500, 50),
-            "fees": {"lost": some(rng, 500, 2000, 25), "stolen": some(rng, 0, 500, 25), "damaged": some(rng, 300, 1500, 25)},
-            "window": some(rng, 20, 60),
-            "fraud": some(rng, 20000, 40000, 100),
-            "fraud_days": some(rng, 3, 20),
+            "times": integer(rng, 15, 30, 5),
+            "gold_times": integer(rng, 35, 60, 5),
+            "raise_fee": integer(rng, 500, 2500, 50),
+            "fees": {
+                "lost": integer(rng, 500, 2000, 25),
+                "stolen": integer(rng, 0, 500, 25),
+                "damaged": integer(rng, 300, 1500, 25),
+            },
+            "window": integer(rng, 20, 60),
+            "fraud": integer(rng, 20000, 40000, 100),
+            "fraud_days": integer(rng, 3, 20),
         }
 
     def policy(self) -> str:
@@ -94,15 +98,15 @@ it takes {r["fraud_days"]} days."""
         cards: dict[str, Row] = {}
         payments: dict[str, Row] = {}
         for customer in customers:
-            income = some(rng, 1200000, 9000000, 10000)
-            for _ in range(some(rng, 2, 4)):
+            income = integer(rng, 1200000, 9000000, 10000)
+            for _ in range(integer(rng, 2, 4)):
                 card = code(rng, "K", cards)
                 cards[card] = {
                     "customer_id": customer,
                     "kind": pick(rng, ("credit", "travel", "student")),
                     "income": income,
-                    "opened": self.day(self.r["today"], -some(rng, 100, 3000)).isoformat(),
-                    "limit": some(rng, 50000, 200000, 5000),
+                    "opened": self.day(self.r["today"], -integer(rng, 100, 3000)).isoformat(),
+                    "limit": integer(rng, 50000, 200000, 5000),
                     "status": "active",
                     "fee": 0,
                 }
@@ -110,8 +114,8 @@ it takes {r["fraud_days"]} days."""
                     payments[code(rng, "T", payments, 6)] = {
                         "card_id": card,
                         "shop": str(shop),
-                        "amount": some(rng, 500, 60000),
-                        "date": self.day(self.r["today"], -some(rng, 1, 90)).isoformat(),
+                        "amount": integer(rng, 500, 60000),
+                        "date": self.day(self.r["today"], -integer(rng, 1, 90)).isoformat(),
                         "status": "booked",
                     }
         return {"cards": cards, "payments": payments}
@@ -178,7 +182,7 @@ it takes {r["fraud_days"]} days."""
     def draw_limit(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:
         ref = self.one(rng, mine)
         return ref, {
-            "limit": cents(some(rng, mine[ref]["limit"] + 10000, mine[ref]["limit"] + 3000000, 10000)) if ref else ""
+            "limit": cents(integer(rng, mine[ref]["limit"] + 10000, mine[ref]["limit"] + 3000000, 10000)) if ref else ""
         }
 
     def decide_limit(self, ref: str, ask: Ask) -> Decision:

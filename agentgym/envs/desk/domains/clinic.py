@@ -7,7 +7,7 @@ import numpy as np
 
 from agentgym.core.actions import tool
 from agentgym.envs.desk.database import Refused, Row, Tables
-from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, pick, some, to_cents
+from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, integer, pick, to_cents
 
 DOCTORS = ("Dr Amsel", "Dr Bohm", "Dr Cheng", "Dr Duarte", "Dr Engel")
 KINDS = ("check-up", "vaccination", "X-ray", "operation")
@@ -49,11 +49,11 @@ class Clinic(Domain):
     @staticmethod
     def rules(rng: np.random.Generator) -> Row:
         return {
-            "notice": some(rng, 2, 9),
-            "fee": some(rng, 1000, 5000, 50),
-            "limit": some(rng, 10, 25),
-            "covered": [0, some(rng, 40, 60, 5), some(rng, 65, 75, 5), some(rng, 80, 95, 5)],
-            "surgery": some(rng, 3, 9),
+            "notice": integer(rng, 2, 9),
+            "fee": integer(rng, 1000, 5000, 50),
+            "limit": integer(rng, 10, 25),
+            "covered": [0, integer(rng, 40, 60, 5), integer(rng, 65, 75, 5), integer(rng, 80, 95, 5)],
+            "surgery": integer(rng, 3, 9),
         }
 
     def policy(self) -> str:
@@ -85,14 +85,14 @@ price without an insurer. Tell the customer the amount left to pay."""
                         }
         appointments: dict[str, Row] = {}
         for customer in customers:
-            for _ in range(some(rng, 3, 5)):
+            for _ in range(integer(rng, 3, 5)):
                 appointments[code(rng, "A", appointments)] = {
                     "customer_id": customer,
                     "doctor": pick(rng, DOCTORS),
                     "kind": pick(rng, KINDS),
-                    "date": self.day(self.r["today"], some(rng, 1, 20)).isoformat(),
-                    "time": f"{some(rng, 8, 17):02d}:00",
-                    "price": some(rng, 3000, 60000),
+                    "date": self.day(self.r["today"], integer(rng, 1, 20)).isoformat(),
+                    "time": f"{integer(rng, 8, 17):02d}:00",
+                    "price": integer(rng, 3000, 60000),
                     "status": "booked",
                     "fee": 0,
                 }

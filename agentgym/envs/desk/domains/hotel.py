@@ -7,7 +7,7 @@ import numpy as np
 
 from agentgym.core.actions import tool
 from agentgym.envs.desk.database import Refused, Row, Tables
-from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, pick, some, to_cents
+from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, integer, pick, to_cents
 
 ROOMS = ("single", "double", "family", "suite")
 CHECK_OUT = 10
@@ -52,14 +52,14 @@ class Hotel(Domain):
     @staticmethod
     def rules(rng: np.random.Generator) -> Row:
         return {
-            "longest": some(rng, 9, 14),
-            "long": some(rng, 5, 7),
-            "discount": some(rng, 5, 30, 5),
-            "notice": some(rng, 2, 10),
-            "nights_kept": some(rng, 1, 2),
-            "hour": some(rng, 500, 2500, 50),
-            "gold_hours": some(rng, 1, 3),
-            "suite": some(rng, 1000, 4000, 100),
+            "longest": integer(rng, 9, 14),
+            "long": integer(rng, 5, 7),
+            "discount": integer(rng, 5, 30, 5),
+            "notice": integer(rng, 2, 10),
+            "nights_kept": integer(rng, 1, 2),
+            "hour": integer(rng, 500, 2500, 50),
+            "gold_hours": integer(rng, 1, 3),
+            "suite": integer(rng, 1000, 4000, 100),
         }
 
     def policy(self) -> str:
@@ -78,13 +78,13 @@ the charge."""
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
         reservations: dict[str, Row] = {}
         for customer in customers:
-            for _ in range(some(rng, 3, 5 + min(extra, 5))):
+            for _ in range(integer(rng, 3, 5 + min(extra, 5))):
                 reservations[code(rng, "H", reservations)] = {
                     "customer_id": customer,
                     "room": pick(rng, ROOMS),
-                    "rate": some(rng, 6000, 30000, 100),
-                    "nights": some(rng, 1, 7),
-                    "check_in": self.day(self.r["today"], some(rng, -2, 25)).isoformat(),
+                    "rate": integer(rng, 6000, 30000, 100),
+                    "nights": integer(rng, 1, 7),
+                    "check_in": self.day(self.r["today"], integer(rng, -2, 25)).isoformat(),
                     "check_out": f"{CHECK_OUT}:00",
                     "status": "booked",
                     "charge": 0,
@@ -150,7 +150,7 @@ the charge."""
     # Intents
 
     def draw_extend(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:
-        return self.one(rng, mine), {"nights": str(some(rng, 2, 9))}
+        return self.one(rng, mine), {"nights": str(integer(rng, 2, 9))}
 
     def decide_extend(self, ref: str, ask: Ask) -> Decision:
         reservation, nights, most = self.db.get("reservations", ref), int(ask("nights")), self.r["longest"]
@@ -183,7 +183,7 @@ the charge."""
         )
 
     def draw_late(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:
-        return self.one(rng, mine), {"hour": f"{some(rng, CHECK_OUT + 1, LATEST)}:00"}
+        return self.one(rng, mine), {"hour": f"{integer(rng, CHECK_OUT + 1, LATEST)}:00"}
 
     def decide_late(self, ref: str, ask: Ask) -> Decision:
         reservation, hour = self.db.get("reservations", ref), ask("hour")

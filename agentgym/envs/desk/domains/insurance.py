@@ -7,7 +7,7 @@ import numpy as np
 
 from agentgym.core.actions import tool
 from agentgym.envs.desk.database import Refused, Row, Tables
-from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, pick, some, to_cents
+from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, integer, pick, to_cents
 
 KINDS = ("home", "car", "bicycle")
 THINGS = {
@@ -49,15 +49,15 @@ class Insurance(Domain):
     @staticmethod
     def rules(rng: np.random.Generator) -> Row:
         return {
-            "window": some(rng, 8, 45),
-            "adjust": some(rng, 400000, 700000, 1000),
-            "adjust_days": some(rng, 4, 25),
-            "fee": some(rng, 1000, 6000, 50),
-            "youngest": some(rng, 18, 20),
-            "young": some(rng, 23, 27),
-            "young_price": some(rng, 9000, 30000, 100),
-            "old_price": some(rng, 1000, 6000, 100),
-            "gold": some(rng, 10, 50, 5),
+            "window": integer(rng, 8, 45),
+            "adjust": integer(rng, 400000, 700000, 1000),
+            "adjust_days": integer(rng, 4, 25),
+            "fee": integer(rng, 1000, 6000, 50),
+            "youngest": integer(rng, 18, 20),
+            "young": integer(rng, 23, 27),
+            "young_price": integer(rng, 9000, 30000, 100),
+            "old_price": integer(rng, 1000, 6000, 100),
+            "gold": integer(rng, 10, 50, 5),
         }
 
     def policy(self) -> str:
@@ -82,8 +82,8 @@ pay {r["gold"]} % less, rounded down to the cent. Tell the customer the price.""
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
         contracts: dict[str, Row] = {}
         for customer in customers:
-            for _ in range(some(rng, 3, 4 + min(extra, 4))):
-                kind, left = pick(rng, KINDS), some(rng, 5, 270)
+            for _ in range(integer(rng, 3, 4 + min(extra, 4))):
+                kind, left = pick(rng, KINDS), integer(rng, 5, 270)
                 end = self.day(self.r["today"], left)
                 contracts[code(rng, "Q", contracts)] = {
                     "customer_id": customer,
@@ -91,9 +91,9 @@ pay {r["gold"]} % less, rounded down to the cent. Tell the customer the price.""
                     "thing": pick(rng, THINGS[kind]),
                     "start": self.day(end.isoformat(), -365).isoformat(),
                     "end": end.isoformat(),
-                    "premium": some(rng, 8000, 90000),
-                    "deductible": some(rng, 10000, 60000, 5000),
-                    "cap": some(rng, 300000, 900000, 10000),
+                    "premium": integer(rng, 8000, 90000),
+                    "deductible": integer(rng, 10000, 60000, 5000),
+                    "cap": integer(rng, 300000, 900000, 10000),
                     "status": "running",
                     "payout": 0,
                     "refund": 0,
@@ -157,9 +157,9 @@ pay {r["gold"]} % less, rounded down to the cent. Tell the customer the price.""
     # Intents
 
     def draw_claim(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:
-        days = some(rng, 1, self.r["window"] + 12)
+        days = integer(rng, 1, self.r["window"] + 12)
         ref = self.one(rng, {key: row for key, row in mine.items() if self.until(row["start"]) < -days})
-        amount = some(rng, 5000, 80000) if rng.random() < 0.6 else some(rng, 80000, 1200000)
+        amount = integer(rng, 5000, 80000) if rng.random() < 0.6 else integer(rng, 80000, 1200000)
         return ref, {"day": self.day(self.r["today"], -days).isoformat(), "amount": cents(amount)}
 
     def decide_claim(self, ref: str, ask: Ask) -> Decision:
@@ -197,7 +197,7 @@ pay {r["gold"]} % less, rounded down to the cent. Tell the customer the price.""
         )
 
     def draw_driver(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:
-        return self.one(rng, mine, kind=("car",)), {"age": str(some(rng, 16, 40))}
+        return self.one(rng, mine, kind=("car",)), {"age": str(integer(rng, 16, 40))}
 
     def decide_driver(self, ref: str, ask: Ask) -> Decision:
         contract, age = self.db.get("contracts", ref), int(ask("age"))

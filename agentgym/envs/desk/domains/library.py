@@ -7,7 +7,7 @@ import numpy as np
 
 from agentgym.core.actions import tool
 from agentgym.envs.desk.database import Refused, Row, Tables
-from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, cents, code, pick, some, to_cents
+from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, cents, code, integer, pick, to_cents
 
 TITLES = (
     "Salt Roads",
@@ -45,13 +45,13 @@ class Library(Domain):
     @staticmethod
     def rules(rng: np.random.Generator) -> Row:
         return {
-            "days": {kind: some(rng, low, low + 9) for kind, low in zip(KINDS, (14, 4, 6), strict=True)},
-            "gold_days": some(rng, 2, 8),
-            "renewals": some(rng, 1, 3),
-            "processing": some(rng, 200, 1500, 25),
-            "fines": {kind: some(rng, 20, 150, 5) for kind in KINDS},
-            "cap": some(rng, 500, 1500, 50),
-            "grace": some(rng, 2, 8),
+            "days": {kind: integer(rng, low, low + 9) for kind, low in zip(KINDS, (14, 4, 6), strict=True)},
+            "gold_days": integer(rng, 2, 8),
+            "renewals": integer(rng, 1, 3),
+            "processing": integer(rng, 200, 1500, 25),
+            "fines": {kind: integer(rng, 20, 150, 5) for kind in KINDS},
+            "cap": integer(rng, 500, 1500, 50),
+            "grace": integer(rng, 2, 8),
         }
 
     def policy(self) -> str:
@@ -72,18 +72,18 @@ that you waive. Otherwise refuse, and tell the customer the fine to be paid. Thi
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
         loans: dict[str, Row] = {}
         for customer in customers:
-            for title in rng.choice(TITLES, some(rng, 4, 6 + min(extra, 6)), replace=False):
-                kind, late = pick(rng, KINDS), some(rng, -10, 15)
+            for title in rng.choice(TITLES, integer(rng, 4, 6 + min(extra, 6)), replace=False):
+                kind, late = pick(rng, KINDS), integer(rng, -10, 15)
                 due = self.day(self.r["today"], -late)
                 loans[code(rng, "N", loans)] = {
                     "customer_id": customer,
                     "kind": kind,
                     "title": str(title),
                     "due": due.isoformat(),
-                    "borrowed": self.day(due.isoformat(), -some(rng, 12, 40)).isoformat(),
-                    "renewals": some(rng, 0, 3),
+                    "borrowed": self.day(due.isoformat(), -integer(rng, 12, 40)).isoformat(),
+                    "renewals": integer(rng, 0, 3),
                     "reserved": bool(rng.random() < 0.25),
-                    "price": some(rng, 800, 6000),
+                    "price": integer(rng, 800, 6000),
                     "status": "on loan",
                     "charge": 0,
                     "fine_taken_off": False,

@@ -8,7 +8,7 @@ import numpy as np
 from agentgym.core.actions import tool
 from agentgym.envs.desk import people
 from agentgym.envs.desk.database import Refused, Row, Tables
-from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, pick, some, to_cents
+from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, integer, pick, to_cents
 
 GOODS = {
     "kitchen": ("kettle", "toaster", "frying pan", "coffee grinder", "knife set"),
@@ -40,11 +40,11 @@ class Retail(Domain):
     @staticmethod
     def rules(rng: np.random.Generator) -> Row:
         return {
-            "window": some(rng, 14, 60),
-            "electronics": some(rng, 7, 13),
-            "restocking": some(rng, 5, 30, 5),
-            "grace": some(rng, 2, 12),
-            "redirect": some(rng, 199, 999, 50),
+            "window": integer(rng, 14, 60),
+            "electronics": integer(rng, 7, 13),
+            "restocking": integer(rng, 5, 30, 5),
+            "grace": integer(rng, 2, 12),
+            "redirect": integer(rng, 199, 999, 50),
         }
 
     def policy(self) -> str:
@@ -63,17 +63,19 @@ customer the fee. No other order can: refuse, and tell the customer the day on w
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
         orders: dict[str, Row] = {}
         for customer in customers:
-            for _ in range(some(rng, 4, 6)):
+            for _ in range(integer(rng, 4, 6)):
                 category = pick(rng, list(GOODS))
-                ordered = self.day(self.r["today"], -some(rng, 1, 90))
+                ordered = self.day(self.r["today"], -integer(rng, 1, 90))
                 status = pick(rng, ("delivered", "delivered", "pending", "shipped"))
-                shipped = ordered if status == "pending" else min(self.today, self.day(ordered.isoformat(), some(rng, 1, 4)))
-                arrived = min(self.today, self.day(shipped.isoformat(), some(rng, 1, 6)))
+                shipped = (
+                    ordered if status == "pending" else min(self.today, self.day(ordered.isoformat(), integer(rng, 1, 4)))
+                )
+                arrived = min(self.today, self.day(shipped.isoformat(), integer(rng, 1, 6)))
                 orders[code(rng, "R", orders)] = {
                     "customer_id": customer,
                     "item": f"{pick(rng, COLOURS)} {pick(rng, GOODS[category])}",
                     "category": category,
-                    "price": some(rng, 900, 30000),
+                    "price": integer(rng, 900, 30000),
                     "status": status,
                     "ordered": ordered.isoformat(),
                     "shipped": None if status == "pending" else shipped.isoformat(),

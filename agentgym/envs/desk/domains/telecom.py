@@ -7,7 +7,7 @@ import numpy as np
 
 from agentgym.core.actions import tool
 from agentgym.envs.desk.database import Refused, Row, Tables
-from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, pick, some, to_cents
+from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, integer, pick, to_cents
 
 ZONES = (("Norway", "Iceland", "Malta"), ("Canada", "Japan", "Kenya"), ("Peru", "Nepal", "Fiji"))
 DEVICES = ("phone", "tablet", "watch", "alarm", "car", "router")
@@ -53,13 +53,13 @@ class Telecom(Domain):
 
     @staticmethod
     def rules(rng: np.random.Generator) -> Row:
-        low = some(rng, 100, 300, 25)
+        low = integer(rng, 100, 300, 25)
         return {
-            "zones": [low, low + some(rng, 100, 300, 25), low + some(rng, 400, 900, 25)],
-            "discount": some(rng, 10, 50, 5),
-            "longest": some(rng, 14, 28),
-            "month": some(rng, 300, 1500, 50),
-            "activation": some(rng, 300, 1500, 50),
+            "zones": [low, low + integer(rng, 100, 300, 25), low + integer(rng, 400, 900, 25)],
+            "discount": integer(rng, 10, 50, 5),
+            "longest": integer(rng, 14, 28),
+            "month": integer(rng, 300, 1500, 50),
+            "activation": integer(rng, 300, 1500, 50),
         }
 
     def policy(self) -> str:
@@ -80,21 +80,21 @@ that are left, rounded up to whole periods; after that, $0.00. Tell the customer
 
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
         plans: dict[str, Row] = {}
-        data, price = some(rng, 1, 3), some(rng, 5, 12)
+        data, price = integer(rng, 1, 3), integer(rng, 5, 12)
         for name in PLANS[: min(4 + extra, len(PLANS))]:
             plans[code(rng, "P", plans, 3)] = {"name": name, "data_gb": data, "monthly": 100 * price + 99}
-            data, price = data + some(rng, 2, 12), price + some(rng, 2, 9)
+            data, price = data + integer(rng, 2, 12), price + integer(rng, 2, 9)
         lines: dict[str, Row] = {}
         for customer in customers:
-            for device in rng.choice(DEVICES, some(rng, 3, 5), replace=False):
-                since = self.day(self.r["today"], -some(rng, 20, 1000))
+            for device in rng.choice(DEVICES, integer(rng, 3, 5), replace=False):
+                since = self.day(self.r["today"], -integer(rng, 20, 1000))
                 lines[code(rng, "L", lines)] = {
                     "customer_id": customer,
                     "device": str(device),
                     "plan_id": pick(rng, list(plans)),
                     "since": since.isoformat(),
-                    "contract_end": self.day(self.r["today"], some(rng, -200, 300)).isoformat(),
-                    "open_bill": some(rng, 500, 9000) if rng.random() < 0.25 else 0,
+                    "contract_end": self.day(self.r["today"], integer(rng, -200, 300)).isoformat(),
+                    "open_bill": integer(rng, 500, 9000) if rng.random() < 0.25 else 0,
                     "status": "active",
                     "roaming": None,
                     "charge": 0,
@@ -169,7 +169,7 @@ that are left, rounded up to whole periods; after that, $0.00. Tell the customer
 
     def draw_plan(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:
         most = max(plan["data_gb"] for plan in self.db.base["plans"].values())
-        return self.one(rng, mine), {"data": str(some(rng, 1, most))}
+        return self.one(rng, mine), {"data": str(integer(rng, 1, most))}
 
     def decide_plan(self, ref: str, ask: Ask) -> Decision:
         line = self.db.get("lines", ref)
@@ -194,7 +194,7 @@ that are left, rounded up to whole periods; after that, $0.00. Tell the customer
     def draw_roaming(self, rng: np.random.Generator, mine: dict[str, Row]) -> Drawn:
         return self.one(rng, mine), {
             "country": pick(rng, pick(rng, ZONES)),
-            "days": str(some(rng, 2, self.r["longest"] + 4)),
+            "days": str(integer(rng, 2, self.r["longest"] + 4)),
         }
 
     def decide_roaming(self, ref: str, ask: Ask) -> Decision:

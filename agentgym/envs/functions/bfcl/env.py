@@ -16,7 +16,7 @@ RULES = """\
 Call the functions that the user's request needs, one call a turn, and end with end_turn. If no function fits, or a value \
 is missing, end with end_turn and say so."""
 MORE = "User: There are more functions now. Go on."
-SHOWN = 8000
+LONGEST_RESULT = 8000
 """Maximum characters shown of a result."""
 STEPS = 20
 """Calls per user turn allowed by the default horizon."""
@@ -89,7 +89,11 @@ class BFCL(FromFile, replaces=("_respond",)):
         self.made[-1].append(made)
         text = backend.call(services, self.task.data["owners"], made)
         self._services = (self._played(), services)
-        return Outcome(text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text) - SHOWN} more characters)")
+        return Outcome(
+            text
+            if len(text) <= LONGEST_RESULT
+            else f"{text[:LONGEST_RESULT]}… ({len(text) - LONGEST_RESULT} more characters)"
+        )
 
     @tool
     def end_turn(self, text: str) -> Outcome:

@@ -96,7 +96,7 @@ def _task(where: str, row: Row, file: Path, answers: object) -> Task:
 
 def _of_calls(row: Row, kind: str, answers: object) -> Row:
     functions = cast("list[Row]", row["function"])
-    _refuse_taken([written(function["name"]) for function in functions])
+    _refuse_duplicates([written(function["name"]) for function in functions])
     if kind != "calls":
         return {"functions": functions, "answers": []}
     if not isinstance(answers, list) or not answers:
@@ -116,7 +116,7 @@ def _of_calls(row: Row, kind: str, answers: object) -> Row:
     return {"functions": functions, "answers": answers}
 
 
-def _refuse_taken(names: Sequence[str]) -> None:
+def _refuse_duplicates(names: Sequence[str]) -> None:
     if END in names or len(set(names)) < len(names):
         raise BadData(f"two functions are called {END}, or alike; expected different names")
 
@@ -135,7 +135,7 @@ def _of_turns(row: Row, file: Path, answers: object) -> Row:
             if function["name"] not in row.get("excluded_function", ()):
                 functions.append(function)
             owners[function["name"]] = name
-    _refuse_taken([function["name"] for function in functions])
+    _refuse_duplicates([function["name"] for function in functions])
     if not isinstance(answers, list) or len(cast("list[object]", answers)) != len(row["question"]):
         raise BadData("no answer with this id and as many turns in the file of possible_answer")
     parameters = {

@@ -41,7 +41,7 @@ FILE = "tinker.json"
 """File of a model folder with the server's path of the weights."""
 PROBE = 24
 """Tokens of the row whose log-probabilities identify loaded weights."""
-APART = 0.1
+LARGEST_MISMATCH = 0.1
 """Mean difference of log-probabilities above which the sampler clearly serves other weights."""
 
 
@@ -205,7 +205,7 @@ class RemoteLearner(Learner):
             CannotContinue: it clearly did not.
         """
         known = gaps[~np.isnan(gaps)]
-        if len(known) and float(np.abs(known).mean()) > max(APART, 10 * self.qualified.mismatch):
+        if len(known) and float(np.abs(known).mean()) > max(LARGEST_MISMATCH, 10 * self.qualified.mismatch):
             sampler = self.config.engine if self.config.engine_kind.sent_weights else self.service.url
             raise CannotContinue(
                 f"{sampler} sampled from other weights than {self.service.url} trains: log-probabilities are "

@@ -22,9 +22,9 @@ class Quality:
         labels = np.array([success for _, success in outcomes], dtype=np.float64)
         scaled = self._scaled(states)
         values, vectors = np.linalg.eigh(scaled @ scaled.T)  # the outcomes span at most as many directions
-        kept_directions = values > 1e-9 * max(float(values[-1]), 1e-300)
-        lengths = np.sqrt(values[kept_directions])
-        inputs = np.concatenate([vectors[:, kept_directions] * lengths, np.ones((len(states), 1))], axis=1)
+        directions = values > 1e-9 * max(float(values[-1]), 1e-300)
+        lengths = np.sqrt(values[directions])
+        inputs = np.concatenate([vectors[:, directions] * lengths, np.ones((len(states), 1))], axis=1)
         penalty = np.full(inputs.shape[1], ridge)
         penalty[-1] = 1e-6  # of the bias
         fitted = np.zeros(inputs.shape[1])
@@ -33,7 +33,7 @@ class Quality:
             slope = inputs.T @ (chances - labels) + penalty * fitted
             curvature = (inputs * (chances * (1 - chances))[:, None]).T @ inputs + np.diag(penalty)
             fitted = fitted - np.linalg.solve(curvature, slope)
-        self.weights, self.bias = scaled.T @ (vectors[:, kept_directions] / lengths) @ fitted[:-1], float(fitted[-1])
+        self.weights, self.bias = scaled.T @ (vectors[:, directions] / lengths) @ fitted[:-1], float(fitted[-1])
 
     def _scaled(self, states: Floats) -> Floats:
         return (states - self.mean) / self.spread / np.sqrt(states.shape[1])

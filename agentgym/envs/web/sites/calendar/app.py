@@ -89,8 +89,8 @@ def show_month(month: str | None) -> ResponseReturnValue:
 @pages.get("/week/<day>")
 def show_week(day: str | None) -> ResponseReturnValue:
     """Show the week of a day, from Monday to Sunday."""
-    shown_day = day_of(day) if day else state().now.date()
-    monday = shown_day - timedelta(days=shown_day.weekday())
+    selected_day = day_of(day) if day else state().now.date()
+    monday = selected_day - timedelta(days=selected_day.weekday())
     days = events_between(monday, monday + timedelta(days=6))
     return render_template(
         "week.html", days=days, monday=monday, before=monday - timedelta(days=7), after=monday + timedelta(days=7)
@@ -101,12 +101,12 @@ def show_week(day: str | None) -> ResponseReturnValue:
 @pages.get("/day/<day>")
 def show_day(day: str | None) -> ResponseReturnValue:
     """Show the events of a day."""
-    shown_day = day_of(day) if day else state().now.date()
-    before, after = shown_day - timedelta(days=1), shown_day + timedelta(days=1)
+    selected_day = day_of(day) if day else state().now.date()
+    before, after = selected_day - timedelta(days=1), selected_day + timedelta(days=1)
     return render_template(
         "day.html",
-        day=shown_day,
-        events=events_between(shown_day, shown_day)[shown_day.isoformat()],
+        day=selected_day,
+        events=events_between(selected_day, selected_day)[selected_day.isoformat()],
         before=before,
         after=after,
     )

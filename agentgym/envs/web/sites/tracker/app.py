@@ -73,16 +73,14 @@ def people() -> ResponseReturnValue:
 @pages.get("/people/<username>")
 def person(username: str) -> ResponseReturnValue:
     """Show a person: roles in projects, open issues."""
-    person_shown = next(
-        (candidate for candidate in state().setting.people if candidate.username == username), None
-    ) or abort(404)
+    profile = next((candidate for candidate in state().setting.people if candidate.username == username), None) or abort(404)
     roles = many(
         "SELECT project.slug, member.role FROM member JOIN project ON project.id = member.project_id "
         "WHERE member.username = ? ORDER BY project.slug",
         username,
     )
     query = f"{projects.ISSUES} WHERE issue.state = 'open' AND issue.assignee = ? ORDER BY project.slug, issue.number DESC"
-    return render_template("person.html", person=person_shown, roles=roles, found=slice_of(query, [username], issues.PAGE))
+    return render_template("person.html", person=profile, roles=roles, found=slice_of(query, [username], issues.PAGE))
 
 
 @pages.get("/search")
