@@ -19,14 +19,15 @@ from agentgym.envs.household.houses import HouseSize, draw_task, goal_of, make_p
 from agentgym.envs.household.play import Play, Saved
 from agentgym.envs.household.rooms import ROOMS
 from agentgym.envs.household.solve import solve
-from agentgym.envs.household.text import NOTHING_HAPPENS
+from agentgym.envs.household.text import NEW, NOTHING_HAPPENS, Dialect
+from agentgym.envs.household.wordings import WORDINGS, draw_dialect
 from agentgym.errors import BadConfig, UnknownName, no_such
 
 _FIVE = TASK_TYPES[:5]
 _TWO = ("kitchen", "bedroom")
 RECENT = 32
 """Number of generated games that the environments of a process share."""
-_recent: dict[str, tuple[Task, Game]] = {}
+_recent: dict[tuple[str, Dialect], tuple[Task, Game]] = {}
 
 
 class HouseEnv(TextEnv):
@@ -70,7 +71,7 @@ class HouseEnv(TextEnv):
     def begin(self, task: Task) -> str:
         self.play, self.memory = Play(self._game(task)), Memory()
         self.base = self.play.game.token(f"task {task.id}")
-        return self.play.game.intro
+        return self.play.game.dialect.reword(self.play.game.intro)
 
     def act(self, action: str) -> str | Outcome:
         text = self.play.act(action)
@@ -80,6 +81,7 @@ class HouseEnv(TextEnv):
             outcome = self.invalid(NOTHING_HAPPENS, explain(self.play, action))
             outcome.success = True if won else None
             return outcome
+        text = self.play.game.dialect.reword(text)
         return self.win(text) if won else text
 
     def malformed(self, error: str) -> Outcome:
@@ -122,7 +124,7 @@ class Household(HouseEnv):
     splits: Mapping[str, float] = MappingProxyType({"train": 0.8, "valid_seen": 0.1, "valid_unseen": 0.1})
     task_settings: ClassVar[tuple[str, ...]] = (
         *("receptacles", "objects", "types", "together"),
-        *("targets", "layouts", "rooms", "search"),
+        *("targets", "layouts", "rooms", "search", "wordings"),
     )
     settings: ClassVar[tuple[str, ...]] = task_settings
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
@@ -145,6 +147,9 @@ class Household(HouseEnv):
     """Kinds of rooms: kitchen, living room, bedroom, bathroom."""
     layouts: int = 2000
     """Number of room layouts per difficulty over all splits; their contents are unlimited."""
+    wordings: tuple[str, ...] = ("new",)
+    """Wordings, one drawn for each task: `new` (ALFWorld 0.4), `old` (0.2), `variants` of their files; and answers in
+    words that no file has, `paraphrased` for training and `held_out` for tests."""
 
     def setup(self) -> None:
         """Validate the options and create the cache of games.
@@ -174,6 +179,11 @@ class Household(HouseEnv):
         for kind in self.types:
             if not any(kind in ROOMS[name].types for name in self.rooms):
                 raise BadConfig(f"no room of {tuple(self.rooms)} has tasks of type {kind}; drop the type or add a room")
+        if not self.wordings:
+            raise BadConfig(f"wordings of Household is empty; expected at least one of {WORDINGS}")
+        for name in self.wordings:
+            if name not in WORDINGS:
+                raise UnknownName(no_such("wording", name, WORDINGS))
         if self.layouts < 4:
             raise BadConfig(f"layouts of Household is {self.layouts!r}; expected at least 4, one for each kind of room")
         if not 0 <= self.together < 1:
@@ -209,18 +219,18 @@ class Household(HouseEnv):
         return share("layout", repr(layout)) < self.splits["valid_unseen"]
 
     def make_game(self, task: Task) -> Game:
-        return generated_game(task)
+        return generated_game(task, draw_dialect(tuple(self.wordings), task.id))
 
 
-def generated_game(task: Task) -> Game:
+def generated_game(task: Task, dialect: Dialect = NEW) -> Game:
     """Return the game of a generated task: for recent tasks the same object, shared by the attempts of a group."""
-    known = _recent.get(task.id)
+    known = _recent.get((task.id, dialect))
     if known is not None and (known[0] is task or known[0] == task):
         return known[1]
     goal = goal_of(task)
     lower = replace(goal, object=goal.object.lower(), receptacle=goal.receptacle.lower(), lamp=goal.lamp.lower())
-    game = build_game(make_problem(task).lower(), lower, f"Your task is to: {task.instruction}.", where=task.id)
+    game = build_game(make_problem(task).lower(), lower, f"Your task is to: {task.instruction}.", dialect, task.id)
     for oldest in list(_recent)[: max(len(_recent) - RECENT + 1, 0)]:  # a copy: environments may run in threads
         _recent.pop(oldest, None)
-    _recent[task.id] = task, game
+    _recent[task.id, dialect] = task, game
     return game

@@ -9,6 +9,7 @@ from pathlib import Path
 from agentgym.core.env import Task
 from agentgym.envs.household.env import generated_game
 from agentgym.envs.household.goals import Goal, goal_pddl
+from agentgym.envs.household.grammar import read_grammar
 from agentgym.envs.household.houses import goal_of, make_problem
 from agentgym.envs.household.play import Play
 from agentgym.envs.household.problem import Problem
@@ -82,7 +83,7 @@ def export_game(task: Task, folder: Path, domain: str, grammar: str) -> Path:
         "grammar": grammar.replace("UNKNOWN GOAL", task.instruction),
         "pddl_problem": problem_pddl(make_problem(task), goal, task.id.replace("/", "_")),
         "solvable": True,
-        "walkthrough": solve(Play(generated_game(task))),
+        "walkthrough": solve(Play(generated_game(task, read_grammar(domain, grammar)[0]))),
     }
     params = {
         "object_target": goal.object,

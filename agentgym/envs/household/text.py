@@ -38,6 +38,14 @@ class Dialect:
     """Answer to `help`; None if the command does not exist."""
     examine_visible: bool = False
     """True if visible objects can be examined; a comma in the published domain prevents it."""
+    phrases: tuple[tuple[str, str], ...] = ()
+    """Words of the engine and their replacements in answers; empty in every game file."""
+
+    def reword(self, text: str) -> str:
+        """Return an answer with the dialect's phrases."""
+        for genuine, paraphrase in self.phrases:
+            text = text.replace(genuine, paraphrase)
+        return text
 
 
 NEW = Dialect()
