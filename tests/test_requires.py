@@ -25,6 +25,7 @@ PACKAGES = (
 SAYS = {  # with all of these and every program hidden
     "rlvr/BabyAI-v0": "minigrid package: ",
     "rlvr/Code-v0": "needs bubblewrap: apt install",
+    "rlvr/CodeDialogue-v0": "needs bubblewrap: apt install",
     "rlvr/Harbor-v0": "needs the docker package: ",
     "rlvr/Math-v0": "needs bubblewrap: apt install",
     "rlvr/MiniWoB-v0": "needs a browser's driver and a server: ",

@@ -9,18 +9,18 @@ from pathlib import Path
 from agentgym.core.env import Task
 from agentgym.envs.household.env import generated_game
 from agentgym.envs.household.goals import Goal, goal_pddl
-from agentgym.envs.household.grammar import read_grammar
 from agentgym.envs.household.houses import goal_of, make_problem
 from agentgym.envs.household.play import Play
 from agentgym.envs.household.problem import Problem
 from agentgym.envs.household.solve import solve
-from agentgym.envs.household.text import HELP
+from agentgym.envs.household.text import HELP, NEW, OLD
 from agentgym.errors import BadData
 
+_OLD_PUT = 'template :: "put {o} in/on {r}";'
 _OLD_WORDS = (
     ('"rhs": "You arrive at {r.name}. ', '"rhs": "You arrive at {lend.name}. '),
     ('"rhs": "You move the {o.name} to the {r.name}."', '"rhs": "You put the {o.name} in/on the {r.name}."'),
-    ('template :: "move {o} to {r}";', 'template :: "put {o} in/on {r}";'),
+    ('template :: "move {o} to {r}";', _OLD_PUT),
 )
 
 
@@ -83,7 +83,7 @@ def export_game(task: Task, folder: Path, domain: str, grammar: str) -> Path:
         "grammar": grammar.replace("UNKNOWN GOAL", task.instruction),
         "pddl_problem": problem_pddl(make_problem(task), goal, task.id.replace("/", "_")),
         "solvable": True,
-        "walkthrough": solve(Play(generated_game(task, read_grammar(domain, grammar)[0]))),
+        "walkthrough": solve(Play(generated_game(task, OLD if _OLD_PUT in grammar else NEW))),
     }
     params = {
         "object_target": goal.object,

@@ -266,6 +266,10 @@ def test_exported_games_hold_the_given_texts(tmp_path):
     content = json.loads(path.read_text())
     assert content["pddl_domain"] == "DOMAIN" and content["grammar"] == f"Your task is to: {task.instruction}."
     assert content["solvable"] is True and content["walkthrough"]
+    assert any(command.startswith("move ") for command in content["walkthrough"])
+    older = export_game(task, tmp_path / "old", "DOMAIN", 'Your task is to: UNKNOWN GOAL. template :: "put {o} in/on {r}";')
+    puts = [command for command in json.loads(older.read_text())["walkthrough"] if command.startswith(("put ", "move "))]
+    assert puts and all(command.startswith("put ") and " in/on " in command for command in puts)
     assert json.loads((path.parent / "traj_data.json").read_text())["task_type"] == task.data["type"]
 
 
