@@ -32,14 +32,20 @@ def leaks(env: TextEnv, files: Mapping[str, bytes], actions: Sequence[str]) -> l
             found.append(f"{path} is a file of the verifier or of the solution")
         if env.task.id in text and env.task.id not in known:
             found.append(f"{path} names the task, by which agentgym makes it with its answer")
-        if any(len(action) >= LEAST and action in text and action not in known for action in _texts(env, actions)):
+        data = path.endswith(_DATA)
+        if any(len(action) >= LEAST and action in text and action not in known for action in _texts(env, actions, data)):
             found.append(f"{path} holds an action of the solution")
-        if not path.endswith(_DATA) and (answers := shown_in(text, env, env.task) - accidents):
+        if not data and (answers := shown_in(text, env, env.task) - accidents):
             found.append(f"{path} shows the answer {min(answers)!r:.60}")
     return found
 
 
-def _texts(env: TextEnv, actions: Sequence[str]) -> list[str]:
-    """Return actions and the arguments of calls among them, except text that an edit replaces, which the file contains."""
+def _texts(env: TextEnv, actions: Sequence[str], data: bool) -> list[str]:
+    """Return actions and the arguments of calls among them that the agent's files must not contain.
+
+    The text that an edit replaces is in a file by nature. The text that replaces it may be in the task's own files by
+    accident (`data`): a repository repeats a line such as `parts.append(part)`.
+    """
+    names = {"old", "new"} if data else {"old"}
     pairs = [pair for call in calls(env, actions) for pair in call.arguments.items()]
-    return [*actions, *(value for name, value in pairs if isinstance(value, str) and name != "old")]
+    return [*actions, *(value for name, value in pairs if isinstance(value, str) and name not in names)]
