@@ -4,13 +4,13 @@ import dataclasses
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from agentgym.agents.base import Agent
 from agentgym.agents.message_agent import MessageAgent
-from agentgym.core.env import TextEnv
+from agentgym.cli.image_disk import image_lines
 from agentgym.core.tasks import Task
 from agentgym.engines.kinds import ENGINES
 from agentgym.episodes.episode import read_episodes
@@ -142,24 +142,12 @@ def planned(config: Spending, plan: EvaluationPlan, named: Mapping[str, object],
         turns = f"at most {made.horizon if limit is None else limit} turns each" if limit != 0 else UNLIMITED
         times = f" x {own.attempts} attempts" if own.attempts > 1 else ""
         lines.append(f"{env}, split {chosen[0].split}: {len(chosen):,} tasks{times}, {turns}")
-        lines += _images(made, chosen)
+        lines += image_lines(made, chosen)
         made.close()
     lines.append(at_most(plan, turn_tokens, _price(config), turns_each=limit))
     if turn_tokens:
         lines.append("Prompts come on top: a few tasks (--tasks 5) show how many input tokens a turn has.")
     return "\n".join([*lines, *missing_tasks(named, plans, tasks)])
-
-
-def _images(env: TextEnv, tasks: Sequence[Task]) -> list[str]:
-    """Return a line about the disk space of the container images that tasks need; none if they need none."""
-    from agentgym.sandbox.env import SandboxEnv  # late: only plans need it
-
-    inner = env.unwrapped
-    if not isinstance(inner, SandboxEnv) or not (images := inner.images(tasks)):
-        return []
-    from agentgym.sandbox.docker.disk import disk_of_images  # late: it loads the library of containers
-
-    return [disk_of_images(images, inner.backend_options)]
 
 
 def at_most(

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agentgym.cli.image_disk import training_images
 from agentgym.core.screen import printable
 from agentgym.planner.duration import Rates, Seconds
 from agentgym.planner.fitting import gib
@@ -44,7 +45,7 @@ def show(run: FreshRun, console: Console, *, on: str = "", as_json: bool = False
     else:
         console.print(seconds_table(config, estimate.seconds))
         _print(console, _source(config, workload, estimate.rates))
-    for line in left_out(run):
+    for line in (*left_out(run), *training_images(config)):
         _print(console, line)
     console.print()
     console.print(Text(_verdict(estimate), style="bold green" if plan.fits else "bold red"))

@@ -219,3 +219,16 @@ def test_names_and_their_registries() -> None:
     for most in (0, -1, True, "1", float("nan")):
         with pytest.raises(BadConfig, match="images_gb is"):
             sandbox("docker", image="x", daemon=URL, images_gb=most)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_training_plan_names_the_disk_space_of_its_images() -> None:
+    from agentgym.cli.image_disk import training_images
+    from agentgym.trainers.config.train_config import TrainConfig
+
+    def lines(**options: Any) -> list[str]:
+        return training_images(TrainConfig(env="rlvr/Terminal-v0", env_options=options))
+
+    options = {"image": "agentgym-test/python", "daemon": URL}
+    (line,) = lines(backend="docker", backend_options=options)
+    assert line.startswith("rlvr/Terminal-v0: 1 image: 1 stored, 0.") and line.endswith(" GB of disk are free")
+    assert lines(backend="bubblewrap") == []
