@@ -161,6 +161,8 @@ class SWE(RepositoryEnv):
     def _make(self, sandbox: Sandbox) -> None:
         tree = {f"{FOLDER}/{path}": content for path, content in self._instance().broken().items()}
         python = shlex.quote(self._python())
+        if "/" not in python:  # the image's own, which these programs hide in PATH
+            python = f'"$(PATH="${{PATH#*/.local/bin:}}"; command -v {python})"'
         programs = {name: f'#!/bin/sh\nexec {python} "$@"\n' for name in ("python", "python3")}
         programs["pytest"] = f'#!/bin/sh\nexec {python} -m pytest "$@"\n'
         files = {f".local/bin/{name}": text.encode() for name, text in programs.items()}
