@@ -19,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any, cast
 
 TERMINAL = "rlvr/Terminal-v0"
 SHELL = {
@@ -69,8 +70,8 @@ def terminal(number, options, split="test"):
     from agentgym.registry import make
 
     with make(TERMINAL, backend="docker", backend_options=options, split=split) as env:
-        tasks = env.tasks(number)
-        return tasks, {task.instruction: list(env._scene(task).solution) for task in tasks}
+        tasks, inner = env.tasks(number), cast("Any", env.unwrapped)
+        return tasks, {task.instruction: list(inner._scene(task).solution) for task in tasks}
 
 
 def policy(folder):
