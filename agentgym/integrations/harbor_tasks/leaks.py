@@ -44,8 +44,8 @@ def _texts(env: TextEnv, actions: Sequence[str], data: bool) -> list[str]:
     """Return actions and the arguments of calls among them that the agent's files must not contain.
 
     The text that an edit replaces is in a file by nature. The text that replaces it may be in the task's own files by
-    accident (`data`): a repository repeats a line such as `parts.append(part)`.
+    accident (`data`): a repository repeats a line such as `parts.append(part)`. An archive also names its files by path.
     """
-    names = {"old", "new"} if data else {"old"}
+    names = {"old", "new", "path"} if data else {"old"}
     pairs = [pair for call in calls(env, actions) for pair in call.arguments.items()]
     return [*actions, *(value for name, value in pairs if isinstance(value, str) and name not in names)]

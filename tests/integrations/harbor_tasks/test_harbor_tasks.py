@@ -99,13 +99,14 @@ def test_leaks_are_found():
 
 
 def test_a_line_that_a_repository_repeats_is_no_leak():
-    """The text that an edit puts in may stand elsewhere in the repository; a whole action of the solution may not."""
+    """The path and the new text of an edit may be in the repository; a whole action of the solution may not."""
     with agentgym.make("rlvr/SWE-v0", toolset="files") as env:
         env.reset(options={"task": env.tasks(1)[0]})
         line = "                parts[-1] = Interval(parts[-1].start, part.end)\n"
-        arguments = {"path": "a.py", "old": "                pass\n", "new": line}
+        arguments = {"path": "src/spans/interval_set.py", "old": "                pass\n", "new": line}
         action = json.dumps({"name": "edit", "arguments": arguments})
-        assert leaks(env, {"environment/files.tar": line.encode()}, [action]) == []
+        for natural in (line, arguments["path"]):
+            assert leaks(env, {"environment/files.tar": natural.encode()}, [action]) == []
         assert leaks(env, {"environment/files.tar": action.encode()}, [action])
         assert leaks(env, {"instruction.md": line.encode()}, [action])
 
