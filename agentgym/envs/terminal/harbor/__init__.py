@@ -1,4 +1,4 @@
-"""Task folders of Harbor (Terminal-Bench 2) as an environment."""
+"""Task folders of Harbor (Terminal-Bench) as an environment."""
 
 from agentgym.envs.terminal.harbor.env import Harbor, registered
 

@@ -1,4 +1,4 @@
-"""The environment of Harbor task folders (Terminal-Bench 2), each in its own container."""
+"""The environment of Harbor task folders (Terminal-Bench), each in its own container."""
 
 import base64
 import contextlib
@@ -45,7 +45,7 @@ def registered(path: str) -> str:
 
 
 class Harbor(ContainerAccess, ServerTools):
-    """Task folders of Harbor (Terminal-Bench 2), by `path`: one folder, or a folder of them.
+    """Task folders of Harbor (Terminal-Bench), by `path`: one folder, or a folder of them.
 
     Reward: 1 if the task's own `tests/test.sh` gives at least 1, else 0; its value is the measure `reward`. If the tests
     give no reward, they run again without the agent's part: if that gives one, the episode is lost, else it ends as an

@@ -1,4 +1,4 @@
-"""Harbor task folders (Terminal-Bench 2): parsing and validation.
+"""Harbor task folders (Terminal-Bench): parsing and validation.
 
 A folder holds `task.toml`, `instruction.md`, `environment/Dockerfile` (or `docker_image` in task.toml), `tests/test.sh`
 and, optionally, `solution/solve.sh`; with `[[steps]]`, a folder of these for each step in `steps/`. Format:
