@@ -312,18 +312,18 @@ def _check_who(config: Config) -> None:
 def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
     name, trained = _resolve(config, suite)
     spec = _spec(config, trained, messages=not kind_of(name)[0].tokens)
+    about: dict[str, object] = {}
     if Path(config.model or "").expanduser().exists():
-        from agentgym.cli.eval_trained import differences  # late: it loads the settings of training
+        from agentgym.cli.eval_trained import about_training  # late: it loads the settings of training
 
-        for difference in differences(config.model or "", spec):
-            announce(f"warning: {difference}")
-    sampling = Sampling(temperature=temperature_of(config))
+        about = about_training(config.model or "", spec)
     check_threads(config, name)
     tools = _tools(config, suite, spec)
-    agent = spec.make(loaded(config, name), sampling)
+    agent = spec.make(loaded(config, name), Sampling(temperature=temperature_of(config)))
     return agent, {
         "model": name,
         "weights": weights_of(name),
+        **about,
         **about_agent(config, spec, agent, tools, several=len(suite.envs) > 1),
     }
 

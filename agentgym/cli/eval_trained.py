@@ -3,9 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from agentgym.agents.prompt import ALIASES
 from agentgym.agents.spec import NAMED, AgentSpec
+from agentgym.core.screen import announce
+from agentgym.registry import class_of, full_id, is_registered
 from agentgym.trainers.config.caller_settings import with_caller
 from agentgym.trainers.config.recipe_files import read_values
 from agentgym.trainers.config.train_config import TrainConfig, defaults
@@ -41,17 +44,52 @@ def trained_as(folder: Path, envs: Sequence[str], caller: Mapping[str, object], 
     return Trained(**used)
 
 
+def about_training(model: str, spec: AgentSpec) -> dict[str, object]:
+    """Announce differences to the run that trained a model, and return the manifest's entries about that run.
+
+    `trained_wordings`: those of its environments' wordings (`TextEnv.wordings_of`) that its settings name.
+    """
+    for difference in differences(model, spec):
+        announce(f"warning: {difference}")
+    run = _run_of(model)
+    wordings = [] if run is None else wordings_trained(Trained(**_values(run, ("env", "env_options", "envs"))))
+    return {"trained_wordings": wordings} if wordings else {}
+
+
+def wordings_trained(config: TrainConfig) -> list[str]:
+    """Return the names in the option `wordings` of a run's environments, sorted, with the default where it is left out."""
+    named: set[str] = set()
+    for env in config.mix:
+        default = getattr(class_of(full_id(env.id)), "wordings", ()) if is_registered(env.id) else ()
+        option = env.options.get("wordings", default)
+        named |= (
+            {name for name in cast("list[object]", option) if isinstance(name, str)}
+            if isinstance(option, list | tuple)
+            else set()
+        )
+    return sorted(named)
+
+
+def _run_of(model: str) -> Path | None:
+    """Return the folder of the run that a folder of a run or of one of its checkpoints belongs to."""
+    folder = Path(model).expanduser()
+    run = next((place for place in (folder, *folder.parents[:2]) if (place / "config.toml").is_file()), None)
+    return None if run is None or (run != folder and folder.parent.name != "checkpoints") else run
+
+
+def _values(run: Path, used: Sequence[str]) -> dict[str, Any]:
+    values = read_values(run / "config.toml", stored=True)
+    return {name: value for name, value in values.items() if name in used}
+
+
 def differences(model: str, spec: AgentSpec) -> list[str]:
     """Return a sentence if a run's policy is evaluated with another agent or prompt than it was trained with.
 
     `model` is the folder of the run or of one of its checkpoints; the result is empty for another model.
     """
-    folder = Path(model).expanduser()
-    run = next((place for place in (folder, *folder.parents[:2]) if (place / "config.toml").is_file()), None)
-    if run is None or (run != folder and folder.parent.name != "checkpoints"):
+    if (run := _run_of(model)) is None:
         return []
-    values = read_values(run / "config.toml", stored=True)
-    trained = Trained(**{name: value for name, value in values.items() if name in USED})
+    trained = Trained(**_values(run, USED))
     ways: list[str] = []
     for agent, prompt, turns in (
         (trained.agent, trained.prompt_asked, trained.window_turns),

@@ -1,6 +1,6 @@
 """Definition of an environment: its settings, its declarations, and the methods that a subclass fills in."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, final
 
@@ -71,6 +71,13 @@ class Definition(Pool):
         or nothing is published. An evaluation prints it, with a note that its results are not comparable.
         """
         return ""
+
+    def wordings_of(self, tasks: Sequence[Task]) -> tuple[str, ...]:
+        """Return the sorted names of the wordings that tasks are played in; () if the environment has only one.
+
+        An evaluation records them, and warns about those that a training run did not play.
+        """
+        return ()
 
     def requires(self) -> None:
         """Raise MissingExtra, with the command to install it, if this machine lacks a requirement of the environment.

@@ -13,6 +13,8 @@ from agentgym.core.provenance import write_json
 from agentgym.errors import BadConfig, BadData
 
 FORMAT = 1
+ADDED = ("wordings", "trained_wordings")
+"""Options that evaluations of earlier versions did not record; they do not keep one from being continued."""
 EDGE = 1 << 20  # bytes read at each end of a file of weights
 
 
@@ -51,6 +53,9 @@ def _grown(before: Mapping[str, Any], new_options: Mapping[str, Any]) -> dict[st
     for name in ("tasks", "attempts"):
         if type(before.get(name)) is int and type(new_options.get(name)) is int:
             grown[name] = max(before[name], new_options[name])
+    for name in ADDED:
+        if name in new_options:
+            grown.setdefault(name, new_options[name])
     envs, new_envs = before.get("envs"), new_options.get("envs")
     if isinstance(envs, dict) and isinstance(new_envs, dict):
         by_env, now = cast("dict[str, dict[str, Any]]", envs), cast("dict[str, dict[str, Any]]", new_envs)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from agentgym.agents.base import Agent
+from agentgym.core.env import TextEnv
 from agentgym.core.folders import alone, remove_parts, write_whole
 from agentgym.core.garbage import libraries_frozen
 from agentgym.core.pool import fingerprint
@@ -23,7 +24,7 @@ from agentgym.evaluate.regret import regrets
 from agentgym.evaluate.spending import Price, recorded
 from agentgym.evaluate.summary import summarize
 from agentgym.harness.description import plays_itself
-from agentgym.registry import class_of, full_id
+from agentgym.registry import class_of, full_id, make
 from agentgym.rollout.collect import collect, finished
 from agentgym.rollout.pool import RolloutConfig
 
@@ -67,7 +68,7 @@ def evaluate(
     ids = _ids(tasks_by_env)
     described = {**_described(plan, plans, tasks_by_env), **(options or {})}
     if say:
-        for sentence in missing_tasks(described, plans, tasks_by_env):
+        for sentence in (*missing_tasks(described, plans, tasks_by_env), *new_wordings(described)):
             say(sentence)
     with alone(folder, "evaluation"):
         remove_parts(folder)
@@ -265,11 +266,41 @@ def _described(
             envs[env]["caps"] = caps
         if kind and (unlike := kind.unlike_published(plan.options(env))):
             envs[env]["unlike"] = unlike
+        if wordings := _wordings(env, plan.options(env), tasks):
+            envs[env]["wordings"] = wordings
         if difficulties := plans[env].difficulties:
             envs[env]["difficulties"] = list(difficulties)
         if plans[env].attempts != plan.attempts:
             envs[env]["attempts"] = plans[env].attempts
     return {"envs": envs, "attempts": plan.attempts, "seed": plan.seed}
+
+
+def _wordings(env: str, options: Mapping[str, object], tasks: list[Task]) -> list[str]:
+    """Return the names of the wordings that an environment plays the tasks in; [] if it has only one."""
+    kind = class_of(full_id(env))
+    if kind is None or kind.wordings_of is TextEnv.wordings_of:
+        return []
+    made = make(env, **options)
+    try:
+        return list(made.wordings_of(tasks))
+    finally:
+        made.close()
+
+
+def new_wordings(described: Mapping[str, object]) -> list[str]:
+    """Return warnings, before anything is played, about wordings that the training run of the model did not play.
+
+    `described["trained_wordings"]` names those that it did; without them there is no warning.
+    """
+    trained = cast("list[str]", described.get("trained_wordings") or [])
+    sentences: list[str] = []
+    for env, about in cast("dict[str, dict[str, Any]]", described["envs"]).items():
+        if trained and (new := [name for name in about.get("wordings", ()) if name not in trained]):
+            sentences.append(
+                f"warning: {env} plays tasks in the wording {', '.join(map(repr, new))}, and the model was trained on "
+                f"{', '.join(map(repr, trained))} alone: its success may be lower for that alone"
+            )
+    return sentences
 
 
 def missing_tasks(

@@ -8,8 +8,9 @@ from small_runs import policy
 
 from agentgym.agents.spec import AgentSpec
 from agentgym.cli import main
-from agentgym.cli.eval_trained import differences
+from agentgym.cli.eval_trained import about_training, differences
 from agentgym.trainers.config.recipe_files import read_recipe, to_toml
+from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig
 
 
@@ -33,6 +34,25 @@ def test_the_agent_and_the_prompt_are_compared(tmp_path: Path) -> None:
     assert not differences(str(search), AgentSpec(agent="completion", prompt="search-r1"))  # another name of the same
     small = run_of(tmp_path / "small", TrainConfig())
     assert not differences(str(small), AgentSpec(prompt="bare")) and differences(str(small), AgentSpec(prompt="react"))
+
+
+def test_the_wordings_of_all_environments_of_a_run_are_read(tmp_path: Path) -> None:
+    parts = [{}, {"wordings": ("old",)}, {"wordings": ("variants", "new")}]
+    envs = tuple(EnvSpec("rlvr/Household-v0", label=f"part {n}", options=options) for n, options in enumerate(parts))
+    run = run_of(tmp_path / "run", replace(read_recipe("household-full"), envs=envs))
+    trained = {"trained_wordings": ["new", "old", "variants"]}
+    assert (
+        about_training(str(run), AgentSpec())
+        == trained
+        == about_training(str(run / "checkpoints/step-00000001"), AgentSpec())
+    )
+    small = run_of(tmp_path / "small", read_recipe("household"))
+    assert about_training(str(small), AgentSpec()) == {"trained_wordings": ["new"]}
+    other = run_of(tmp_path / "other", TrainConfig(env="rlvr/GuessNumber-v0"))
+    assert about_training(str(other), AgentSpec()) == about_training("hf:x", AgentSpec()) == {}
+    text = (small / "config.toml").read_text()
+    (small / "config.toml").write_text(text.replace("[env_options]", "[env_options]\nwordings = 7"))
+    assert about_training(str(small), AgentSpec()) == {}
 
 
 @pytest.mark.long

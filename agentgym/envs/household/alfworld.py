@@ -3,7 +3,8 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, cast
@@ -19,6 +20,8 @@ from agentgym.envs.household.goals import read_goal
 from agentgym.envs.household.grammar import read_grammar
 from agentgym.envs.household.index import FILE, read_index
 from agentgym.envs.household.problem import read_problem
+from agentgym.envs.household.text import Dialect
+from agentgym.envs.household.wordings import wording_of
 from agentgym.errors import BadConfig, BadData, UnknownName, no_such
 
 _GAMES = "games fetched by `alfworld-download`, or written by agentgym.envs.household.export"
@@ -31,6 +34,17 @@ def read_game(path: str | Path) -> Game:
 
 def parse_game(content: bytes, where: str) -> Game:
     """Build a game from a game file's content.
+
+    Raises:
+        BadData: the content is not a game in JSON.
+    """
+    dialect, sentence, text = _parts(content, where)
+    problem = read_problem(text, where)
+    return build_game(problem, read_goal(problem.goal, where), sentence, dialect, where)
+
+
+def _parts(content: bytes, where: str) -> tuple[Dialect, str, str]:
+    """Return the dialect, the sentence of the goal and the problem of a game file's content.
 
     Raises:
         BadData: the content is not a game in JSON.
@@ -48,9 +62,7 @@ def parse_game(content: bytes, where: str) -> Game:
     for name in ("pddl_domain", "grammar", "pddl_problem"):
         if name not in texts:
             raise BadData(f"{where}: no text under {name!r}; expected pddl_domain, grammar and pddl_problem")
-    dialect, sentence = read_grammar(texts["pddl_domain"], texts["grammar"], where)
-    problem = read_problem(texts["pddl_problem"], where)
-    return build_game(problem, read_goal(problem.goal, where), sentence, dialect, where)
+    return *read_grammar(texts["pddl_domain"], texts["grammar"], where), texts["pddl_problem"]
 
 
 class ALFWorld(HouseEnv):
@@ -154,8 +166,18 @@ class ALFWorld(HouseEnv):
         return Task(instruction, {"type": game.goal.type, "file": ""}, self.root.absolute().parent.name or "game", "train")
 
     def make_game(self, task: Task) -> Game:
+        return read_game(self._path_of(task))
+
+    def wordings_of(self, tasks: Sequence[Task]) -> tuple[str, ...]:
+        found: set[str] = set()
+        for path in map(self._path_of, tasks):
+            with suppress(BadData, OSError):  # playing the game raises it
+                found.add(wording_of(_parts(path.read_bytes(), str(path))[0]))
+        return tuple(sorted(found))
+
+    def _path_of(self, task: Task) -> Path:
         file = task.data["file"]
-        return read_game(self.root / file if file else self.root)
+        return self.root / file if file else self.root
 
     def split_key(self, task: Task) -> object:
         return task.id
@@ -177,9 +199,7 @@ class ALFWorld(HouseEnv):
 
     def content_key(self, task: Task) -> object:
         """Return a hash of the game file; the id names the split, so it could never repeat in another one."""
-        file = task.data["file"]
-        content = (self.root / file if file else self.root).read_bytes()
-        return hashlib.blake2b(content, digest_size=16).hexdigest()
+        return hashlib.blake2b(self._path_of(task).read_bytes(), digest_size=16).hexdigest()
 
     def size(self, split: str | None = None) -> int:
         """Return the number of games in a split."""

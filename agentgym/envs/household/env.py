@@ -1,7 +1,7 @@
 """The environment: generated houses with ALFWorld's rules and words."""
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import ClassVar, cast
@@ -20,7 +20,7 @@ from agentgym.envs.household.play import Play, Saved
 from agentgym.envs.household.rooms import ROOMS
 from agentgym.envs.household.solve import solve
 from agentgym.envs.household.text import NEW, NOTHING_HAPPENS, Dialect
-from agentgym.envs.household.wordings import WORDINGS, draw_dialect
+from agentgym.envs.household.wordings import WORDINGS, draw_dialect, draw_wording
 from agentgym.errors import BadConfig, UnknownName, no_such
 
 _FIVE = TASK_TYPES[:5]
@@ -217,6 +217,9 @@ class Household(HouseEnv):
 
     def _held_out(self, layout: tuple[str, ...]) -> bool:
         return share("layout", repr(layout)) < self.splits["valid_unseen"]
+
+    def wordings_of(self, tasks: Sequence[Task]) -> tuple[str, ...]:
+        return tuple(sorted({draw_wording(tuple(self.wordings), task.id) for task in tasks}))
 
     def make_game(self, task: Task) -> Game:
         return generated_game(task, draw_dialect(tuple(self.wordings), task.id))

@@ -25,12 +25,23 @@ _PHRASES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """Words of the engine -> their paraphrases for training, and those that only tests use."""
 
 
+def draw_wording(wordings: tuple[str, ...], task_id: str) -> str:
+    """Return the wording of a task, a pure function of its id."""
+    return wordings[derive("wording", task_id) % len(wordings)]
+
+
+def wording_of(dialect: Dialect) -> str:
+    """Return the wording of a game file: `new` or `old`, whatever it answers to `help`, or `variants` for other mixtures."""
+    alike = [name for name, known in (("new", NEW), ("old", OLD)) if replace(dialect, help=known.help) == known]
+    return alike[0] if alike else "variants"
+
+
 def draw_dialect(wordings: tuple[str, ...], task_id: str) -> Dialect:
     """Return the dialect of a task, a pure function of its id.
 
     Commands and the naming of places change together, so the first arrival shows which command puts things down.
     """
-    wording = wordings[derive("wording", task_id) % len(wordings)]
+    wording = draw_wording(wordings, task_id)
     if wording in ("new", "old"):
         return NEW if wording == "new" else OLD
     dialect = (NEW, OLD)[derive("generation", task_id) % 2]
