@@ -12,7 +12,7 @@ from agentgym.cli.rows import say
 from agentgym.core.screen import printable
 from agentgym.episodes.confidence import sentence as calibrated
 from agentgym.episodes.episode import Episode
-from agentgym.evaluate import choosing, manifest
+from agentgym.evaluate import choosing, exploiting, manifest
 from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.regret import sentence
 from agentgym.evaluate.replies import cut_warning
@@ -59,6 +59,7 @@ def show(config: OutputFlags, console: Console, folder: Path, summary: JsonObjec
         *(sentence(env, row) for env, row in summary.get("regret", {}).items()),
         *([calibrated(summary["calibration"])] if "calibration" in summary else ()),
         *(choosing.sentence(env, row) for env, row in summary.get("votes", {}).items()),
+        *(exploiting.sentence(env, row) for env, row in summary.get("exploitability", {}).items()),
         summary["comparable"],
         f"{folder}: {page.name} shows the episodes; summary.md, summary.json, episodes.jsonl, manifest.json",
     ]

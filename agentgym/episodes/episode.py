@@ -21,6 +21,7 @@ DECIDED = (Reason.SUCCESS, Reason.FAILURE)
 """Reasons of an episode that its task decided: for a role that succeeded, and for one that did not."""
 _OTHER_LINE_ENDS = {mark: f"\\u{mark:04x}" for mark in (0x85, 0x2028, 0x2029)}  # str.splitlines splits at these too
 STARTED = "start"  # the label of an episode that began inside a demonstration; branches have `forks` instead
+TRAINED = "trained_role"  # the label of an episode in which frozen opponents play the other roles
 MOST_FAULTS = 0.01
 """Share of faults above which a success rate is not comparable with others, because their outcomes are unknown."""
 
@@ -278,8 +279,9 @@ def groups(episodes: Iterable[Episode]) -> list[Group]:
         if episode.fault or not episode.turns:
             continue
         for role in dict.fromkeys(turn.role for turn in episode.turns):
-            group = by_id.setdefault((episode.group_id, role), Group(episode.task_id, role, []))
-            group.episodes.append(view(episode, role))
+            if episode.labels.get(TRAINED, role) == role:
+                group = by_id.setdefault((episode.group_id, role), Group(episode.task_id, role, []))
+                group.episodes.append(view(episode, role))
     return list(by_id.values())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentgym.core.screen import printable
 from agentgym.episodes.confidence import sentence as calibrated
-from agentgym.evaluate import choosing
+from agentgym.evaluate import choosing, exploiting
 from agentgym.evaluate.regret import sentence
 from agentgym.evaluate.replies import COLUMN, UNFINISHED, cut_warning
 from agentgym.evaluate.summary import divided
@@ -58,6 +58,8 @@ def as_markdown(summary: Row, manifest: Row) -> str:
         lines += ["", "## Calibration", "", f"- {calibrated(part)}"]
     if part := summary.get("votes"):
         lines += ["", "## Votes", "", *(f"- {choosing.sentence(env, row, plain)}" for env, row in part.items())]
+    if part := summary.get("exploitability"):
+        lines += ["", "## Exploitability", "", *(f"- {exploiting.sentence(env, row, plain)}" for env, row in part.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -18,6 +18,7 @@ from agentgym.errors import BadConfig, MissingExtra, no_such
 from agentgym.evaluate import choosing, manifest
 from agentgym.evaluate.choice import CannotPlay, EvaluationPlan, choose, parts
 from agentgym.evaluate.contamination import contamination
+from agentgym.evaluate.exploiting import exploitabilities
 from agentgym.evaluate.markdown import as_markdown
 from agentgym.evaluate.protocol import NOT_COMPARABLE, comparability
 from agentgym.evaluate.regret import regrets
@@ -59,7 +60,8 @@ def evaluate(
     cannot be played here (an extra, a sandbox or the expert is missing) is skipped, and `summary["skipped"]` has the
     reason by its id. `regret` replays every episode against the oracle (`agentgym.evaluate.regret`):
     `summary["regret"]`, and `regret.jsonl`. With several attempts at a task `summary["votes"]` has the majority vote
-    (`agentgym.evaluate.choosing`). `price` applies to requests whose cost the server does not report; `say` gets
+    (`agentgym.evaluate.choosing`), and `summary["exploitability"]` is exact in small games
+    (`agentgym.evaluate.exploiting`). `price` applies to requests whose cost the server does not report; `say` gets
     warnings about comparability before the first episode.
     """
     folder = Path(folder)
@@ -90,8 +92,7 @@ def evaluate(
             "price": recorded(price),
             "skipped": skipped,
         }
-        if chosen := _votes(plans, tasks_by_env, episodes):
-            about["votes"] = chosen
+        about |= _further(plans, tasks_by_env, episodes, agent)
         if regret:
             about["regret"] = _regret(folder, plans, tasks_by_env, episodes)
         _summarize(folder, {**summarize(episodes, price), **about})
@@ -183,16 +184,23 @@ def _ids(names: Iterable[str]) -> dict[str, str]:
     return ids
 
 
-def _votes(
-    plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]], episodes: list[Episode]
+def _further(
+    plans: Mapping[str, EvaluationPlan],
+    tasks_by_env: Mapping[str, list[Task]],
+    episodes: list[Episode],
+    agent: object,
 ) -> dict[str, object]:
-    """Return the results of a majority vote over the attempts, by environment."""
-    found = {
+    """Return the measures that only some environments have, by name and environment."""
+    votes = {
         env: choosing.votes(env, parts(env, plans[env], tasks), [e for e in episodes if e.env == full_id(env)])
         for env, tasks in tasks_by_env.items()
         if plans[env].attempts > 1
     }
-    return {env: row for env, row in found.items() if row is not None}
+    exploited = {env: exploitabilities(env, parts(env, plans[env], tasks), agent) for env, tasks in tasks_by_env.items()}
+    found = {"votes": votes, "exploitability": exploited}
+    return {
+        name: known for name, rows in found.items() if (known := {env: row for env, row in rows.items() if row is not None})
+    }
 
 
 def _regret(

@@ -57,6 +57,8 @@ class Job:
     """Receives the points before each turn, from which other episodes may start; None if unused."""
     gate: Gate | None = None
     """Decides before each turn if the episode continues; None for always."""
+    opponents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
+    """Agents of roles that the agent does not play, by role; their tokens are never trained."""
 
     @property
     def env_seed(self) -> int:
@@ -134,9 +136,9 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
     finally:
         if job.gate is not None:
             job.gate.left(job.attempt)
-        if agent.engine is not None:
-            for role in dict.fromkeys(turn.role for turn in episode.turns):
-                agent.engine.abort(_session(job, role))
+        for role in dict.fromkeys(turn.role for turn in episode.turns):
+            if (engine := job.opponents.get(role, agent).engine) is not None:
+                engine.abort(_session(job, role))
     return episode
 
 
@@ -152,11 +154,13 @@ async def play(
 ) -> None:
     """Play an episode from the current observation to its end; turns are added to `episode` as they are played."""
     observation, info = seen
-    over, opening = False, partial(_opening, agent, job.task, hosted.status.tools, observation, info)
+    first = job.opponents.get(hosted.status.role, agent)
+    over, opening = False, partial(_opening, first, job.task, hosted.status.tools, observation, info)
     while not over:
         started = time.perf_counter()
         role, tools = hosted.status.role, hosted.status.tools
-        talk = talks.get(role) or talks.setdefault(role, hinted(agent.begin(job.task, tools), episode.hint))
+        actor, hint = (job.opponents[role], None) if role in job.opponents else (agent, episode.hint)
+        talk = talks.get(role) or talks.setdefault(role, hinted(actor.begin(job.task, tools), hint))
         if job.moments is not None:
             forks = {name: forked(talk, info) for name, talk in talks.items()}
             job.moments.append(Start(await hosted.snapshot(step_seconds), forks))
@@ -165,7 +169,7 @@ async def play(
             break
         seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
         turn_request = TurnRequest(observation, info, hosted.env, seed, session)
-        turn, talks[role] = await take_turn(agent, talk, turn_request, opening, begun=bool(episode.turns))
+        turn, talks[role] = await take_turn(actor, talk, turn_request, opening, begun=bool(episode.turns))
         if turn.finish in ENDS:
             episode.reason, episode.success, episode.error = ENDS[turn.finish], False, turn.error
             break

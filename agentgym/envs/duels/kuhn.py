@@ -1,6 +1,8 @@
 """The environment: a match of Kuhn poker, in which no side sees the other's card."""
 
-from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -10,7 +12,21 @@ from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.outcome import RoleReward
 from agentgym.core.tasks import Task
-from agentgym.envs.duels.kuhn_rules import BET, DEALS, OPEN, PASS, SEATS, equilibrium, payoff, told, words
+from agentgym.envs.duels.kuhn_rules import (
+    BET,
+    CARDS,
+    DEALS,
+    OPEN,
+    PASS,
+    SEATS,
+    best_response,
+    equilibrium,
+    exploitability,
+    payoff,
+    told,
+    value,
+    words,
+)
 from agentgym.errors import BadConfig
 
 RULES = (
@@ -190,6 +206,27 @@ class KuhnPoker(TextEnv):
             return None
         share = self.chips / (2 * max(self.hand, 1))
         return {"A": RoleReward(share, self.chips > 0), "B": RoleReward(-share, self.chips < 0)}
+
+    # Exploitability
+
+    probed_with: ClassVar[Mapping[str, object]] = MappingProxyType({"opponent": "self"})
+
+    def situations(self) -> dict[str, tuple[Task, tuple[str, ...]]]:
+        """Return the 12 information sets, by card and history, in the first hand of a match: a task, and the moves there."""
+        task = self.tasks(1)[0]
+        found: dict[str, tuple[Task, tuple[str, ...]]] = {}
+        for card, history in itertools.product(CARDS, OPEN):
+            deal = next(deal for deal in DEALS if deal[len(history) % 2] == card)
+            data = {**task.data, "deals": [deal, *task.data["deals"][1:]]}
+            moves = tuple(words(history[:place])[move == BET] for place, move in enumerate(history))
+            found[card + history] = dataclasses.replace(task, data=data), moves
+        return found
+
+    def exploited(self, chances: Mapping[str, Sequence[float]]) -> dict[str, float]:
+        """Return the exploitability of a strategy, its value against itself, and best responses, all in chips per hand."""
+        strategy = {name: bet for name, (_, bet) in chances.items()}
+        best = {f"best_response_{seat}": best_response(strategy, place) for place, seat in enumerate(("first", "second"))}
+        return {"exploitability": exploitability(strategy), "value": value(strategy, strategy), **best}
 
     # Policies
 

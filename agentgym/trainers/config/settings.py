@@ -224,7 +224,7 @@ class GenerationConfig:
 
     generation: str = "plain"
     """How training episodes are generated: `plain` (independently), `spec` (earlier replies as drafts), `prune` (some end
-    early), or MODULE:NAME."""
+    early), `opponents` (against past checkpoints), or MODULE:NAME."""
     generation_options: Options = field(default_factory=dict[str, object])
     """Options of the generation: --generation.KEY VALUE."""
 

@@ -1,1 +1,1 @@
-"""Generation methods for the episodes of a step: plain, speculative, or pruned."""
+"""Generation methods for the episodes of a step: plain, speculative, pruned, or against opponents."""

@@ -22,6 +22,7 @@ GENERATIONS = Seam(
         "plain": "agentgym.trainers.generation.interface:Generation",
         "spec": "agentgym.trainers.generation.spec:Spec",
         "prune": "agentgym.trainers.generation.prune:Prune",
+        "opponents": "agentgym.trainers.generation.opponents:Opponents",
     },
     {"requires": (), "check": None, "embeds": False},
 )

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agentgym.core.outcome import Finish
-from agentgym.episodes.episode import Episode, Group, groups, unhinted
+from agentgym.episodes.episode import TRAINED, Episode, Group, groups, unhinted
 from agentgym.trainers.credit.gigpo import ANCHORS, anchor_statistics
 from agentgym.trainers.rewards.interface import measures
 
@@ -176,7 +176,8 @@ def success_by_part(name: str, episodes: Sequence[Episode]) -> dict[str, Mean]:
         env = f"{name}/{episode.labels['env']}" if "env" in episode.labels else name
         parts = {env: episode.success is True} if env != name else {}
         if len({turn.role for turn in episode.turns}) > 1:
-            parts |= {f"{env}/{role}": success for role, success in episode.role_success.items()}
+            trained = episode.labels.get(TRAINED)  # the others are a frozen opponent's
+            parts |= {f"{env}/{r}": success for r, success in episode.role_success.items() if trained in (None, r)}
         for key, success in parts.items():
             total, number = by_part.get(key, (0.0, 0))
             by_part[key] = Mean(total + success, number + 1)
