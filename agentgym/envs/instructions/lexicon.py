@@ -1,4 +1,10 @@
-"""Things listed in documents, with their names in four languages; no name has an accent, so sorting is unambiguous."""
+"""Things listed in documents, with their names in four languages; no name has an accent, so sorting is unambiguous.
+
+Replies may use other common names, with or without accents: a policy that knows the language is not wrong.
+"""
+
+import unicodedata
+from functools import lru_cache
 
 LANGUAGES = ("English", "French", "German", "Spanish")
 _NAMES = {
@@ -63,3 +69,29 @@ CATEGORIES: dict[str, tuple[str, ...]] = {
     category: tuple(line.split()[0] for line in text.strip().splitlines()) for category, text in _NAMES.items()
 }
 """Category -> English names."""
+_OTHER_NAMES = {
+    "German": "orange Orange, grape Weintraube, plum Zwetschge, rabbit Kaninchen, axe Beil, rope Strick, shovel Spaten, "
+    "bucket Kübel, scarf Halstuch, shelf Regalbrett, desk Schreibtisch",
+    "French": "scarf écharpe, shelf étagère",
+    "Spanish": "bird pájaro, fish pescado, strawberry frutilla, rope soga, bucket balde, bucket cubeta, carpet tapete, "
+    "bench banca, shelf repisa, shelf estantería",
+}
+"""Other common names by language, each after the English one."""
+
+
+@lru_cache(maxsize=1024)
+def without_accents(text: str) -> str:
+    """Return a text in lower case and without accents."""
+    return "".join(mark for mark in unicodedata.normalize("NFD", text.lower()) if not unicodedata.combining(mark))
+
+
+def _spellings() -> dict[tuple[str, str], tuple[str, ...]]:
+    found = {(name, language): [NAMES[name][language].lower()] for name in NAMES for language in LANGUAGES}
+    for language, names in _OTHER_NAMES.items():
+        for name, other in (pair.split() for pair in names.split(", ")):
+            found[name, language] += dict.fromkeys([other.lower(), without_accents(other)])
+    return {place: tuple(spellings) for place, spellings in found.items()}
+
+
+SPELLINGS = _spellings()
+"""English name and language -> accepted names in lower case, the one that the expert writes first."""

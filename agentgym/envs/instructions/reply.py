@@ -2,10 +2,12 @@
 
 import json
 import re
+import string
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentgym.envs.instructions.lexicon import NAMES
+from agentgym.envs.instructions.lexicon import LANGUAGES, NAMES, SPELLINGS, without_accents
 from agentgym.envs.instructions.rules import Rules, names, words_of
 
 Item = tuple[str, str, int]
@@ -23,10 +25,15 @@ def eligible(rules: Mapping[str, str], items: Sequence[Item], category: str) -> 
     return {name: weight for name, weight in written.items() if letter is None or letter not in name}
 
 
+def spelled(language: str, items: Sequence[Item], category: str) -> dict[str, Item]:
+    """Return all accepted names of the things in a category, in lower case, each with its item."""
+    return {name: item for item in items if item[1] == category for name in SPELLINGS[item[0], language]}
+
+
 def ordered(chosen: Mapping[str, int], order: str | None) -> list[str]:
     """Return names in an order; unchanged without one."""
     if order in ("alphabetical", "reverse"):
-        return sorted(chosen, reverse=order == "reverse")
+        return sorted(chosen, key=without_accents, reverse=order == "reverse")
     if order in ("lightest", "heaviest"):
         return sorted(chosen, key=chosen.__getitem__, reverse=order == "heaviest")
     return list(chosen)
@@ -64,8 +71,8 @@ def _list(form: str, entries: list[str]) -> list[str]:
 
 def mentions(text: str, items: Sequence[Item]) -> bool:
     """Return whether a text names anything in the document, in any language."""
-    words = set(re.findall(r"[a-z]+", text.lower()))
-    return any(name.lower() in words for item in items for name in NAMES[item[0]].values())
+    words = set(re.findall(r"[a-z]+", without_accents(text)))
+    return any(name in words for item in items for language in LANGUAGES for name in SPELLINGS[item[0], language])
 
 
 @dataclass(frozen=True)
@@ -135,25 +142,30 @@ def check(text: str, rules: Rules, items: Sequence[Item], category: str) -> dict
     found = [read for form in FORMS if (read := entries(parts.body, form)) is not None]
     found_entries = entries(parts.body, rules["form"]) if "form" in rules else None
     listed = found_entries if found_entries is not None else found[0] if found else []
-    lower = [entry.lower() for entry in listed]
-    good = eligible(rules, items, category)
-    number = int(rules.get("count", len(good)))
-    content = len(set(lower)) == len(lower) and set(lower) <= set(good) and len(lower) == number
+    lower = [unicodedata.normalize("NFC", entry.lower()) for entry in listed]
+    named = spelled(rules.get("language", "English"), items, category)
+    good = {name: item for name, item in named.items() if rules.get("letter", "?") not in without_accents(name)}
     known = {name: good[name] for name in lower if name in good}
-    named = eligible({"language": rules.get("language", "English")}, items, category)
+    chosen = {item[0] for item in known.values()}
+    avoidable = {item[0] for name, item in named.items() if name not in good}  # a name of theirs has the letter
+    number = int(rules.get("count", len(chosen)))
+    complete = "count" in rules or {item[0] for item in good.values()} - avoidable <= chosen
+    content = bool(lower) and len(chosen) == len(lower) == number and complete
     styles = {"lower": str.lower, "upper": str.upper, "capital": str.capitalize}
     results = {
         "content": content,
         "form": found_entries is not None,
-        "order": len(known) == len(lower) and lower == ordered(known, rules.get("order")),
+        "order": len(known) == len(lower)
+        and lower == ordered({name: item[2] for name, item in known.items()}, rules.get("order")),
         "case": bool(listed) and all(entry == styles[rules.get("case", "lower")](entry) for entry in listed),
         "count": len(lower) == number,
         "language": bool(lower) and set(lower) <= set(named),
-        "letter": all(rules.get("letter", "?") not in name for name in lower),
+        "letter": all(rules.get("letter", "?") not in without_accents(name) for name in lower),
         "opening": parts.first == rules.get("opening"),
         "closing": parts.last == rules.get("closing"),
     }
     notes = [line.removeprefix(NOTE).split() for line in parts.notes]
     results["note"] = len(notes) == 1 and len(notes[0]) == int(rules.get("note", 0))
-    results |= {f"word {word}": len(notes) == 1 and word in notes[0] for word in words_of(rules)}
+    words = {word.strip(string.punctuation).lower() for note in notes for word in note}
+    results |= {f"word {word}": len(notes) == 1 and word in words for word in words_of(rules)}
     return {name: results[name] for name in names(rules)}

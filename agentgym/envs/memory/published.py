@@ -3,7 +3,7 @@
 LongMemEval: a JSON list, or JSON lines, of `question_id` (ending in `_abs` if the answer was never stated),
 `question_type`, `question`, `answer`, `question_date`, `haystack_dates` and `haystack_sessions`. Its published judge is a
 model; here an answer is right if it contains the expected one as whole words with few others, and abstains as
-`unknown`.
+`unknown`. Rows about preferences have a description of a good answer instead of an answer, and are left out.
 
 MRCR: JSON lines of `prompt` (the messages as a JSON text), `answer` and `random_string_to_prepend`. An answer that does not
 begin with that string scores 0, any other the ratio of `difflib.SequenceMatcher` after it.
@@ -11,6 +11,7 @@ begin with that string scores 0, any other the ratio of `difflib.SequenceMatcher
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -28,6 +29,9 @@ MOST_COMPARED = 20_000
 """Maximum length of an MRCR answer in characters; a longer one scores 0, since the comparison takes quadratic time."""
 MORE_WORDS = 10
 """Maximum words of a LongMemEval answer beyond the expected ones, so that copying everything fails."""
+DESCRIBED = "single-session-preference"
+"""The type of LongMemEval's rows whose answer is a description of what the user would prefer."""
+_ARTICLES = {"a", "an", "the"}
 _ALSO = re.compile(r"(.+?)\.? ([^.]+?) \(including the last day\) is also acceptable\.?", re.DOTALL)
 """LongMemEval's form of two answers that are both right."""
 _SMALL = """
@@ -89,6 +93,10 @@ def _text(row: Row, name: str, where: str) -> str:
 
 
 def _long_mem_eval(where: str, row: Row) -> Data:
+    kind = str(row.get("question_type", ""))
+    absent = _text(row, "question_id", where).endswith("_abs")
+    if kind == DESCRIBED and not absent:
+        raise BadData(f"{where}: question_type is {kind}, whose answer describes a good reply; only a model can judge it")
     sessions, dates = row.get("haystack_sessions"), row.get("haystack_dates")
     if not isinstance(sessions, list) or not isinstance(dates, list):
         raise BadData(f"{where}: haystack_sessions or haystack_dates is no list; expected one of each length")
@@ -96,13 +104,12 @@ def _long_mem_eval(where: str, row: Row) -> Data:
     if len(talks) != len(days) or not talks:
         raise BadData(f"{where}: {len(talks)} sessions and {len(days)} dates; expected as many, and at least one")
     stream = [{"day": str(day), "lines": _messages(talk, where)} for talk, day in zip(talks, days, strict=True)]
-    absent = _text(row, "question_id", where).endswith("_abs")
     return {
         "stream": stream,
         "question": f"{_text(row, 'question', where)} (asked on {row.get('question_date', 'an unknown day')})",
         "answer": UNKNOWN if absent else _text(row, "answer", where),
         "prefix": "",
-        "kind": str(row.get("question_type", "")),
+        "kind": kind,
     }
 
 
@@ -166,10 +173,12 @@ def _holds(answer: str, gold: str, question: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Return a text's lower-case words; `1,300` and `$1300` are the same number, as are `three` and `3`."""
-    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.lower().replace("\u2212", "-"))
+    """Return a text's lower-case words without articles; `1,300` and `$1300` are the same number, as are `three` and `3`."""
+    text = unicodedata.normalize("NFKC", text).lower().replace("\u2212", "-")
+    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
     text = re.sub(r"(?<=\d)(?=[a-z])", " ", _NUMBER.sub(_digits, text))
-    return re.findall(r"(?<!\w)-?\d+(?:[.:]\d+)*(?!\w)|\w+(?:\+\+|#)?", text)
+    words = re.findall(r"(?<!\w)-?\d+(?:[.:]\d+)*(?!\w)|\w+(?:\+\+|#)?", text)
+    return [word for word in words if word not in _ARTICLES] or words  # an answer may be the grade `A`
 
 
 def _digits(match: re.Match[str]) -> str:

@@ -11,8 +11,8 @@ import agentgym
 from agentgym import BadConfig, Task
 from agentgym.core.seeding import generator
 from agentgym.envs.instructions import expert, generate, rules
-from agentgym.envs.instructions.lexicon import CATEGORIES, LANGUAGES, NAMES
-from agentgym.envs.instructions.reply import check, write
+from agentgym.envs.instructions.lexicon import CATEGORIES, LANGUAGES, NAMES, SPELLINGS
+from agentgym.envs.instructions.reply import check, mentions, write
 
 ID = "rlvr/Instructions-v0"
 ITEMS = [("pear", "fruit", 30), ("axe", "tool", 20), ("apple", "fruit", 40), ("fig", "fruit", 10)]
@@ -52,6 +52,8 @@ def broken(text, category="fruit", **held):
         ({"note": "2"}, "fig, pear, apple\nNote: so so", "fig, pear, apple\nNote: so so so", {"note"}),
         ({"note": "2"}, "Note: a b\nfig, pear, apple", "Note: a b\nNote: a b\nfig, pear, apple", {"note"}),
         ({"word harbor": "once"}, "fig, pear, apple\nNote: harbor", "fig, pear, apple\nNote: harbors", {"word harbor"}),
+        ({"word harbor": "once"}, "fig, pear, apple\nNote: See \"Harbor\".",
+         "fig, pear, apple\nharbor", {"word harbor", "content"}),
     ],
 )  # fmt: skip
 def test_each_rule_by_hand(held, good, bad, names):
@@ -63,6 +65,28 @@ def test_what_was_not_asked_for_is_not_content():
     assert broken("Here is the list:\nfig, pear, apple") == {"content"}
     assert broken("fig, pear, apple\nNote: so so") == {"content"}  # nobody wanted a note
     assert "content" in broken("") and "content" in broken("[" * 3000, form="array")
+
+
+@pytest.mark.parametrize(
+    ("language", "held", "good", "bad"),
+    [
+        ("German", {}, "Orange, Kaninchen", "Orange, Hase, Kaninchen"),
+        ("German", {}, "Apfelsine, Hase", "Apfelsine, rabbit"),
+        ("German", {"letter": "o"}, "Kaninchen", "Orange, Kaninchen"),
+        ("German", {"letter": "o"}, "Apfelsine, Hase", "Apfelsine"),
+        ("German", {"order": "reverse"}, "Orange, Kaninchen", "Kaninchen, Orange"),
+        ("German", {"order": "heaviest", "case": "capital"}, "Kaninchen, Apfelsine", "Orange, Kaninchen"),
+        ("French", {}, "\u00e9tag\u00e8re, banc", "\u00e9tag\u00e8re, rayon"),
+        ("French", {"order": "alphabetical"}, "banc, E\u0301tag\u00e8re", "\u00e9tag\u00e8re, banc"),
+        ("French", {}, "etagere, banc", "shelf, banc"),
+    ],
+)
+def test_other_common_names_are_right_each_once(language, held, good, bad):
+    german = [("orange", "fruit", 20), ("rabbit", "fruit", 30)]
+    items = german if language == "German" else [("shelf", "fruit", 20), ("bench", "fruit", 30)]
+    live = {"language": language, **held}
+    assert all(check(good, live, items, "fruit").values()) and mentions(good, items)
+    assert not all(check(bad, live, items, "fruit").values())
 
 
 def test_rules_are_added_changed_and_withdrawn_and_the_system_comes_first():
@@ -87,6 +111,8 @@ def test_names_sort_plainly_and_differ_within_a_document():
         written = [NAMES[name][language] for name in NAMES]
         assert all(name.isascii() and name.isalpha() for name in written)
         assert len({name.lower() for name in written}) == len(written), language
+        spellings = [spelling for name in NAMES for spelling in SPELLINGS[name, language]]
+        assert len(set(spellings)) == len(spellings), language
     assert {len(names) for names in CATEGORIES.values()} == {8}
 
 
