@@ -69,9 +69,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokenizer", type=Path, nargs="*", default=[], help="tokenizer.json of models, besides bytes")
     parser.add_argument("--rounds", type=int, default=5, help="pairs of both arms")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     print("| tokenizer | agent | whole, µs a turn | in words | ratio |\n|---|---|---|---|---|")
-    for name, tokenizer in tokenizers(given.tokenizer).items():
+    for name, tokenizer in tokenizers(arguments.tokenizer).items():
         kinds: dict[str, Any] = {
             "ChatAgent bare": lambda engine: ChatAgent(engine, prompt="bare"),
             "ChatAgent react": lambda engine: ChatAgent(engine, prompt="react"),
@@ -84,7 +84,7 @@ def main() -> None:
             times: tuple[list[float], list[float]] = ([], [])
             for agent in arms:
                 asyncio.run(microseconds(agent))
-            for number in range(given.rounds):
+            for number in range(arguments.rounds):
                 for arm in (0, 1) if number % 2 == 0 else (1, 0):
                     times[arm].append(asyncio.run(microseconds(arms[arm])))
             whole, cut = map(statistics.median, times)

@@ -148,9 +148,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--commands", type=int, default=10)
     parser.add_argument("--at-once", type=int, default=64)
-    asked = parser.parse_args()
-    print(json.dumps({"measure": "at once", **at_once(asked.at_once)}), flush=True)
-    times = one_by_one(asked.rounds, asked.commands)
+    arguments = parser.parse_args()
+    print(json.dumps({"measure": "at once", **at_once(arguments.at_once)}), flush=True)
+    times = one_by_one(arguments.rounds, arguments.commands)
     for name, found in times.items():
         spread = statistics.quantiles(found, n=20)
         print(

@@ -74,9 +74,9 @@ class Counted:
 
         backend.forward, learner.update = counted_forward, counted_update
 
-    def _add(self, part: str, start: int, fresh: int, asked: int, times: int = 1) -> None:
+    def _add(self, part: str, start: int, fresh: int, prompt_tokens: int, times: int = 1) -> None:
         seen = fresh * start + fresh * (fresh + 1) / 2
-        needed = 2 * self.body * fresh + 2 * self.head * asked + 4 * self.layers * self.width * seen
+        needed = 2 * self.body * fresh + 2 * self.head * prompt_tokens + 4 * self.layers * self.width * seen
         self.operations[part] += times * needed
         self.tokens[part] += fresh
 

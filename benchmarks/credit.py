@@ -190,12 +190,12 @@ def done(rows: Iterable[dict[str, Any]], warm: str | None = None) -> set[Cell]:
     }
 
 
-def train_all(cells: Sequence[Cell], out: Path, until: float, kept: Path | None = None) -> None:
+def train_all(cells: Sequence[Cell], out: Path, until: float, stored: Path | None = None) -> None:
     """Train the cells that have no row yet, one after another, and start none after `until`.
 
     kept: rows of earlier sessions, perhaps on other machines; they stand for runs from the same warm start.
     """
-    earlier, trained_here = lines(kept) if kept else [], done(lines(out / "train.jsonl"))
+    earlier, trained_here = lines(stored) if stored else [], done(lines(out / "train.jsonl"))
     todo = [cell for cell in cells if cell not in trained_here]
     for number, cell in enumerate(todo, 1):
         if time.time() > until:

@@ -72,9 +72,9 @@ def measure(out: Path, name: str, turns: int, k: int, until: float) -> None:
             print(f"{name}: {len(rows) + len(done[1])} of {turns} turns", flush=True)
 
 
-def _keep(episodes: Sequence[Episode], rows: Sequence[dict[str, Any]], kept: Path, measured: Path) -> None:
+def _keep(episodes: Sequence[Episode], rows: Sequence[dict[str, Any]], episodes_path: Path, measured: Path) -> None:
     """Write a round's episodes, then its turns in one piece: a round that was cut off is played again."""
-    with append_episodes(kept) as file:
+    with append_episodes(episodes_path) as file:
         file.writelines(episode.to_json() + "\n" for episode in episodes)
     with measured.open("a") as file:
         file.write("".join(json.dumps(row) + "\n" for row in rows))
@@ -94,8 +94,8 @@ async def _round(rollouts: Rollouts, number: int, turns: int, k: int) -> tuple[l
     points: dict[int, set[int]] = {}
     for i, t in chosen:
         points.setdefault(i, set()).update({t, t + 1} if t + 1 < len(episodes[i].turns) else {t})
-    asked = [(tasks[episodes[i].task_id], episodes[i], turns) for i, turns in points.items()]
-    starts = dict(zip(points, await rollouts.pool.starts(agents[env], env, asked), strict=True))
+    points_of = [(tasks[episodes[i].task_id], episodes[i], turns) for i, turns in points.items()]
+    starts = dict(zip(points, await rollouts.pool.starts(agents[env], env, points_of), strict=True))
     jobs: list[Job] = []
     for i, t in chosen:
         for side, point in (("before", t), ("after", t + 1)):
@@ -128,9 +128,9 @@ class Measured:
     def __init__(self, out: Path, name: str) -> None:
         from credit import lines
 
-        kept, measured = files(out, name)
+        episodes_path, measured = files(out, name)
         self.rows = lines(measured)
-        found = {(e.group_id, e.attempt): e for e in read_episodes(kept)}  # of a round played twice, the last
+        found = {(e.group_id, e.attempt): e for e in read_episodes(episodes_path)}  # of a round played twice, the last
         self.batches: list[list[Group]] = []
         rounds: dict[str, int] = {row["group"]: row["round"] for row in self.rows}
         by_round: dict[int, list[Episode]] = {}
@@ -202,13 +202,13 @@ class Measured:
     def where(self, credits: Sequence[str]) -> list[dict[str, Any]]:
         """Return by kind of turn: the share of turns, the share of E[A^2], and the efficiency of some credits there."""
         drawn = self.drawn(1000)
-        said = {name: self.said(*CREDITS[name]) for name in credits}
+        summaries = {name: self.said(*CREDITS[name]) for name in credits}
         square = self.advantages**2 - self.noise
         rows: list[dict[str, Any]] = []
         for kind, mask in self.places().items():
             power = np.array([np.mean((square * mask)[i]) for i in drawn])
             row: dict[str, Any] = {"kind": kind, "turns": mask.mean(), "power": power[0] / np.mean(square)}
-            for name, x in said.items():
+            for name, x in summaries.items():
                 ours = [
                     np.mean((x * self.advantages * mask)[i]) ** 2 / max(np.mean((x**2 * mask)[i]), 1e-300) for i in drawn
                 ]

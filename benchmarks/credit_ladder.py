@@ -69,7 +69,7 @@ class Ladder:
 
 def efficiency(found: Sequence[Sequence[Any]], exact: Sequence[Sequence[Any]]) -> float:
     """Return E[XA]^2 / (E[X^2] E[A^2]) over all turns."""
-    x, a = (np.concatenate([row for rows in some for row in rows]) for some in (found, exact))
+    x, a = (np.concatenate([row for rows in nested for row in rows]) for nested in (found, exact))
     return float((x @ a) ** 2 / ((x @ x) * (a @ a)))
 
 

@@ -22,11 +22,11 @@ def draw(path: Path, efficiency: dict[str, list[dict[str, Any]]], rows: Sequence
 
     mpl.rcParams["svg.hashsalt"] = "credit"
     found = [(name, same) for name in SETTINGS if (same := same_seeds(rows, name))]
-    shown = compared(rows)
-    figure = Figure(figsize=(14, max(8.0, 2.2 * len(found), 0.3 * len(shown))), layout="constrained")
+    differences_shown = compared(rows)
+    figure = Figure(figsize=(14, max(8.0, 2.2 * len(found), 0.3 * len(differences_shown))), layout="constrained")
     left, middle, right = figure.subfigures(1, 3, width_ratios=(1.1, 1, 0.8))
     efficiencies(left.subplots(), efficiency)
-    differences(middle.subplots(), shown)
+    differences(middle.subplots(), differences_shown)
     panels = right.subplots(max(len(found), 1), 1, squeeze=False)[:, 0]
     panels[0].set_title(f"success in training, means of {WINDOW} steps", fontsize=9)
     panels[-1].set_xlabel("step of training", fontsize=8)
@@ -65,11 +65,11 @@ def compared(rows: Sequence[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]
     return found
 
 
-def differences(axes: Any, shown: Sequence[tuple[str, dict[str, Any]]]) -> None:
+def differences(axes: Any, rows: Sequence[tuple[str, dict[str, Any]]]) -> None:
     """Draw each arm's success minus GRPO's, paired by seed."""
     names = {"difference": "after training", "late_difference": "last 5 steps of training"}
     labels = list[str]()
-    for setting, row in shown:
+    for setting, row in rows:
         for shift, color, name in zip((-0.14, 0.14), ("C0", "C1"), names, strict=True):
             _, mean, half = row[name]
             place, label = [len(labels) + shift], None if labels else names[name]

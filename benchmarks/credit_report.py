@@ -254,22 +254,22 @@ def training_section(rows: Sequence[dict[str, Any]], name: str, arms: Sequence[s
     return text
 
 
-def together(kept: Path, new: Path) -> list[dict[str, Any]]:
+def together(stored: Path, new: Path) -> list[dict[str, Any]]:
     """Return the rows of both files, and write those of the second that the first lacks to its end."""
     from credit import append, lines
 
     def which(row: dict[str, Any]) -> tuple[object, ...]:
         return tuple(row.get(name) for name in ("setting", "arm", "penalty", "lr", "seed", "warm"))
 
-    rows = {which(row): row for row in lines(kept)}
+    rows = {which(row): row for row in lines(stored)}
     for row in lines(new):
         if not row.get("level", 0) and which(row) not in rows:
             rows[which(row)] = row
-            append(kept, row)
+            append(stored, row)
     return list(rows.values())
 
 
-def write(out: Path, page: Path, kept: Path) -> None:
+def write(out: Path, page: Path, stored: Path) -> None:
     """Write PAGE.svg, and put the tables between the two marks of PAGE.md (a page without marks gets them at its end).
 
     The rows are those of `out` and of the file `kept`, which holds all of them afterwards. A section that has none
@@ -286,7 +286,7 @@ def write(out: Path, page: Path, kept: Path) -> None:
         old += f"\n{first}\n{last}\n"
     head, tail = old.split(first)[0], old.split(last)[1]
     known = sections(old.split(first)[1].split(last)[0])
-    rows, new = together(kept, out / "train.jsonl"), dict[str, list[str]]()
+    rows, new = together(stored, out / "train.jsonl"), dict[str, list[str]]()
     for name in SETTINGS:
         if files(out, name)[1].exists():
             found = Measured(out, name)
@@ -305,12 +305,12 @@ def write(out: Path, page: Path, kept: Path) -> None:
     print(f"{path}, {page.with_suffix('.svg')}")
 
 
-def picture(path: Path, page: Path, kept: Path) -> None:
+def picture(path: Path, page: Path, stored: Path) -> None:
     """Draw the picture of a page from its tables and its rows."""
     from credit import lines
     from credit_plot import draw
 
-    draw(path, _efficiencies(sections(page.read_text(encoding="utf-8"))), lines(kept))
+    draw(path, _efficiencies(sections(page.read_text(encoding="utf-8"))), lines(stored))
 
 
 def _efficiencies(text: Mapping[str, Sequence[str]]) -> dict[str, list[dict[str, Any]]]:

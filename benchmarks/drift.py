@@ -86,8 +86,10 @@ def harnesses(python: str, folder: Path) -> dict[str, Any]:
         return start
 
     def mini(url: str, number: int, home: Path) -> tuple[list[str], dict[str, str], str]:
-        asked = {"base_url": f"{url}/v1", "api_key": f"x:mini-{number}", "model": "policy", "steps": 12}
-        lines = [{**asked, "task": f"Fix {k}.", "api_key": f"x:mini-{number}-{k}", "textbased": False} for k in range(8)]
+        client_options = {"base_url": f"{url}/v1", "api_key": f"x:mini-{number}", "model": "policy", "steps": 12}
+        lines = [
+            {**client_options, "task": f"Fix {k}.", "api_key": f"x:mini-{number}-{k}", "textbased": False} for k in range(8)
+        ]
         return [python, str(scripts / "mini_swe.py")], {}, "\n".join(map(json.dumps, lines)) + "\n"
 
     def script(name: str, *arguments: str) -> Any:
@@ -107,9 +109,9 @@ def main() -> None:
     parser.add_argument("agents", type=Path)
     parser.add_argument("--tokens", type=int, default=1_000_000)
     parser.add_argument("--only", nargs="*", help="names of harnesses, as the output has them")
-    given = parser.parse_args()
-    started = harnesses(str(Path(given.python).absolute()), given.agents.absolute())
-    started = {name: start for name, start in started.items() if not given.only or name in given.only}
+    arguments = parser.parse_args()
+    started = harnesses(str(Path(arguments.python).absolute()), arguments.agents.absolute())
+    started = {name: start for name, start in started.items() if not arguments.only or name in arguments.only}
     total: dict[str, dict[str, int]] = {name: {} for name in started}
     tokenizer = SURVEY.tokenizer_for(SOURCES["qwen2_5"])
     for number in itertools.count():
@@ -119,14 +121,14 @@ def main() -> None:
             for key, value in counts.items():
                 total[name][key] = total[name].get(key, 0) + value
             print(json.dumps({"round": number, "harness": name, **counts}), flush=True)
-        held = sum(counts.get("held_tokens", 0) for counts in total.values())
-        if held >= given.tokens:
+        held_tokens = sum(counts.get("held_tokens", 0) for counts in total.values())
+        if held_tokens >= arguments.tokens:
             break
     print(f"{'harness':<28} {'sessions':>8} {'turns':>7} {'extended':>8} {'held tokens':>12} {'drifted':>8}")
     for name, counts in total.items():
         row = [counts.get(key, 0) for key in ("sessions", "turns", "extended", "held_tokens", "drifted_tokens")]
         print(f"{name:<28} {row[0]:>8} {row[1]:>7} {row[2]:>8} {row[3]:>12,} {row[4]:>8}")
-    print(f"{held:,} held tokens, {sum(counts.get('drifted_tokens', 0) for counts in total.values())} drifted")
+    print(f"{held_tokens:,} held tokens, {sum(counts.get('drifted_tokens', 0) for counts in total.values())} drifted")
 
 
 def round_of(tokenizer: Any, start: Any, number: int, home: Path) -> dict[str, int]:
@@ -139,10 +141,10 @@ def round_of(tokenizer: Any, start: Any, number: int, home: Path) -> dict[str, i
         finished.append(gateway.sessions.open[name].counts()) or close(name, *a, **o)
     )
     with loopback.serving(App(gateway)) as url:
-        command, names, given = start(url, number, home)
+        command, names, arguments = start(url, number, home)
         environment = {**os.environ, "PATH": os.environ["PATH"], **names}
         done = subprocess.run(
-            command, input=given, cwd=home, env=environment, capture_output=True, text=True, timeout=900, check=False
+            command, input=arguments, cwd=home, env=environment, capture_output=True, text=True, timeout=900, check=False
         )
     if done.returncode:
         print(f"{command[0]}: status {done.returncode}: {done.stderr[-600:]}", file=sys.stderr)

@@ -55,12 +55,12 @@ def texts(batch: int, length: int, seed: int) -> Text:
 
 def play(batch: int, complete: Callable[[Text, int], Text]) -> int:
     """Play in lockstep; return the tokens sampled."""
-    held, sampled = texts(batch, PROMPT, 0), 0
+    batch_texts, sampled = texts(batch, PROMPT, 0), 0
     for turn in range(TURNS):
         new = texts(batch, OBSERVATION, turn + 1)
-        actions = complete(held, turn)
+        actions = complete(batch_texts, turn)
         sampled += sum(map(len, actions))
-        held = [h + a + n for h, a, n in zip(held, actions, new, strict=True)]
+        batch_texts = [h + a + n for h, a, n in zip(batch_texts, actions, new, strict=True)]
     return sampled
 
 
@@ -88,10 +88,10 @@ def with_engine(model: transformers.Qwen3ForCausalLM, batch: int) -> Callable[[]
 
 
 def with_generate(model: Any, batch: int) -> Callable[[], int]:
-    def complete(held: Text, turn: int) -> Text:
-        longest = max(map(len, held))
-        ids = torch.tensor([[0] * (longest - len(h)) + h for h in held])
-        mask = torch.tensor([[0] * (longest - len(h)) + [1] * len(h) for h in held])
+    def complete(text: Text, turn: int) -> Text:
+        longest = max(map(len, text))
+        ids = torch.tensor([[0] * (longest - len(h)) + h for h in text])
+        mask = torch.tensor([[0] * (longest - len(h)) + [1] * len(h) for h in text])
         out = model.generate(ids, attention_mask=mask, do_sample=True, top_k=0, max_new_tokens=ACTION, pad_token_id=0)
         return out[:, longest:].tolist()
 
@@ -104,12 +104,12 @@ def with_generate_batch(model: transformers.Qwen3ForCausalLM, batch: int) -> Cal
     # blocks, is kept between the turns.
     cache = transformers.ContinuousBatchingConfig(num_blocks=4 * batch, max_batch_tokens=2048)
 
-    def complete(held: Text, turn: int) -> Text:
+    def complete(text: Text, turn: int) -> Text:
         outputs = model.generate_batch(
-            held, generation_config=config, continuous_batching_config=cache, persistent_manager=True, warmup=False
+            text, generation_config=config, continuous_batching_config=cache, persistent_manager=True, warmup=False
         )
         by_prompt = {tuple(output.prompt_ids): output.generated_tokens for output in outputs.values()}
-        return [by_prompt[tuple(h)] for h in held]
+        return [by_prompt[tuple(h)] for h in text]
 
     return lambda: play(batch, complete)
 

@@ -95,17 +95,17 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="short names")
     parser.add_argument("--one", help="id of the only environment")
     parser.add_argument("--data", default="", help="its data, with --one")
-    given = parser.parse_args()
-    if given.one:
-        print(json.dumps(measure(given.one, given.seconds, given.data)))
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(measure(arguments.one, arguments.seconds, arguments.data)))
         return
     print("| environment | steps per CPU second | MB | expert's turns | tokens of its episode | who else has the kind |")
     print("|---|---|---|---|---|---|")
     for name in registry.ENVS:
         short = name.removeprefix("rlvr/").removesuffix("-v0")
-        if given.only and short.lower() not in given.only:
+        if arguments.only and short.lower() not in arguments.only:
             continue
-        command = [sys.executable, __file__, "--one", name, "--seconds", str(given.seconds)]
+        command = [sys.executable, __file__, "--one", name, "--seconds", str(arguments.seconds)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             print(f"| `{name}` | not measured here | | | | {PEERS.get(short, '')} |", flush=True)

@@ -179,9 +179,9 @@ def verifiers_there(seconds: float) -> Rates:
         return turns, time.perf_counter() - started
 
     with loopback.serving(instant()) as url, tempfile.TemporaryDirectory() as folder:
-        few, some = asyncio.run(episodes(url, 1, f"{folder}/a")), asyncio.run(episodes(url, 4, f"{folder}/b"))
-    started = (some[0] - few[0]) / max(some[1] - few[1], 0.01)
-    return {"steps": some[0] / some[1], "after the start": started, "alone": scripted_alone(4, 4, 5)}
+        few, four = asyncio.run(episodes(url, 1, f"{folder}/a")), asyncio.run(episodes(url, 4, f"{folder}/b"))
+    started = (four[0] - few[0]) / max(four[1] - few[1], 0.01)
+    return {"steps": four[0] / four[1], "after the start": started, "alone": scripted_alone(4, 4, 5)}
 
 
 def verifiers_served(seconds: float) -> Rates:
@@ -189,18 +189,18 @@ def verifiers_served(seconds: float) -> Rates:
     from engine_there import engine, tokenizer_folder
 
     process, address = theirs.start()
-    with tempfile.TemporaryDirectory() as folder, engine(lambda prompt: GUESS) as (url, given):
+    with tempfile.TemporaryDirectory() as folder, engine(lambda prompt: GUESS) as (url, replies):
         tokenizer = tokenizer_folder(Path(folder))
         try:
             asyncio.run(theirs.episodes(address, url, tokenizer, 1))
-            before, started = len(given), time.perf_counter()
+            before, started = len(replies), time.perf_counter()
             asyncio.run(theirs.episodes(address, url, tokenizer, 8))
             spent = time.perf_counter() - started
         finally:
             process.terminate()
             process.join(60)
-        tokens = sum(len(ids) for _, ids, _ in given[before:])
-        rates = {"steps": (len(given) - before) / spent, "tokens": tokens / spent}
+        tokens = sum(len(ids) for _, ids, _ in replies[before:])
+        rates = {"steps": (len(replies) - before) / spent, "tokens": tokens / spent}
         return {**rates, "alone": scripted_alone(3, 8, 4)}
 
 
@@ -269,24 +269,24 @@ def main() -> None:
     parser.add_argument("--clients", default="")
     parser.add_argument("--limit", type=float, default=300.0)
     parser.add_argument("--here", action="store_true", help="in this process, without a limit")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     measures = dict(MEASURES)
-    if given.clients:
-        measures["gateway"] = ("agentgym", lambda seconds: gateway(seconds, given.clients))
+    if arguments.clients:
+        measures["gateway"] = ("agentgym", lambda seconds: gateway(seconds, arguments.clients))
     for name, (package, measure) in measures.items():
-        if given.only and name not in given.only:
+        if arguments.only and name not in arguments.only:
             continue
         if importlib.util.find_spec(package) is None:
             print(f"{name:<28} left out: {package} is not installed here", flush=True)
-        elif given.here:
-            found = measure(given.seconds)
+        elif arguments.here:
+            found = measure(arguments.seconds)
             print(
                 f"{name:<28} "
                 + ", ".join(f"{what} {value:,.{0 if value >= 10 else 2}f} a second" for what, value in found.items()),
                 flush=True,
             )
         else:
-            measured(name, given.limit, ["--seconds", str(given.seconds), "--clients", given.clients])
+            measured(name, arguments.limit, ["--seconds", str(arguments.seconds), "--clients", arguments.clients])
 
 
 if __name__ == "__main__":

@@ -32,9 +32,9 @@ TASK = {
 
 def sandboxes(seconds: float) -> Rates:
     """Programs of rlvr/Code-v0 in Harbor's local Docker, and on our docker backend over the same daemon."""
-    given: dict[str, dict[str, object]] = {"steps": {"backend": "harbor", "backend_options": IMAGE}}
-    given["alone"] = {"backend": "docker", "backend_options": {**IMAGE, "daemon": os.environ["DOCKER_HOST"]}}
-    made = ((name, agentgym.make("rlvr/Code-v0", horizon=HORIZON, **options)) for name, options in given.items())
+    options_of: dict[str, dict[str, object]] = {"steps": {"backend": "harbor", "backend_options": IMAGE}}
+    options_of["alone"] = {"backend": "docker", "backend_options": {**IMAGE, "daemon": os.environ["DOCKER_HOST"]}}
+    made = ((name, agentgym.make("rlvr/Code-v0", horizon=HORIZON, **options)) for name, options in options_of.items())
     return {name: env_rate(env, "run[print(6 * 7)]", seconds) for name, env in made}
 
 

@@ -149,6 +149,6 @@ def gateway(seconds: float, clients: str) -> Rates:
         started = time.perf_counter()
         done = subprocess.run([clients, str(chats), f"{url}/v1", "16", "20"], check=True, capture_output=True, text=True)
         spent = time.perf_counter() - started - start
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    chat = [turn for one in told for turn in one["log"]]
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    chat = [turn for one in records for turn in one["log"]]
     return {"steps": len(chat) / spent, "tokens": sum(len(turn["ids"]) for turn in chat) / spent}

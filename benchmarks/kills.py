@@ -337,13 +337,13 @@ def unlike(ours: Path, theirs: Path) -> list[str]:
     written = len(lines(ours / "episodes.jsonl"))
     if written != len(sides[0]) or sides[0].keys() != sides[1].keys():
         found.append(f"{written} episodes, {len(sides[0])} different ones, {len(sides[1])} expected")
-    apart = sum(
+    differing = sum(
         [turn["action"] for turn in episode["turns"]] != [turn["action"] for turn in sides[1][key]["turns"]]
         for key, episode in sides[0].items()
         if key in sides[1]
     )
-    if apart:
-        found.append(f"{apart} of {len(sides[1])} episodes took another course")
+    if differing:
+        found.append(f"{differing} of {len(sides[1])} episodes took another course")
     names = [{p.name for p in folder.iterdir()} for folder in (ours, theirs)]
     return found + ([f"files differ: {sorted(names[0] ^ names[1])}"] if names[0] != names[1] else [])
 
@@ -356,17 +356,19 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=3, help="kills of each part")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", default="", help="file for every kill as JSON")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
-        if given.what == "parts":
-            return importlib.import_module("kills_parts").main(Path(folder), given.only, given.times, given.seed, given.out)
-        if given.what == "vllm":
-            tally = importlib.import_module("kills_vllm").killed_vllm(Path(folder), given.seed)
-        elif given.what == "eval":
-            tally = killed_evaluations(Path(folder), given.kills, given.seed)
+        if arguments.what == "parts":
+            return importlib.import_module("kills_parts").main(
+                Path(folder), arguments.only, arguments.times, arguments.seed, arguments.out
+            )
+        if arguments.what == "vllm":
+            tally = importlib.import_module("kills_vllm").killed_vllm(Path(folder), arguments.seed)
+        elif arguments.what == "eval":
+            tally = killed_evaluations(Path(folder), arguments.kills, arguments.seed)
         else:
-            tally = killed_training(Path(folder), given.kills, given.seed, 2 if given.what == "processes" else 1)
-    return tally.report(given.out)
+            tally = killed_training(Path(folder), arguments.kills, arguments.seed, 2 if arguments.what == "processes" else 1)
+    return tally.report(arguments.out)
 
 
 if __name__ == "__main__":

@@ -192,15 +192,15 @@ def draws(times: int, row: Row) -> Iterator[int]:
 
 def main(folder: Path, only: list[str], times: int, seed: int, out: str) -> int:
     """Run the parts that are not in the file yet, and print and keep the table."""
-    kept: dict[str, Any] = json.loads(Path(out).read_text()) if out and Path(out).exists() else {}
+    results: dict[str, Any] = json.loads(Path(out).read_text()) if out and Path(out).exists() else {}
     for name in only:
-        if len(kept.get(name, {}).get("moments", ())) >= times:
+        if len(results.get(name, {}).get("moments", ())) >= times:
             continue
         (folder / name).mkdir()
-        kept[name] = asdict(table(name, folder / name, times, seed))
+        results[name] = asdict(table(name, folder / name, times, seed))
         if out:
-            Path(out).write_text(json.dumps(kept, indent=1) + "\n")
-    rows = [Row(**kept[name]) for name in only]
+            Path(out).write_text(json.dumps(results, indent=1) + "\n")
+    rows = [Row(**results[name]) for name in only]
     print(HEAD)
     for row in rows:
         print(row)

@@ -61,11 +61,11 @@ def reply(text: str, _: int) -> str:
     if FULL in text.rpartition("Session ")[2]:
         watched = [line for line in lines if "Questions will be about" in line][-1:]
         return "\n".join([*watched, *map(expert.written, valid_after(statements(lines)).values())])
-    shown = text.rpartition("Session ")[2]
-    question = re.search(r"Question: ([^\n<]+\?)", shown)
+    sessions = text.rpartition("Session ")[2]
+    question = re.search(r"Question: ([^\n<]+\?)", sessions)
     if question is None:
         return spell("next")
-    day = int(re.search(r"day (\d+)", shown)[1])  # type: ignore[index]
+    day = int(re.search(r"day (\d+)", sessions)[1])  # type: ignore[index]
     return spell("answer", answer(read_question(question[1]), valid_after(statements(lines)), day))
 
 
@@ -126,11 +126,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, nargs="*", default=[10, 30])
     parser.add_argument("--tasks", type=int, default=40)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     print("| sessions | agent | success | longest prompt | tokens to compute | turns |\n|---|---|---|---|---|---|")
-    for sessions in given.sessions:
+    for sessions in arguments.sessions:
         for arm in ARMS:
-            success, longest, computed, turns = measure(arm, sessions, given.tasks)
+            success, longest, computed, turns = measure(arm, sessions, arguments.tasks)
             print(
                 f"| {sessions} | {arm.name} | {100 * success:.0f} % | {longest:,.0f} | {computed:,.0f} | {turns:.0f} |",
                 flush=True,

@@ -74,8 +74,8 @@ def draw(runs: Runs, before: float, path: Path) -> None:
     mpl.rcParams["svg.hashsalt"] = "overlap"
     figure = Figure(figsize=(10, 3.4), layout="constrained")
     panels = figure.subplots(1, 3)
-    shown = {**SHOWN, "success": "success on 400 unseen houses, %"}
-    for axes, (name, title) in zip(panels, shown.items(), strict=True):
+    labels = {**SHOWN, "success": "success on 400 unseen houses, %"}
+    for axes, (name, title) in zip(panels, labels.items(), strict=True):
         factor, other = (100 if name == "success" else 1), float(name == "mismatch_ess")
         means = [factor * float(np.mean([row.get(name, other) for row in by.values()])) for by in runs.values()]
         for level, by in runs.items():

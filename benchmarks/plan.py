@@ -124,25 +124,29 @@ def main() -> None:
     parser.add_argument("--out", default="")
     parser.add_argument("--mapped", action="store_true")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child:
-        options = json.loads(given.child[1])
+    arguments = parser.parse_args()
+    if arguments.child:
+        options = json.loads(arguments.child[1])
         options["horizon"] = tuple(options["horizon"])
-        {"measure": measure, "planned": planned}[given.child[0]](options)
+        {"measure": measure, "planned": planned}[arguments.child[0]](options)
         return
     rows = []
     print(f"{'case':<28}{'planned':>10}{'measured':>10}{'off':>8}   MiB, without the process itself")
-    for name in given.cases.split(";"):
+    for name in arguments.cases.split(";"):
         shape, changes = CASES[name]
         with tempfile.TemporaryDirectory() as scratch:
             make(shape, f"{scratch}/model")
             options = {**RUN, **changes, "model": f"{scratch}/model", "out": f"{scratch}/run"}
-            row = {"case": name, **child("planned", options, given.mapped), **child("measure", options, given.mapped)}
+            row = {
+                "case": name,
+                **child("planned", options, arguments.mapped),
+                **child("measure", options, arguments.mapped),
+            }
         row["off"] = row["planned"] / row["measured"] - 1
         rows.append(row)
         print(f"{name:<28}{row['planned'] / 2**20:>10,.0f}{row['measured'] / 2**20:>10,.0f}{row['off']:>+8.1%}", flush=True)
-    if given.out:
-        Path(given.out).write_text(json.dumps(rows, indent=2) + "\n")
+    if arguments.out:
+        Path(arguments.out).write_text(json.dumps(rows, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -59,14 +59,14 @@ def _actions(env: Code) -> list[str]:
 
 def play(difficulty: int, first: int, episodes: int) -> int:
     """Play expert episodes and return how many steps they took."""
-    env, taken = Code(difficulty=difficulty), 0
+    env, turns_taken = Code(difficulty=difficulty), 0
     for number in range(first, first + episodes):
         env.reset(seed=0, options={"task": number})
         while env.success is None:
             env.step(next(iter(env.expert())))
-            taken += 1
+            turns_taken += 1
     env.close()
-    return taken
+    return turns_taken
 
 
 def rates(workers: int, episodes: int) -> tuple[float, float]:
@@ -75,9 +75,9 @@ def rates(workers: int, episodes: int) -> tuple[float, float]:
         list(pool.map(play, [0] * workers, [0] * workers, [1] * workers))  # all is imported
         started = time.perf_counter()
         firsts = [1000 * n for n in range(workers)]
-        taken = sum(pool.map(play, [0] * workers, firsts, [episodes] * workers))
+        turns_taken = sum(pool.map(play, [0] * workers, firsts, [episodes] * workers))
         wall = time.perf_counter() - started
-    return workers * episodes / wall, taken / wall
+    return workers * episodes / wall, turns_taken / wall
 
 
 def human_eval(path: str) -> str:

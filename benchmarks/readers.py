@@ -136,11 +136,11 @@ def write_files(folder: Path) -> None:
     with sqlite3.connect(base / "shop.sqlite") as database:
         database.execute("CREATE TABLE goods (id INTEGER, name TEXT, price REAL)")
         database.executemany("INSERT INTO goods VALUES (?, ?, ?)", [(n, f"n{n}", n / 4) for n in range(50)])
-    asked = [
+    question_rows = [
         {"db_id": "shop", "question": f"Names above {n}?", "query": f"SELECT name FROM goods WHERE price > {n}"}
         for n in range(200)
     ]
-    (folder / "spider" / "dev.json").write_text(json.dumps(asked))
+    (folder / "spider" / "dev.json").write_text(json.dumps(question_rows))
 
 
 def readers(folder: Path) -> dict[str, Part]:
@@ -165,7 +165,7 @@ def readers(folder: Path) -> dict[str, Part]:
     def of_math(name: str) -> Part:
         return emptied(math._files, lambda: math.load(str(folder / f"{name}.jsonl")))
 
-    passages, asked = str(folder / "passages.jsonl"), str(folder / "flashrag.jsonl")
+    passages, question_file = str(folder / "passages.jsonl"), str(folder / "flashrag.jsonl")
     parts = {f"read {name}": of_code(name) for name in ("humaneval", "genuine", "mbpp", "livecodebench", "own")}
     if not (folder / "genuine.jsonl").is_file():
         del parts["read genuine"]
@@ -173,7 +173,7 @@ def readers(folder: Path) -> dict[str, Part]:
         "read gsm8k": of_math("gsm8k"),
         "read math": of_math("math"),
         "read hotpot": emptied(search._hotpot, lambda: search.load_hotpot(str(folder / "hotpot.json"))),
-        "read flashrag": emptied(search._lines, lambda: search.load_lines(passages, asked)),
+        "read flashrag": emptied(search._lines, lambda: search.load_lines(passages, question_file)),
         "read spider": emptied(sql._read, lambda: sql.load(str(folder / "spider"), 0)),
         "read swe": lambda: swe.read_rows(folder / "swe.jsonl"),
         "read episodes": lambda: read_episodes(folder / "episodes.jsonl"),
@@ -303,9 +303,9 @@ def serve(folder: Path) -> None:
         gc.disable()
         started = time.process_time()
         part()
-        taken = time.process_time() - started
+        cpu_seconds = time.process_time() - started
         gc.enable()
-        print(json.dumps(taken), flush=True)
+        print(json.dumps(cpu_seconds), flush=True)
 
 
 def record(folder: Path, checkout: Path) -> None:

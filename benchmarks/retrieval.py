@@ -44,8 +44,8 @@ def write_passages(path: Path, documents: int) -> None:
 def queries(count: int, seed: int) -> list[str]:
     """Return queries of six words, drawn as passages are but for the ten most frequent words."""
     drawn = words(np.random.default_rng(seed), count * 60)
-    kept = drawn[drawn > 10][: count * 6].reshape(count, 6)
-    return [" ".join(f"w{word}" for word in query) for query in kept]
+    frequent = drawn[drawn > 10][: count * 6].reshape(count, 6)
+    return [" ".join(f"w{word}" for word in query) for query in frequent]
 
 
 def make_encoder(folder: Path) -> str:
@@ -82,13 +82,13 @@ def report(name: str, **values: object) -> None:
 def measure(name: str, ask: Callable[[list[str], int], None]) -> None:
     """Print queries per second, and the median of a batch's time; `ask` puts so many queries at once."""
     for at_once in AT_ONCE:
-        asked, took, began, cpu = queries(20_000, at_once), list[float](), time.perf_counter(), time.process_time()
+        batches, took, began, cpu = queries(20_000, at_once), list[float](), time.perf_counter(), time.process_time()
         start = 0
         while time.perf_counter() - began < SECONDS or not took:
             started = time.perf_counter()
-            ask(asked[start : start + at_once], at_once)
+            ask(batches[start : start + at_once], at_once)
             took.append(time.perf_counter() - started)
-            start = (start + at_once) % (len(asked) - at_once)
+            start = (start + at_once) % (len(batches) - at_once)
         seconds, count = time.perf_counter() - began, len(took) * at_once
         report(
             f"{name}, {at_once} at once",
@@ -270,9 +270,9 @@ def main() -> None:
     report("passages", documents=options.documents, MiB=passages.stat().st_size >> 20)
     for kind in options.kinds.split(","):
         for part, arguments in PARTS[kind]:
-            said = ":".join([part.__name__, *arguments])
+            label = ":".join([part.__name__, *arguments])
             load = os.getloadavg()[0]
-            subprocess.run([sys.executable, __file__, "--folder", str(options.folder), "--part", said], check=True)
+            subprocess.run([sys.executable, __file__, "--folder", str(options.folder), "--part", label], check=True)
             report("load of the machine", before=f"{load:.1f}", after=f"{os.getloadavg()[0]:.1f}", cores=os.cpu_count())
 
 

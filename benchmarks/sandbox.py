@@ -133,9 +133,9 @@ def main() -> None:
     parser.add_argument("--kernels", type=int, default=200, help="kernels at once")
     parser.add_argument("--image", default="", help="measure containers of this image instead")
     parser.add_argument("--daemon", default="", help="URL of their daemon")
-    given = parser.parse_args()
-    if given.image:
-        containers(given.image, given.daemon, 20)
+    arguments = parser.parse_args()
+    if arguments.image:
+        containers(arguments.image, arguments.daemon, 20)
         return
     workers = os.cpu_count() or 2
     loads = [os.getloadavg()[0]]
@@ -148,7 +148,7 @@ def main() -> None:
     ours: list[float] = []
     fresh: list[float] = []
     starts = cold_starts(30)
-    for _ in range(given.rounds):
+    for _ in range(arguments.rounds):
         ours.append(rate(lambda i: sandboxes[i % workers].python("print(1)"), 200, workers))
         fresh.append(rate(lambda _: subprocess.run(fresh_command, env=environment, capture_output=True), 24, workers))
     ratios = [a / b for a, b in zip(ours, fresh, strict=True)]
@@ -158,13 +158,13 @@ def main() -> None:
     print(f"| stateless `print(1)` in the sandbox, numpy loaded | {median(ours):.0f} /s |")
     print(f"| fresh `python -c 'import numpy; print(1)'` without a sandbox | {median(fresh):.1f} /s |")
     print(f"| ratio, pairs | {median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f}) |")
-    rate(lambda i: sandboxes[i % workers].python("print(1)"), given.executions, workers)
+    rate(lambda i: sandboxes[i % workers].python("print(1)"), arguments.executions, workers)
     for box in sandboxes:
         box.close()
     time.sleep(0.5)
     after = held()
     left = ", ".join(f"{kind} {after[kind] - before[kind]:+d}" for kind in after)
-    print(f"| left after {given.executions:,} executions | {left} |")
+    print(f"| left after {arguments.executions:,} executions | {left} |")
     small = sandbox(limits=Limits(memory=64 << 20))
     kernel = small.kernel()
     steps: list[float] = []
@@ -177,15 +177,15 @@ def main() -> None:
     small.close()
     starts = []
     many, kernels = [], []
-    for _ in range(given.kernels):
+    for _ in range(arguments.kernels):
         started = time.perf_counter()
         many.append(sandbox(limits=Limits(memory=64 << 20)))
         kernels.append(many[-1].kernel())
         starts.append(time.perf_counter() - started)
     print(f"| a sandbox of its own and its kernel, start | {1e3 * median(starts):.0f} ms |")
     print(
-        f"| {given.kernels} idle kernels at once, each in its sandbox | {memory(descendants()) / given.kernels:.1f} MB "
-        f"each |"
+        f"| {arguments.kernels} idle kernels at once, each in its sandbox "
+        f"| {memory(descendants()) / arguments.kernels:.1f} MB each |"
     )
     for box in many:
         box.close()

@@ -71,12 +71,13 @@ def timed(folder: Path, model: str, epochs: int, lr: float, arm: dict[str, Any])
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     rows = [row for row in rows if row["phase"] == "rl" and row["step"] > first]
     late = [e for e in read_episodes(folder / "episodes.jsonl") if int(e.group_id.partition("/")[0]) > first]
-    said = sum(turn.sampled for episode in late for turn in episode.turns)
-    offered, kept, pruned = (
+    sampled = sum(turn.sampled for episode in late for turn in episode.turns)
+    offered, kept_tokens, pruned = (
         sum(row.get(name, 0.0) for row in rows) for name in ("draft_tokens", "draft_tokens_kept", "pruned_tokens")
     )
     return {
-        "decoded": said + pruned - kept, "said": said, "offered": offered, "kept": kept, "pruned": pruned,
+        "decoded": sampled + pruned - kept_tokens, "said": sampled, "offered": offered, "kept": kept_tokens,
+        "pruned": pruned,
         "episodes": len(late), "pruned_episodes": sum(row.get("pruned_episodes", 0.0) for row in rows),
         "success": statistics.mean(row["success_train"] for row in rows),
         **{name: sum(values[first - 1 :]) for name, values in seconds.items()},
@@ -90,7 +91,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     found: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         from agentgym.trainers import TrainConfig, train
@@ -99,20 +100,20 @@ def main() -> None:
         warm = TrainConfig(env="rlvr/Household-v0", env_options=HOUSES, out=str(folder / "warm"), steps=0, **WARM, **POLICY)
         train(warm)
         for name, arm in ARMS.items():
-            for number in range(given.rounds):
+            for number in range(arguments.rounds):
                 pair: dict[str, Any] = {"load": os.getloadavg()[0]}
                 for which in ("plain", "arm") if number % 2 == 0 else ("arm", "plain"):
                     out = folder / f"{name} {number} {which}"
-                    pair[which] = timed(out, warm.out, given.epochs, given.lr, arm if which == "arm" else {})
+                    pair[which] = timed(out, warm.out, arguments.epochs, arguments.lr, arm if which == "arm" else {})
                 found.setdefault(name, []).append(pair)
                 print(name, json.dumps(pair), flush=True)
-            told = [f"{name}:"]
+            cells = [f"{name}:"]
             for what in ("decoded", "clock", "cpu"):
                 ratios = [pair["arm"][what] / pair["plain"][what] for pair in found[name]]
-                told.append(f"{what} {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
-            print(*told, flush=True)
-    if given.out:
-        given.out.write_text(json.dumps(found, indent=1))
+                cells.append(f"{what} {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+            print(*cells, flush=True)
+    if arguments.out:
+        arguments.out.write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

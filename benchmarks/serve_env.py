@@ -167,21 +167,21 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--env", default="")
     parser.add_argument("--action", default="hello")
-    given = parser.parse_args()
-    servers = {"ours": ours(given.env), "OpenEnv": theirs(given.python, given.env, "asyncio"), "bare": bare()}
-    if subprocess.run([given.python, "-c", "import uvloop"], stderr=subprocess.DEVNULL).returncode == 0:
-        servers["OpenEnv on uvloop"] = theirs(given.python, given.env, "uvloop")
+    arguments = parser.parse_args()
+    servers = {"ours": ours(arguments.env), "OpenEnv": theirs(arguments.python, arguments.env, "asyncio"), "bare": bare()}
+    if subprocess.run([arguments.python, "-c", "import uvloop"], stderr=subprocess.DEVNULL).returncode == 0:
+        servers["OpenEnv on uvloop"] = theirs(arguments.python, arguments.env, "uvloop")
     else:
-        print(f"OpenEnv on uvloop is left out: {given.python} has no uvloop", flush=True)
+        print(f"OpenEnv on uvloop is left out: {arguments.python} has no uvloop", flush=True)
     rates: dict[tuple[str, str], list[tuple[float, float]]] = {}
     try:
-        for _ in range(given.rounds):
+        for _ in range(arguments.rounds):
             for kind, (measure, names) in KINDS.items():
                 for name in names:
-                    if name not in servers or (given.env and name == "bare"):
+                    if name not in servers or (arguments.env and name == "bare"):
                         continue
                     process, url = servers[name]
-                    found = measure(url, given.seconds, partial(processor_seconds, process), given.action)
+                    found = measure(url, arguments.seconds, partial(processor_seconds, process), arguments.action)
                     rates.setdefault((kind, name), []).append(found)
     finally:
         for process, _ in servers.values():
@@ -191,9 +191,11 @@ def main() -> None:
     print("then CPU against OpenEnv's, and against OpenEnv's on uvloop")
     for (kind, name), found in rates.items():
         clock, own = (list(column) for column in zip(*found, strict=True))
-        shown = f"({', '.join(f'{r:.0f}' for r in own)})"
+        rates_text = f"({', '.join(f'{r:.0f}' for r in own)})"
         against = " ".join(ratio(own, rates.get((kind, other))) for other in THEIRS)
-        print(f"{kind:<26} {name:<18} {statistics.median(clock):>8.0f} {statistics.median(own):>8.0f} {against} {shown}")
+        print(
+            f"{kind:<26} {name:<18} {statistics.median(clock):>8.0f} {statistics.median(own):>8.0f} {against} {rates_text}"
+        )
 
 
 if __name__ == "__main__":

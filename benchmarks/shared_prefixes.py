@@ -97,7 +97,7 @@ def compare(
     for turn in range(options.rounds):
         for which in (0, 1) if turn % 2 == 0 else (1, 0):
             seconds[which].append(arms[which].step())
-    clock, busy = ([apart[i] / together[i] for apart, together in zip(*seconds, strict=True)] for i in (0, 1))
+    clock, busy = ([alone[i] / together[i] for alone, together in zip(*seconds, strict=True)] for i in (0, 1))
     return {
         "model": size,
         "attention": attention,
@@ -138,10 +138,10 @@ def main() -> None:
             continue
         one = compare(size, attention, tokens, share, options, trained=trained)
         found.append(one)
-        (low, high), (apart, together) = one["range"], one["cpu_seconds"]
+        (low, high), (alone, together) = one["range"], one["cpu_seconds"]
         print(
             f"| {size} | {attention} | {tokens} | {share:.0%}, {one['trained']} | {one['tokens_apart']:,} "
-            f"| {one['tokens_together']:,} | {one['fewer']:.2f} | {apart:.2f} s | {together:.2f} s | {one['less_cpu']:.2f} "
+            f"| {one['tokens_together']:,} | {one['fewer']:.2f} | {alone:.2f} s | {together:.2f} s | {one['less_cpu']:.2f} "
             f"| **{one['faster']:.2f}** ({low:.2f} to {high:.2f}) |",
             flush=True,
         )

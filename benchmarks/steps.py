@@ -50,11 +50,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="for each environment")
     parser.add_argument("--envs", nargs="*", default=list(ENVS))
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
-    given = parser.parse_args()
-    recorded: dict[str, Any] = json.loads(given.out.read_text()) if given.out.exists() else {}
-    for name in given.envs:
+    arguments = parser.parse_args()
+    recorded: dict[str, Any] = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    for name in arguments.envs:
         episodes: list[list[float]] = recorded.get(name, {}).get("episodes", [])
-        episodes += record(name, given.seconds, len(episodes))
+        episodes += record(name, arguments.seconds, len(episodes))
         steps = [value for episode in episodes for value in episode[1:]]
         cuts = statistics.quantiles(steps, n=100)
         print(
@@ -65,7 +65,7 @@ def main() -> None:
         )
         recorded[name] = {"load": round(os.getloadavg()[0], 1), "episodes": episodes}
         lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in recorded.items()]
-        given.out.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        arguments.out.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

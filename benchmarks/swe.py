@@ -66,8 +66,8 @@ def main() -> None:
     print(f"{count} tasks, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     print(f"{'':42}{'least':>10}{'median':>10}{'p90':>10}   ms (or bytes)")
     for name, found in times.items():
-        shown = (min(found), statistics.median(found), sorted(found)[int(0.9 * len(found))])
-        print(f"{name:42}" + "".join(f"{value:10.1f}" for value in shown))
+        quantiles = (min(found), statistics.median(found), sorted(found)[int(0.9 * len(found))])
+        print(f"{name:42}" + "".join(f"{value:10.1f}" for value in quantiles))
 
 
 if __name__ == "__main__":

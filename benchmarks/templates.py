@@ -147,8 +147,8 @@ def compare(tokenizer: Any, thought: str) -> str:
             verdict = "new row"
         if verdict != "new row":
             same("what is held and the bridge", tokenizer, with_end(prompt, agent), own)
-        said = f"<think>\n{thought}\n</think>\n\n{action}" if thought else action
-        reply, content = own_reply(agent, tokenizer, messages, said, (thought, action))
+        full_reply = f"<think>\n{thought}\n</think>\n\n{action}" if thought else action
+        reply, content = own_reply(agent, tokenizer, messages, full_reply, (thought, action))
         messages.append(("assistant", content))
         for each in (talk, other):
             each.reply(Completion(reply, [0.0] * len(reply), "stop"))
@@ -171,19 +171,19 @@ def with_end(ids: list[int], agent: ChatAgent) -> list[int]:
 
 
 def own_reply(
-    agent: ChatAgent, tokenizer: Any, messages: list[tuple[str, str]], said: str, parts: tuple[str, str]
+    agent: ChatAgent, tokenizer: Any, messages: list[tuple[str, str]], reply: str, parts: tuple[str, str]
 ) -> tuple[list[int], str]:
     """Return what a model of this family would sample to say it (as the template writes a last reply), and the content."""
     template = agent.template
     before = template.render(messages)
-    full = template.render([*messages, ("assistant", said)], generate=False)
+    full = template.render([*messages, ("assistant", reply)], generate=False)
     written = full[len(before) :] if full.startswith(before) else ""
     if all(part in written for part in parts):
         text = written.rpartition(parts[1])[0] + parts[1]
     elif template.opened:
-        text = said.removeprefix("<think>\n") if said.startswith("<think>") else f"</think>\n\n{said}"
+        text = reply.removeprefix("<think>\n") if reply.startswith("<think>") else f"</think>\n\n{reply}"
     else:
-        text = said
+        text = reply
     end = template.end_ids[-1] if template.end_ids[-1] in template.stop_ids else template.stop_ids[0]
     content = template.opened + text
     if template.prefix and text.startswith(template.prefix):
@@ -196,8 +196,8 @@ def same(what: str, tokenizer: Any, ours: list[int], theirs: list[int]) -> None:
     if ours != theirs:
         pairs = enumerate(zip(ours, theirs, strict=False))
         at = next((i for i, pair in pairs if pair[0] != pair[1]), min(len(ours), len(theirs)))
-        shown = [repr(tokenizer.decode(ids[max(at - 5, 0) : at + 12])) for ids in (ours, theirs)]
-        raise AssertionError(f"{what}: {shown[0]}; the template: {shown[1]}")
+        excerpts = [repr(tokenizer.decode(ids[max(at - 5, 0) : at + 12])) for ids in (ours, theirs)]
+        raise AssertionError(f"{what}: {excerpts[0]}; the template: {excerpts[1]}")
 
 
 INTRODUCTION = """# Chat templates

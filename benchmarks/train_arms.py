@@ -256,11 +256,11 @@ def first_gradient(folder: Path, episodes: Sequence[Episode], setting: Setting, 
     """Return the summed gradient of an arm's first update on given episodes, flat."""
     model = load_policy(folder)[0]
     learner = learner_of(model, arm, Clock())
-    kept: list[Tensor] = []
+    gradients: list[Tensor] = []
 
     class Keep:
         def step(self) -> None:
-            kept.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+            gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
 
         def zero_grad(self, set_to_none: bool) -> None:
             del set_to_none
@@ -268,7 +268,7 @@ def first_gradient(folder: Path, episodes: Sequence[Episode], setting: Setting, 
     learner.optimizers = [Keep()]
     config = TrainConfig(minibatches=1, grad_clip=1e9)
     update(learner, groups(copy.deepcopy(list(episodes))), setting, arm, config)
-    return kept[0]
+    return gradients[0]
 
 
 def measure(folder: Path, setting: Setting, arm: Arm) -> dict[str, Any]:

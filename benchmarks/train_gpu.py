@@ -108,8 +108,8 @@ async def throughput(engine: Any) -> float:
     rng = np.random.default_rng(0)
     prompts = rng.integers(10, SHAPE["vocab_size"], (REQUESTS, PROMPT)).tolist()
     started = time.perf_counter()
-    asked = [engine.generate(ids, Sampling(max_tokens=REPLY, seed=i), str(i)) for i, ids in enumerate(prompts)]
-    found = await asyncio.gather(*asked)
+    completions = [engine.generate(ids, Sampling(max_tokens=REPLY, seed=i), str(i)) for i, ids in enumerate(prompts)]
+    found = await asyncio.gather(*completions)
     return sum(len(completion.ids) for completion in found) / (time.perf_counter() - started)
 
 

@@ -95,20 +95,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--places", nargs="+", default=["here", "process", "ray"])
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     rows = [
-        {"place": place, **asyncio.run(measured(place, given.episodes, given.turns, given.workers))}
-        for _ in range(given.rounds)
-        for place in given.places
+        {"place": place, **asyncio.run(measured(place, arguments.episodes, arguments.turns, arguments.workers))}
+        for _ in range(arguments.rounds)
+        for place in arguments.places
     ]
-    for place in given.places:
+    for place in arguments.places:
         mine = [row for row in rows if row["place"] == place]
         figures = {name: float(np.median([row[name] for row in mine])) for name in ("cpu_us", "wall_us")}
-        if place == given.places[0]:  # later ones fill what it freed
+        if place == arguments.places[0]:  # later ones fill what it freed
             figures["kb_an_episode"] = mine[0]["kb_an_episode"]
         print(f"{place:8}", "  ".join(f"{name} {value:.1f}" for name, value in figures.items()), flush=True)
-    if given.out:
-        given.out.write_text(json.dumps(rows, indent=1))
+    if arguments.out:
+        arguments.out.write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":

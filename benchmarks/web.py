@@ -164,10 +164,10 @@ def compare(peer_python, rounds):
             time.sleep(0.5)  # a model would be thinking
     ours.ask("close")
     before = ours.memory()
-    held = []
+    sessions = []
     for count in range(1, 9):
         ours.ask([TASKS[count % len(TASKS)], count, 1, True])
-        held.append(ours.memory())
+        sessions.append(ours.memory())
     print(
         f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; medians of {len(resets['ours'])} resets and "
         f"{len(steps['ours'])} steps"
@@ -177,9 +177,9 @@ def compare(peer_python, rounds):
         print(f"{what}: ours {1000 * our:.0f} ms, BrowserGym {1000 * their:.0f} ms, ratio {their / our:.1f}")
     their = statistics.median(sizes)
     print(
-        f"memory (PSS): ours {held[0]:.0f} MiB with one environment, {held[-1]:.0f} with eight = "
-        f"{held[-1] / 8:.0f} each ({(held[-1] - held[0]) / 7:.0f} for one more; {before:.0f} with none), "
-        f"BrowserGym {their:.0f} each: {8 * their / held[-1]:.1f} times ours at eight"
+        f"memory (PSS): ours {sessions[0]:.0f} MiB with one environment, {sessions[-1]:.0f} with eight = "
+        f"{sessions[-1] / 8:.0f} each ({(sessions[-1] - sessions[0]) / 7:.0f} for one more; {before:.0f} with none), "
+        f"BrowserGym {their:.0f} each: {8 * their / sessions[-1]:.1f} times ours at eight"
     )
 
 
@@ -231,11 +231,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--soak", type=float, default=0, help="seconds")
     parser.add_argument("--episodes", type=int, default=8, help="at once, with --soak")
-    given = parser.parse_args()
-    if given.soak:
-        soak(given.soak, given.episodes)
+    arguments = parser.parse_args()
+    if arguments.soak:
+        soak(arguments.soak, arguments.episodes)
     else:
-        compare(given.peer_python or peer_environment(), given.rounds)
+        compare(arguments.peer_python or peer_environment(), arguments.rounds)
 
 
 if __name__ == "__main__":

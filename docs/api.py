@@ -157,14 +157,14 @@ def arguments(node: Function, *, bound: bool = False) -> str:
 
 def fields(found: Found) -> str:
     """Return the parameters of a dataclass or named tuple."""
-    shown: dict[str, str] = {}
+    rows: dict[str, str] = {}
     for above in reversed(list(parents(found))):
         for node in above.node.body:  # type: ignore[attr-defined]
             if isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node.annotation):
                 name = ast.unparse(node.target)
                 default = f" = {_default(node.value)}" if node.value else ""
-                shown[name] = f"{name}: {ast.unparse(node.annotation)}{default}"
-    return ", ".join(shown.values())
+                rows[name] = f"{name}: {ast.unparse(node.annotation)}{default}"
+    return ", ".join(rows.values())
 
 
 def _default(value: ast.expr) -> str:
@@ -196,16 +196,16 @@ def signature(found: Found, name: str) -> str:
 
 def methods(found: Found) -> list[str]:
     """Return a line for each public method and property of a class."""
-    shown: dict[str, str] = {}
+    rows: dict[str, str] = {}
     for above in parents(found):
         for node in above.node.body:  # type: ignore[attr-defined]
-            if not isinstance(node, Function) or node.name.startswith("_") or node.name in shown or not first_line(node):
+            if not isinstance(node, Function) or node.name.startswith("_") or node.name in rows or not first_line(node):
                 continue
             kind = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
             call = "" if has(node, "property") else f"({arguments(node, bound=True)})"
             returns = f" -> {ast.unparse(node.returns)}" if node.returns and ast.unparse(node.returns) != "None" else ""
-            shown[node.name] = f"  - `{kind}.{node.name}{call}{returns}`: {first_line(node)}"
-    return [shown[name] for name in sorted(shown)]
+            rows[node.name] = f"  - `{kind}.{node.name}{call}{returns}`: {first_line(node)}"
+    return [rows[name] for name in sorted(rows)]
 
 
 def page() -> str:

@@ -36,8 +36,8 @@ def rows(kind: type, *, flags: bool = True) -> Iterator[str]:
     for field in (field for field in dataclasses.fields(kind) if field.name != "envs" or kind is Config):
         options = field.name.endswith("options")
         name = f"--{field.name.removesuffix('_options')}.KEY" if options else f"--{field.name.replace('_', '-')}"
-        shown = f"`{name}`" if flags else f"`{field.name}`"
-        yield f"| {shown} | {values(hints[field.name])} | {default(field)} | {cell(texts.get(field.name, ''))} |"
+        label = f"`{name}`" if flags else f"`{field.name}`"
+        yield f"| {label} | {values(hints[field.name])} | {default(field)} | {cell(texts.get(field.name, ''))} |"
     yield ""
 
 

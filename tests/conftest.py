@@ -56,10 +56,12 @@ def cache(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def registered():
     """What a test registers is gone after it: other tests list all environments and name the closest."""
-    kept, described = dict(gymnasium.registry), dict(DESCRIPTIONS)
+    registry_before, described = dict(gymnasium.registry), dict(DESCRIPTIONS)
     yield
-    kept |= {id: spec for id, spec in gymnasium.registry.items() if id.startswith("BabyAI-")}  # minigrid registers them once
-    for table, before in ((gymnasium.registry, kept), (DESCRIPTIONS, described)):
+    registry_before |= {
+        id: spec for id, spec in gymnasium.registry.items() if id.startswith("BabyAI-")
+    }  # minigrid registers them once
+    for table, before in ((gymnasium.registry, registry_before), (DESCRIPTIONS, described)):
         table.clear()
         table.update(before)
 

@@ -36,12 +36,12 @@ def run(tmp_path):
     )
 
     def step(name, **inputs):
-        given = {key: str(spec.get("default", "")) for key, spec in ACTION["inputs"].items()} | inputs
+        values = {key: str(spec.get("default", "")) for key, spec in ACTION["inputs"].items()} | inputs
         variables = {"ACTION": str(ROOT)}
         for key, value in STEPS[name]["env"].items():
-            asked = re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", value)
-            if asked:
-                variables[key] = given[asked[1]]
+            reference = re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", value)
+            if reference:
+                variables[key] = values[reference[1]]
         files = {name: tmp_path / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
         for file in files.values():
             file.write_text("")
@@ -75,38 +75,36 @@ def test_its_form_is_an_action_of_github():
 
 @pytest.mark.long
 def test_a_sound_environment_passes_and_leaves_its_certificate(run):
-    code, said, output, summary, work = run("Check", environment="my_env:me/Say-v0")
-    assert code == 0, said
+    code, log, output, summary, work = run("Check", environment="my_env:me/Say-v0")
+    assert code == 0, log
     assert output == {"certificate": "certificate.json", "verdict": "passed"}
     assert json.loads((work / "certificate.json").read_text())["claims"]["oracle"]["verdict"] == "holds"
     assert summary.startswith("### my\\_env:me/Say-v0: passed\n") and "| oracle | holds |" in summary
-    code, said, output, *_ = run(
-        "Check", environment="my_env:me/Say-v0", verify="certificate.json", certificate="again.json"
-    )
-    assert code == 0 and "the certificate holds" in said and output["certificate"] == "again.json"
+    code, log, output, *_ = run("Check", environment="my_env:me/Say-v0", verify="certificate.json", certificate="again.json")
+    assert code == 0 and "the certificate holds" in log and output["certificate"] == "again.json"
     (work / "certificate.json").write_text((work / "again.json").read_text())
-    code, said, output, *_ = run("Check", environment="my_env:me/Say-v0", verify="certificate.json")  # as documented
-    assert code == 0 and "the certificate holds" in said and output["verdict"] == "passed", said
+    code, log, output, *_ = run("Check", environment="my_env:me/Say-v0", verify="certificate.json")  # as documented
+    assert code == 0 and "the certificate holds" in log and output["verdict"] == "passed", log
 
 
 def test_a_broken_one_fails_the_step_and_leaves_its_certificate_too(run):
     *_, work = run("Check", environment="my_env:me/Say-v0", options="--check horizons")
     file = work / "my_env.py"
     file.write_text(file.read_text().replace("FORGIVING = False", "FORGIVING = True"))
-    code, said, output, summary, _ = run("Check", environment="my_env:me/Say-v0")
-    assert code == 1 and output["verdict"] == "failed" and "| shortcuts | broken |" in summary, said
+    code, log, output, summary, _ = run("Check", environment="my_env:me/Say-v0")
+    assert code == 1 and output["verdict"] == "failed" and "| shortcuts | broken |" in summary, log
 
 
 def test_what_cannot_be_checked_is_neither_passed_nor_failed(run):
     (run("Check", environment="guessnumber", options="--check horizons")[4] / "certificate.json").write_text("an old one")
-    code, said, output, summary, work = run("Check", environment="rlvr/Nope-v0")
-    assert code == 2 and "no environment 'rlvr/Nope-v0'" in said and output == {} and summary == ""
+    code, log, output, summary, work = run("Check", environment="rlvr/Nope-v0")
+    assert code == 2 and "no environment 'rlvr/Nope-v0'" in log and output == {} and summary == ""
     assert not (work / "certificate.json").exists()
 
 
 def test_an_input_is_a_word_and_never_a_command(run):
-    code, said, output, _, work = run("Check", environment="$(touch pwned); guessnumber", options="`touch pwned` *")
-    assert code == 2 and not (work / "pwned").exists() and output == {}, said
+    code, log, output, _, work = run("Check", environment="$(touch pwned); guessnumber", options="`touch pwned` *")
+    assert code == 2 and not (work / "pwned").exists() and output == {}, log
 
 
 def test_installing_gives_pip_the_words_that_were_asked_for(run, tmp_path, monkeypatch):
@@ -114,8 +112,8 @@ def test_installing_gives_pip_the_words_that_were_asked_for(run, tmp_path, monke
     (tmp_path / "python").write_text('#!/bin/sh\nprintf "%s\\n" "$@" > words\n')
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    code, said, *_, work = run("Install", packages="./mine 'a b' *", extras="docker,math")
-    assert code == 0, said
+    code, log, *_, work = run("Install", packages="./mine 'a b' *", extras="docker,math")
+    assert code == 0, log
     assert (work / "words").read_text().splitlines() == [
         "-m", "pip", "install", "--quiet", f"{ROOT}[docker,math]", "./mine", "'a", "b'", "*",
     ]  # fmt: skip

@@ -201,9 +201,9 @@ def test_root_gets_the_programs_that_tests_lean_on_one_by_one(checkout: Path, ba
     program(program_id, "echo 0")
     done = dev(checkout, "system", PATH=str(bare), HOME=str(checkout), AGENTGYM_CHROMIUM="")
     assert done.returncode == 0, done.stderr
-    asked = [line for line in done.stderr.splitlines() if line.startswith("apt-get")]
+    installs = [line for line in done.stderr.splitlines() if line.startswith("apt-get")]
     install = "apt-get -qq install -y --no-install-recommends"
-    assert asked == ["apt-get -qq update", *(f"{install} {p}" for p in MISSING.split())]
+    assert installs == ["apt-get -qq update", *(f"{install} {p}" for p in MISSING.split())]
     assert "apt-get could not install chromium" in done.stderr
 
 

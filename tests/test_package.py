@@ -101,12 +101,12 @@ def test_stranger_checks_search(stranger: Path, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_stranger_is_told_what_installs_an_extra_beside_the_wheel(stranger: Path, tmp_path: Path) -> None:
     """No index has the distribution, so the message spells out what the extra asks for; pip finds each of its names."""
-    asked = [str(stranger / "agentgym"), "eval", "guessnumber", "--model", "vllm:x", "--out", str(tmp_path / "e")]
-    done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True)
+    eval_command = [str(stranger / "agentgym"), "eval", "guessnumber", "--model", "vllm:x", "--out", str(tmp_path / "e")]
+    done = subprocess.run(eval_command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2 and "Traceback" not in done.stderr
-    told = re.search(r"^error: vllm:x needs torch: (.+)$", done.stderr, re.MULTILINE)
-    assert told, done.stderr
-    python, *words = shlex.split(told[1])
+    advice = re.search(r"^error: vllm:x needs torch: (.+)$", done.stderr, re.MULTILINE)
+    assert advice, done.stderr
+    python, *words = shlex.split(advice[1])
     assert words[:3] == ["-m", "pip", "install"] and Path(python).samefile(stranger / "python")
     named = [re.match(r"[\w-]+", word)[0] for word in words[3:]]
     assert {"vllm", "torch", "peft"} <= set(named) and DISTRIBUTION not in named and "agentgym" not in named
@@ -224,9 +224,9 @@ def test_every_pin_installs_with_the_python_of_debian_12() -> None:
     """Which is 3.11.2: one pin that wanted 3.11.5 ended the README's second command there."""
     pins = set((ROOT / "constraints.txt").read_text().lower().replace("_", "-").splitlines())
     here = {f"{d.name}=={d.version}".lower().replace("_", "-"): d for d in importlib.metadata.distributions()}
-    asked = {pin: here[pin].metadata.get("Requires-Python") or "" for pin in pins & here.keys()}
-    assert len(asked) > 50
-    assert not {pin: python for pin, python in asked.items() if not SpecifierSet(python).contains("3.11.2")}
+    required = {pin: here[pin].metadata.get("Requires-Python") or "" for pin in pins & here.keys()}
+    assert len(required) > 50
+    assert not {pin: python for pin, python in required.items() if not SpecifierSet(python).contains("3.11.2")}
 
 
 def test_no_two_test_files_have_the_same_name() -> None:

@@ -60,9 +60,9 @@ def test_with_everything_hidden_each_environment_says_its_need_or_works():
     done = subprocess.run(
         [sys.executable, "-c", HIDING.format(packages=PACKAGES)], capture_output=True, text=True, check=True
     )
-    told = json.loads(done.stdout)
-    assert set(told) == set(registry.ENVS)
-    for id, (kind, message, missing) in told.items():
+    reports = json.loads(done.stdout)
+    assert set(reports) == set(registry.ENVS)
+    for id, (kind, message, missing) in reports.items():
         if id in SAYS:
             assert kind == "MissingExtra" and SAYS[id] in message and missing == message, (id, kind, message, missing)
         elif id in DATA:
@@ -103,8 +103,8 @@ def test_tests_need_pytest(monkeypatch):
 def test_an_evaluation_without_a_sandbox_is_an_error_and_no_score(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "pyseccomp", None)
     code = cli(["eval", "rlvr/SWE-v0", "--policy", "oracle", "--tasks", "2", "--out", str(tmp_path / "run")])
-    said = capsys.readouterr()
-    assert code and "needs pyseccomp" in said.out + said.err and "0.0" not in said.out
+    captured = capsys.readouterr()
+    assert code and "needs pyseccomp" in captured.out + captured.err and "0.0" not in captured.out
 
 
 def test_libraries_that_programs_should_find_loaded_are_looked_for():

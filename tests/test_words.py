@@ -39,10 +39,10 @@ def test_what_is_printed_says_infrastructure_errors():
     files = [*(ROOT / "agentgym").rglob("*.py"), *(ROOT / "agentgym/report").rglob("*.js")]
     files = [path for path in files if not CONTENT.search(path.relative_to(ROOT).as_posix())]
     wrong = [
-        f"{path.relative_to(ROOT)}: {said!r}"
+        f"{path.relative_to(ROOT)}: {sentence!r}"
         for path in files
-        for said in sentences(path)
-        if re.search(r"(?<![-.])\bfaults?\b(?!\")", re.sub(r"\$\{[^}]*\}", "", said))
+        for sentence in sentences(path)
+        if re.search(r"(?<![-.])\bfaults?\b(?!\")", re.sub(r"\$\{[^}]*\}", "", sentence))
     ]
     assert len(files) > 100 and not wrong, "\n".join(wrong)
 
@@ -69,7 +69,12 @@ def test_pages_have_no_turns_of_phrase_that_sound_translated(page: Path):
 def test_messages_have_no_turns_of_phrase_that_sound_translated():
     files = [path for path in (ROOT / "agentgym").rglob("*.py") if not CONTENT.search(path.relative_to(ROOT).as_posix())]
     files = [path for path in files if path.is_relative_to(ROOT / "agentgym/envs") is False]
-    wrong = [f"{path.relative_to(ROOT)}: {said!r}" for path in files for said in sentences(path) if TRANSLATED.search(said)]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {sentence!r}"
+        for path in files
+        for sentence in sentences(path)
+        if TRANSLATED.search(sentence)
+    ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -201,12 +201,12 @@ class RenderedConversation(ChatConversation):
 
 def _with_thoughts_shown(pieces: Sequence[str]) -> list[str]:
     """Keep `<think>` and `</think>` as text for a model without such tokens, so that the template finds them."""
-    shown: list[str] = []
+    parts: list[str] = []
     for piece in pieces:
         kind = type(piece)
         for place, part in enumerate(_THOUGHT.split(piece)):
-            shown.append(part if place % 2 else kind(part))
-    return shown
+            parts.append(part if place % 2 else kind(part))
+    return parts
 
 
 def _without(prefix: str, pieces: Sequence[str]) -> list[str] | None:

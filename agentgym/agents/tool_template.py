@@ -39,9 +39,9 @@ class ToolTemplate(ChatTemplate):
         self._names = list(tools)
         self._check_schemas(schemas)
         rendered = self._called([mark(0)])
-        asked = self.render(self._first)
+        prefix = self.render(self._first)
         written = rendered.partition(mark("u"))[2].partition(mark(0))[0]
-        if self._names[0] not in asked or mark("a") not in written or mark(0) not in rendered:
+        if self._names[0] not in prefix or mark("a") not in written or mark(0) not in rendered:
             raise BadConfig("the chat template has no place for tools, calls and their results: use tools='text'")
         self.family: CallForm = FAMILIES[family or _found(written)]
         """Form in which calls are written."""

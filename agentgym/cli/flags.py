@@ -160,11 +160,11 @@ def given_flags(
     )
 
 
-def filled(config: type[_Config], given: ParsedFlags, default: Mapping[str, Any] | None = None) -> _Config:
+def filled(config: type[_Config], parsed: ParsedFlags, default: Mapping[str, Any] | None = None) -> _Config:
     """Return the dataclass with the values of a command line, and of `default` for the rest."""
     before = default or {}
-    values: dict[str, Any] = {**before, **given.fields}
-    for table, changes in given.tables.items():
+    values: dict[str, Any] = {**before, **parsed.fields}
+    for table, changes in parsed.tables.items():
         values[f"{table}_options"] = {**before.get(f"{table}_options", {}), **changes}
     return config(**values)
 

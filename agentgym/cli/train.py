@@ -78,8 +78,8 @@ def read(arguments: Sequence[str]) -> Config:
         return dataclasses.replace(_resumed(resume, words, tuple(arguments)), watch=watched)
     on = _pop_flag(words, "--on", "the size of a GPU, for example --on 80GB")
     planned, as_json = "--plan" in words, "--json" in words
-    for flag, given in (("--json", as_json), ("--on", on)):
-        if given and not planned:
+    for flag, parsed in (("--json", as_json), ("--on", on)):
+        if parsed and not planned:
             raise BadConfig(f"{flag} goes with --plan")
     if on:
         named(on)  # validates it before torch is imported
@@ -95,9 +95,9 @@ def read(arguments: Sequence[str]) -> Config:
         raise SystemExit(0)
     learner = _pop_flag(list(words), "--learner", "a name, for example tinker:http://127.0.0.1:8000")
     default |= kind_of(learner).in_recipes if learner else {}
-    given = given_flags(TrainConfig, words, command="train", default=default)
-    default |= for_others(default, given.fields)
-    config = filled(TrainConfig, given, default)
+    parsed = given_flags(TrainConfig, words, command="train", default=default)
+    default |= for_others(default, parsed.fields)
+    config = filled(TrainConfig, parsed, default)
     if name in recipes():
         _check_kind(name, default, config)
     return Config(config, arguments=tuple(arguments), plan=planned, on=on, json=as_json, watch=watched)

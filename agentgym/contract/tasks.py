@@ -141,12 +141,12 @@ def bad_options_are_refused(under_test: EnvUnderTest) -> str:
         except (BadConfig, LookupError):
             continue
         raise Broken(f"made with {options} without a word")
-    for given in ({"no_such": 1}, {"horizon": 0}, {"task": 3.5}, {"task": "no such task"}):
+    for bad_options in ({"no_such": 1}, {"horizon": 0}, {"task": 3.5}, {"task": "no such task"}):
         try:
-            under_test.make().reset(seed=0, options=given)
+            under_test.make().reset(seed=0, options=bad_options)
         except (BadConfig, LookupError):
             continue
-        raise Broken(f"reset with {given} without a word")
+        raise Broken(f"reset with {bad_options} without a word")
     return "nine mistakes"
 
 

@@ -99,14 +99,14 @@ class SlotTable:
             self.free(slot)
 
 
-def common_prefix(held: Sequence[int], ids: Sequence[int]) -> int:
+def common_prefix(cached: Sequence[int], ids: Sequence[int]) -> int:
     """Return the length of the common prefix of two sequences."""
-    low, high = 0, min(len(held), len(ids))
-    if list(held[:high]) == list(ids[:high]):
+    low, high = 0, min(len(cached), len(ids))
+    if list(cached[:high]) == list(ids[:high]):
         return high
     while low + 1 < high:  # the first `low` agree, the first `high` do not
         middle = (low + high) // 2
-        if list(held[low:middle]) == list(ids[low:middle]):
+        if list(cached[low:middle]) == list(ids[low:middle]):
             low = middle
         else:
             high = middle

@@ -131,10 +131,10 @@ class _Connection:
     async def _answered(self, message: JsonObject) -> bool:
         """Answer one message; return False if it is `close`."""
         try:
-            said = parsed(message.get("text") or message.get("bytes") or b"")
-            if said.get("type") == "close":
+            request = parsed(message.get("text") or message.get("bytes") or b"")
+            if request.get("type") == "close":
                 return False
-            answer = await self._said(said)
+            answer = await self._said(request)
         except Refusal as refusal:
             answer = _error(refusal)
         await _tell(self._send, answer)

@@ -67,10 +67,10 @@ def action_of(action: object, tools: Mapping[str, Tool]) -> str:
         return _bounded(action)
     fields: dict[str, object] = {}
     if isinstance(action, dict):
-        given = cast("dict[object, object]", action)
-        if len(given) == 1 and isinstance(plain := given.get("text"), str):  # as most are
+        action_fields = cast("dict[object, object]", action)
+        if len(action_fields) == 1 and isinstance(plain := action_fields.get("text"), str):  # as most are
             return _bounded(plain)
-        fields = {str(name): value for name, value in given.items() if name != "metadata"}
+        fields = {str(name): value for name, value in action_fields.items() if name != "metadata"}
     name = fields.pop("tool_name", None) if fields.pop("type", None) == "call_tool" else fields.get("name")
     if isinstance(name, str) and fields.keys() <= {"name", "arguments"}:
         arguments: object = fields.get("arguments") or {}

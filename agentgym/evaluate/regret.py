@@ -67,7 +67,7 @@ def regret(env: TextEnv, task: Task, episode: Episode, *, known: dict[Key, int |
         before, after = distances[place], distances[place + 1]
         if after is not None and (before is None or before > after + 1):
             distances[place] = after + 1
-    beaten = [taken for taken, needed in enumerate(distances) if needed is None or needed > left - taken]
+    beaten = [turn_count for turn_count, needed in enumerate(distances) if needed is None or needed > left - turn_count]
     lost = beaten[0] if beaten else None
     pairs = list(pairwise(distances))[:lost]
     wasted = sum(after is not None and before is not None and after >= before for before, after in pairs)

@@ -21,19 +21,19 @@ class ChatWriter:
 
     def whole(self, answer: Answer) -> dict[str, object]:
         """Return one JSON object."""
-        asked, body = self._asked, self._head(answer.choices[0].completion.policy_version)
+        request, body = self._asked, self._head(answer.choices[0].completion.policy_version)
         choices: list[dict[str, object]] = []
         for index, choice in enumerate(answer.choices):
             part = self._part(index, choice.completion.ids, choice.completion.logprobs)
             part |= {"finish_reason": choice.finish, "stop_reason": choice.stopped}
-            part |= {"message": _message(choice)} if asked.chat else {"text": choice.text}
-            if asked.token_ids:
-                (body if asked.chat else part)["prompt_token_ids"] = answer.prompt_ids
+            part |= {"message": _message(choice)} if request.chat else {"text": choice.text}
+            if request.token_ids:
+                (body if request.chat else part)["prompt_token_ids"] = answer.prompt_ids
             choices.append(part)
         if answer.prompt_logprobs is not None:
             pairs = zip(answer.prompt_ids[1:], answer.prompt_logprobs, strict=True)
             choices[0]["prompt_logprobs"] = [None, *({str(token): {"logprob": value}} for token, value in pairs)]
-            body["prompt_logprobs_temperature"] = asked.prompt_temperature
+            body["prompt_logprobs_temperature"] = request.prompt_temperature
         return {**body, "choices": choices, "usage": _usage(answer)}
 
     def began(self, prompt: list[int]) -> bytes:

@@ -40,7 +40,7 @@ class FaultJudge:
         if not replies or episode.reason == "engine":
             return False
         others = [self._ran.get(task, HARMLESS), next(reversed(self._ran.values()), HARMLESS), HARMLESS]
-        runs = [self._runs(again, said) for said in (replies, *dict.fromkeys(others))]
+        runs = [self._runs(again, reply) for reply in (replies, *dict.fromkeys(others))]
         repeated, *controls = await asyncio.gather(*runs)
         return any(controls) and not repeated
 

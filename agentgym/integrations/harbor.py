@@ -80,12 +80,12 @@ class ProviderOptions:
 class HarborSandbox(BaseSandbox):
     """A sandbox in an environment of Harbor. Keywords: the fields of `ProviderOptions`, `image` or `build` first of all."""
 
-    def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = (), **asked: Any) -> None:
+    def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = (), **options: Any) -> None:
         known = [entry.name for entry in fields_of(ProviderOptions)]
-        wrong = next((name for name in asked if name not in known), None)
+        wrong = next((name for name in options if name not in known), None)
         if wrong is not None:
             raise BadConfig(no_such("option of the harbor sandbox", wrong, known))
-        self.limits, self.asked = limits or Limits(), ProviderOptions(**asked)
+        self.limits, self.asked = limits or Limits(), ProviderOptions(**options)
         if bool(self.asked.image) == bool(self.asked.build):
             raise BadConfig("the harbor sandbox needs an image, or a folder with a Dockerfile as build: exactly one of them")
         self.work = self.asked.work
@@ -110,37 +110,40 @@ class HarborSandbox(BaseSandbox):
             UnknownName: Harbor has no such environment type.
             BadConfig: the provider refuses the options.
         """
-        asked = self.asked
+        wanted = self.asked
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="agentgym-harbor-")))
         kinds = {kind.value: kind for kind in EnvironmentType}
-        if asked.provider not in kinds:
-            raise UnknownName(no_such("environment type of Harbor", asked.provider, kinds))
-        config: dict[str, float | int | None] = {"cpus": asked.cpus, "memory_mb": max(self.limits.memory // MEGABYTE, 16)}
-        options: dict[str, Any] = {"enable_environment_dir_upload": False, **asked.provider_options}
-        if asked.provider in LOCAL and asked.network == "none":
+        if wanted.provider not in kinds:
+            raise UnknownName(no_such("environment type of Harbor", wanted.provider, kinds))
+        config: dict[str, float | int | None] = {
+            "cpus": wanted.cpus,
+            "memory_mb": max(self.limits.memory // MEGABYTE, 16),
+        }
+        options: dict[str, Any] = {"enable_environment_dir_upload": False, **wanted.provider_options}
+        if wanted.provider in LOCAL and wanted.network == "none":
             # Harbor's own way to no network is a second container with a proxy; here nothing is to be reached at all.
             overlay = folder / "overlay.json"
             processes = self.limits.processes + 32  # ours among them
             service = {"network_mode": "none", "pids_limit": processes, "security_opt": ["no-new-privileges"]}
             overlay.write_text(json.dumps({"services": {"main": service}}))
             options["extra_docker_compose"] = [overlay, *options.get("extra_docker_compose", [])]
-        elif asked.network == "none":
+        elif wanted.network == "none":
             options["network_policy"] = NetworkPolicy(network_mode=NetworkMode.NO_NETWORK)
         (folder / "environment").mkdir()
         trial = TrialPaths(folder / "trial")
         trial.mkdir()
         try:
             environment = EnvironmentFactory.create_environment(
-                kinds[asked.provider],
-                Path(asked.build).resolve() if asked.build else folder / "environment",
-                Path(asked.build).resolve().parent.name if asked.build else "agentgym",
+                kinds[wanted.provider],
+                Path(wanted.build).resolve() if wanted.build else folder / "environment",
+                Path(wanted.build).resolve().parent.name if wanted.build else "agentgym",
                 f"agentgym-{secrets.token_hex(8)}",
                 trial,
-                EnvironmentConfig(docker_image=asked.image or None, **config),
+                EnvironmentConfig(docker_image=wanted.image or None, **config),
                 **options,
             )
         except (ValueError, ImportError, FileNotFoundError, SystemExit) as error:
-            raise BadConfig(f"Harbor's {asked.provider} cannot be had as asked: {error}") from error
+            raise BadConfig(f"Harbor's {wanted.provider} cannot be had as asked: {error}") from error
         stack.callback(_quietly, environment)
         _wait(environment.start(force_build=False), START)
         return environment

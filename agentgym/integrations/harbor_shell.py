@@ -86,8 +86,8 @@ def result(job: Job, answer: Any, seconds: float) -> Result:
         status, late = (int(word) for word in head.split())
         out, err = (base64.b64decode(line) for line in rest.split("\n")[:2])
     except ValueError:
-        said = str(answer.stdout or answer.stderr)[-300:]
-        raise SandboxFault(f"the environment of Harbor did not say how a program ended ({said!r})") from None
+        output = str(answer.stdout or answer.stderr)[-300:]
+        raise SandboxFault(f"the environment of Harbor did not say how a program ended ({output!r})") from None
     return _ended(status, bool(late), out, err, job.cap, seconds)
 
 

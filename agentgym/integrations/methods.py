@@ -19,19 +19,21 @@ _TYPES: dict[str, Any] = {
 
 
 def methods(
-    tools: Mapping[str, Tool], called: Callable[[Any, str, dict[str, object]], str], *, taken: Collection[str] = ()
+    tools: Mapping[str, Tool], called: Callable[[Any, str, dict[str, object]], str], *, reserved: Collection[str] = ()
 ) -> dict[str, Callable[..., str]]:
     """Return a method for each tool, which calls `called(self, name, arguments)`: annotated, with an `Args:` section.
 
     They accept any keyword: the environment answers arguments that do not fit the schema. Raises BadConfig for a tool
     whose name is not an identifier or is in `taken`.
     """
-    return {name: _method(tool, called, taken) for name, tool in tools.items()}
+    return {name: _method(tool, called, reserved) for name, tool in tools.items()}
 
 
-def _method(tool: Tool, called: Callable[[Any, str, dict[str, object]], str], taken: Collection[str]) -> Callable[..., str]:
-    if not tool.name.isidentifier() or tool.name.startswith("_") or tool.name in taken:
-        raise BadConfig(f"the tool {tool.name!r} cannot be a method here, where {', '.join(taken)} mean something else")
+def _method(
+    tool: Tool, called: Callable[[Any, str, dict[str, object]], str], reserved: Collection[str]
+) -> Callable[..., str]:
+    if not tool.name.isidentifier() or tool.name.startswith("_") or tool.name in reserved:
+        raise BadConfig(f"the tool {tool.name!r} cannot be a method here, where {', '.join(reserved)} mean something else")
 
     def method(self: object, **arguments: object) -> str:
         return called(self, tool.name, arguments)
@@ -53,8 +55,10 @@ def _method(tool: Tool, called: Callable[[Any, str, dict[str, object]], str], ta
 
 def docstring(tool: Tool) -> str:
     """Return a docstring in Google's form."""
-    told = [f"    {name}: {_one_line(about.get('description')) or name}" for name, about in tool.properties.items()]
-    args = ["", "Args:", *told] if told else []
+    parameter_lines = [
+        f"    {name}: {_one_line(about.get('description')) or name}" for name, about in tool.properties.items()
+    ]
+    args = ["", "Args:", *parameter_lines] if parameter_lines else []
     return "\n".join([_one_line(tool.description) or tool.name, *args, "", "Returns:", "    What is seen then."])
 
 

@@ -87,7 +87,7 @@ def environment(env: str, *, seed: int = 0, **options: Any) -> Callable[[], obje
 
     members: dict[str, object] = {"__init__": begin, "reset": reset, "get_reward": get_reward}
     name = registry.full_id(env).rpartition("/")[2].rpartition("-v")[0]
-    kind = type(name, (), members | methods(tools, called, taken=members))
+    kind = type(name, (), members | methods(tools, called, reserved=members))
 
     def made() -> object:
         return kind()

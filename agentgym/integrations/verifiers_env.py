@@ -326,8 +326,8 @@ class _Seat:
             run.messages += [vf.UserMessage(content=data.prompt)] if isinstance(data.prompt, str) else list(data.prompt)
         if message is not None:
             run.messages += [vf.UserMessage(content=message)] if isinstance(message, str) else list(message)
-        unseen = itertools.takewhile(lambda said: said.role != "assistant", reversed(run.messages))
-        run.asked.put(("asked", "\n\n".join(reversed([str(said.content) for said in unseen]))))
+        unseen = itertools.takewhile(lambda answer: answer.role != "assistant", reversed(run.messages))
+        run.asked.put(("asked", "\n\n".join(reversed([str(answer.content) for answer in unseen]))))
         reply = await asyncio.to_thread(run.replies.get)
         if reply is None:
             run.replies.put(None)  # for one who asks again
@@ -335,8 +335,8 @@ class _Seat:
                 raise RuntimeError("the episode was ended")
             run.told_end = True
             return Segment(messages=[], terminated=True)
-        said = vf.AssistantMessage(content=reply)
-        response = Response(id="", created=int(time.time()), model="agentgym", message=said, finish_reason="stop")
+        answer = vf.AssistantMessage(content=reply)
+        response = Response(id="", created=int(time.time()), model="agentgym", message=answer, finish_reason="stop")
         prepare_turn(run.trace, list(run.messages)).commit(response)
-        run.messages.append(said)
-        return Segment(messages=[said])
+        run.messages.append(answer)
+        return Segment(messages=[answer])

@@ -180,17 +180,17 @@ def _ours(about: Json, steps: Iterable[Json]) -> Json:
         prompt: object = metrics.get("prompt_token_ids") or list[object]()
         output: object = metrics.get("completion_token_ids") or list[object]()
         note = mine.pop("note", False)
-        told: Json = {name: mine[name] for name in mine if name in Turn.__dataclass_fields__}
-        told |= {"prompt_ids": [0, prompt], "output_ids": output, "logprobs": _numbers(metrics.get("logprobs"))}
-        if told.get("plain_ids"):
-            told["plain_ids"] = [0, told["plain_ids"]]
+        turn_fields: Json = {name: mine[name] for name in mine if name in Turn.__dataclass_fields__}
+        turn_fields |= {"prompt_ids": [0, prompt], "output_ids": output, "logprobs": _numbers(metrics.get("logprobs"))}
+        if turn_fields.get("plain_ids"):
+            turn_fields["plain_ids"] = [0, turn_fields["plain_ids"]]
         else:
-            told.pop("plain_ids", None)
-        told.setdefault("observation", "" if note else seen[-1] if seen else "")
+            turn_fields.pop("plain_ids", None)
+        turn_fields.setdefault("observation", "" if note else seen[-1] if seen else "")
         if note:
-            notes.append(told)
+            notes.append(turn_fields)
             continue
-        turns.append({**told, "notes": notes} if notes else told)
+        turns.append({**turn_fields, "notes": notes} if notes else turn_fields)
         notes, seen = [], [_results(step, Counter())]
     fields_of_ours = {name: about[name] for name in about if name in Episode.__dataclass_fields__}
     return {**{k: v for k, v in fields_of_ours.items() if k != "hint" or v is not None}, "turns": turns}
@@ -259,10 +259,10 @@ def _others(raw: Json, steps: Iterable[Json], name: str, lost: Counter[str]) -> 
             }
         )
         pending = [_results(step, lost)]
-    told: Json = {"env": STRANGERS, "group_id": name, "seed": 0, "instruction": instruction, "turns": turns, "format": 1}
-    told["task_id"] = str(raw.get("trajectory_id") or raw.get("session_id") or name)
-    told |= {"final_observation": "\n\n".join(filter(None, pending)), "reward": reward, "success": None, "reason": ""}
-    return {**told, "labels": {"agent": str(agent.get("name"))}}
+    document: Json = {"env": STRANGERS, "group_id": name, "seed": 0, "instruction": instruction, "turns": turns, "format": 1}
+    document["task_id"] = str(raw.get("trajectory_id") or raw.get("session_id") or name)
+    document |= {"final_observation": "\n\n".join(filter(None, pending)), "reward": reward, "success": None, "reason": ""}
+    return {**document, "labels": {"agent": str(agent.get("name"))}}
 
 
 def _counted(metrics: Json, lost: Counter[str]) -> Json:
@@ -270,8 +270,8 @@ def _counted(metrics: Json, lost: Counter[str]) -> Json:
     prompt, output = count(metrics.get("prompt_tokens")), count(metrics.get("completion_tokens"))
     cached, cost = metrics.get("cached_tokens"), metrics.get("cost_usd")
     if prompt is None or output is None:
-        given = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
-        lost.update(f"metrics.{key}" for key in given if metrics.get(key) is not None)
+        count_names = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
+        lost.update(f"metrics.{key}" for key in count_names if metrics.get(key) is not None)
         return {}
     return to_extra(Usage(prompt, output, cached=count(cached) or 0, cost=amount(cost)), 0.0)
 

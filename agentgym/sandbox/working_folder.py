@@ -23,7 +23,7 @@ def read(run: Run, path: str, cap: int) -> bytes:
 
 def write(run: Run, path: str, content: bytes) -> None:
     """Write a file, creating its folders."""
-    _done(run, "files.write", _checked(path), given=content)
+    _done(run, "files.write", _checked(path), stdin=content)
 
 
 def pack(run: Run, cap: int, most: int | None = None) -> bytes:
@@ -54,7 +54,7 @@ def unpack(run: Run, state: bytes) -> None:
         OSError: the folder cannot be restored.
     """
     try:
-        _done(run, "unpack", given=state)
+        _done(run, "unpack", stdin=state)
     except OSError as error:
         if error.errno != errno.EBADMSG:
             raise
@@ -93,9 +93,9 @@ def _program(work: str, arguments: Sequence[str | int]) -> str:
     )
 
 
-def _done(run: Run, work: str, *about: str | int, given: bytes = b"", cap: int = MESSAGES) -> bytes:
+def _done(run: Run, work: str, *about: str | int, stdin: bytes = b"", cap: int = MESSAGES) -> bytes:
     name = next((path for path in about if isinstance(path, str)), "the working folder")
-    return _printed(run(_program(work, about), given, cap), name, cap)
+    return _printed(run(_program(work, about), stdin, cap), name, cap)
 
 
 def _printed(result: Result, name: str, cap: int) -> bytes:

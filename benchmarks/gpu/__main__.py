@@ -103,7 +103,7 @@ class Run:
         process = subprocess.Popen(words, **streams, text=True, errors="replace", start_new_session=True)
         lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=_drain, args=(process.stdout, lines), daemon=True).start()
-        end, asked = time.monotonic() + seconds, False
+        end, stop_sent = time.monotonic() + seconds, False
         try:
             while True:
                 try:
@@ -116,16 +116,16 @@ class Run:
                 if time.monotonic() < end:
                     if process.poll() is not None and lines.empty():  # what it started may still hold its output open
                         break
-                elif asked:
+                elif stop_sent:
                     break
                 else:
                     os.killpg(process.pid, signal.SIGTERM)
-                    asked, end = True, time.monotonic() + GRACE
+                    stop_sent, end = True, time.monotonic() + GRACE
         except ProcessLookupError:
             pass
         finally:
             _end(process)
-        return None if asked else process.returncode
+        return None if stop_sent else process.returncode
 
     def command(self, name: str, seconds: float) -> list[str]:
         words = [sys.executable, "-m", "gpu.cell", name, str(self.out), "--call", self.call, "--seconds", f"{seconds:.0f}"]

@@ -77,8 +77,8 @@ class Parts:
         line = {"call": self.call, "cell": self.name, "part": part, **{key: _short(value) for key, value in found.items()}}
         append(self.out, line)
         self.known[part] = line
-        shown = {key: value for key, value in line.items() if key not in ("call", "cell", "part")}
-        print(f"{self.name} {part}: " + ", ".join(f"{key} {value}" for key, value in shown.items()))
+        measures = {key: value for key, value in line.items() if key not in ("call", "cell", "part")}
+        print(f"{self.name} {part}: " + ", ".join(f"{key} {value}" for key, value in measures.items()))
 
 
 def _short(value: Any) -> Any:

@@ -118,9 +118,9 @@ def mismatch(rehearse: bool) -> dict[str, Any]:
     prompts = torch.randint(1, model.config.vocab_size, (number, prompt), generator=draws).tolist()
 
     async def play() -> list[Any]:
-        asked = [Sampling(max_tokens=reply, seed=i) for i in range(number)]
+        samplings = [Sampling(max_tokens=reply, seed=i) for i in range(number)]
         return await asyncio.gather(
-            *(engine.generate(p, s, str(i)) for i, (p, s) in enumerate(zip(prompts, asked, strict=True)))
+            *(engine.generate(p, s, str(i)) for i, (p, s) in enumerate(zip(prompts, samplings, strict=True)))
         )
 
     replies = asyncio.run(play())

@@ -38,8 +38,8 @@ class Reinforce(trainers.Learner):
     def _scored(self, row):
         """Return the log-probability of each token after the first, and the entropy that it was drawn from."""
         scores = self.model(torch.as_tensor(row.ids[None, :-1]).long()).logits[0].log_softmax(-1)
-        said = scores.gather(-1, torch.as_tensor(row.ids[1:, None]).long())[:, 0]
-        return said, -(scores.exp() * scores).sum(-1)
+        chosen = scores.gather(-1, torch.as_tensor(row.ids[1:, None]).long())[:, 0]
+        return chosen, -(scores.exp() * scores).sum(-1)
 
     async def publish(self, version):
         await self.engine.load_weights(self.model.named_parameters(), version)

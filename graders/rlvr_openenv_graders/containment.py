@@ -106,9 +106,9 @@ class NoSolutionLeakage(ServedGrader):
         telling = [value for value in values if not any(_has(text, value) for text in others)]
         if not telling:
             raise NotMeasured("the solution has no value of three characters that other tasks do not show")
-        shown = [value for value in telling if _has(beginning, value)]
-        found = [f"what is seen first contains the solution ({len(shown)} values)"] if len(shown) == len(telling) else []
-        return found, {"values": len(telling), "shown": len(shown)}
+        leaked = [value for value in telling if _has(beginning, value)]
+        found = [f"what is seen first contains the solution ({len(leaked)} values)"] if len(leaked) == len(telling) else []
+        return found, {"values": len(telling), "shown": len(leaked)}
 
 
 def _texts(answers: list[dict[str, Any]]) -> str:

@@ -148,15 +148,15 @@ def whole(tokenizer: Any) -> ChatTemplate:
 def test_prompts_with_fixed_parts_are_the_same(name: str, system: str, fixed: str, texts: list[str]) -> None:
     cut, uncut = ChatTemplate(CUT[name], encoder=ENCODERS[name]), whole(CUT[name])
     hidden = "".join(letter for letter in fixed if letter not in "\ue000\ue001")
-    asked = [
+    conversations = [
         f"Your task is{hidden} the ",
         UntrustedText(texts[0]),
         f" and then{hidden}",
         UntrustedText(texts[1]),
         " go on now\nplease.",
     ]
-    assert cut.start([UntrustedText(system)], asked) == uncut.start([UntrustedText(system)], asked)
-    assert cut.bridge(asked) == uncut.bridge(asked)
+    assert cut.start([UntrustedText(system)], conversations) == uncut.start([UntrustedText(system)], conversations)
+    assert cut.bridge(conversations) == uncut.bridge(conversations)
 
 
 @pytest.mark.parametrize("name", sorted(CUT))
@@ -175,21 +175,21 @@ def test_prompts_of_the_window_agent_are_the_same(name: str) -> None:
 
 def test_only_words_not_seen_before_are_encoded() -> None:
     tokenizer = regex(QWEN)
-    agent, asked = WindowAgent(ScriptedEngine([]), tokenizer), 0
+    agent, encoded = WindowAgent(ScriptedEngine([]), tokenizer), 0
     ids = agent.template.encoder._ids
 
     def counted(text: str) -> list[int]:
-        nonlocal asked
-        asked += len(text)
+        nonlocal encoded
+        encoded += len(text)
         return ids(text)
 
     agent.template.encoder._ids = counted  # type: ignore[method-assign]
     costs: list[int] = []
     talk = agent.begin(Task(instruction="put a book in the shelf"), {})
     for turn in range(6):
-        asked = 0
+        encoded = 0
         prompt = talk.prompt(f"On the desk you see a pencil {turn}.", {"admissible": ["go to the desk"] * 20})
-        costs.append(asked)
+        costs.append(encoded)
         reply = agent.template.encoder.encode([UntrustedText("<think>a</think> <action>go to the desk</action>")])
         talk.reply(Completion([*reply, agent.sampling.stop_ids[0]], [], "stop"))
         assert len(agent.template.encoder.decode(prompt)) > 600
@@ -258,8 +258,8 @@ def test_most_of_a_prompt_of_phrases_is_not_encoded_again() -> None:
     encoder = Encoder(CUT["own phrases"])
     text = "['go to desk 1', 'take the book 2 from shelf 3', 'look'] On the desk 1, you see a cup 4."
     encoder.plain(text)
-    asked: list[str] = []
+    encoded: list[str] = []
     ids = encoder._ids
-    encoder._ids = lambda text: asked.append(text) or ids(text)  # type: ignore[method-assign,func-returns-value]
+    encoder._ids = lambda text: encoded.append(text) or ids(text)  # type: ignore[method-assign,func-returns-value]
     encoder.plain(text.replace("cup 4", "cup 10"))
-    assert sum(map(len, asked)) < 25
+    assert sum(map(len, encoded)) < 25

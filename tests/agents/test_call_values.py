@@ -72,9 +72,9 @@ def told_apart(name: str, value: str) -> bool:
     return depth == 0 and not value.endswith("<")
 
 
-def read(name: str, *calls: Call, said: str = "") -> list[Call | str]:
+def read(name: str, *calls: Call, content: str = "") -> list[Call | str]:
     family = FAMILIES[name]
-    text = said + "\n".join("".join(family.write(call)) for call in calls)
+    text = content + "\n".join("".join(family.write(call)) for call in calls)
     attempts = read_reply(family, text, False, TOOLS)[2]
     return [parse_call(attempt.action, TOOLS) for attempt in attempts]
 

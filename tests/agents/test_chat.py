@@ -73,8 +73,8 @@ def test_a_reply_cut_by_length_gets_its_end_token_from_the_bridge() -> None:
     assert prompts[1][len(prompts[0]) :][: len(ids("go to de")) + 1] == ids("go to de") + end
     assert talk.action == "go to de" and not talk.parsed
     whole, complete = play(agent, [ids("go to de") + end], LINES[:2])
-    told, untold = CHATML.decode(prompts[1]), CHATML.decode(complete[1])
-    assert told.replace(f"{CUT.format(len(ids('go to de')))}\n\n", "") == untold != told and whole.parsed
+    cut_text, untold = CHATML.decode(prompts[1]), CHATML.decode(complete[1])
+    assert cut_text.replace(f"{CUT.format(len(ids('go to de')))}\n\n", "") == untold != cut_text and whole.parsed
 
 
 def test_another_stop_token_ends_the_turn_as_well() -> None:
@@ -96,8 +96,8 @@ def test_an_episode_through_the_rollout() -> None:
     played = episode(ChatAgent(engine))
     assert [turn.action for turn in played.turns][:3] == ["1", "2", "3"]
     for turn, after in zip(played.turns, played.turns[1:], strict=False):
-        held = turn.prompt_ids + turn.output_ids
-        assert after.prompt_ids[: len(held)] == held
+        row_ids = turn.prompt_ids + turn.output_ids
+        assert after.prompt_ids[: len(row_ids)] == row_ids
         assert len(turn.logprobs) == len(turn.output_ids)
         assert turn.output_ids[-1] == CHATML.eos_token_id and turn.text == f"<think>hm</think><action>{turn.action}</action>"
     assert [m["role"] for m in played.turns[0].messages] == ["system", "user"]
@@ -184,8 +184,8 @@ def test_template_that_rewrites_the_past_starts_a_new_row_and_counts_it() -> Non
     assert talk.rewrites == 2
     talk.prompt("x", {})
     assert talk.turn("x", Completion(reply, [], "stop")).extra == {"rewritten": True} and talk.rewrites == 3
-    kept = as_user(ChatAgent(ScriptedEngine([], QWEN3), prompt="bare"))
-    talk, prompts = play(kept, [reply, reply])
+    conversation = as_user(ChatAgent(ScriptedEngine([], QWEN3), prompt="bare"))
+    talk, prompts = play(conversation, [reply, reply])
     assert talk.rewrites == 0 and QWEN3.decode(prompts[2]).count("I wonder") == 2
 
 
@@ -239,8 +239,8 @@ def test_a_long_observation_loses_its_middle(text: str, limit: int) -> None:
 def test_the_cut_keeps_as_much_as_fits() -> None:
     agent = ChatAgent(ScriptedEngine([], CHATML), observation_tokens=100)
     text = "".join(f"[{number}]" for number in range(400))
-    kept = len(agent.template.encoder.plain(agent.cut(text)))
-    assert 95 <= kept <= 100
+    length = len(agent.template.encoder.plain(agent.cut(text)))
+    assert 95 <= length <= 100
     talk = agent.begin(Task(), {})
     assert f"of {len(agent.template.encoder.plain(text))} tokens cut]" in CHATML.decode(talk.prompt(text, {}))
 

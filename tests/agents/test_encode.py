@@ -106,9 +106,9 @@ def test_harmless_text_is_encoded_as_the_template_renders_it(name: str, first: s
     )
     whole = [*opening, ("assistant", "go"), ("user", second)]
     own = tokenizer.encode(template.render(whole), add_special_tokens=False)
-    held = tokenizer.encode(template.render(opening) + "go", add_special_tokens=False)
-    if own[: len(held)] == held:  # the reply's tokens are the same before its end token
-        assert held + template.bridge([UntrustedText(second)], ended=False) == own
+    prompt_ids = tokenizer.encode(template.render(opening) + "go", add_special_tokens=False)
+    if own[: len(prompt_ids)] == prompt_ids:  # the reply's tokens are the same before its end token
+        assert prompt_ids + template.bridge([UntrustedText(second)], ended=False) == own
 
 
 @pytest.mark.parametrize("name", sorted(MADE))

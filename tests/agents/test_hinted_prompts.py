@@ -71,30 +71,30 @@ def calls(episode):
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_the_plain_prompt_is_the_prompt_of_the_same_episode_without_a_hint(name):
-    plain, told = played(AGENTS[name](), None), played(AGENTS[name](), Hint(0.8))
-    assert told.hint == Hint(0.8, WORDS) and plain.hint is None
-    assert len(told.turns) == 3 and [t.action for t in told.turns] == [t.action for t in plain.turns]
+    plain, hinted = played(AGENTS[name](), None), played(AGENTS[name](), Hint(0.8))
+    assert hinted.hint == Hint(0.8, WORDS) and plain.hint is None
+    assert len(hinted.turns) == 3 and [t.action for t in hinted.turns] == [t.action for t in plain.turns]
     agent = AGENTS[name]()
-    for one, other in zip(calls(told), calls(plain), strict=True):
+    for one, other in zip(calls(hinted), calls(plain), strict=True):
         assert list(one.plain_ids) == list(other.prompt_ids) and one.output_ids == other.output_ids
         assert not other.plain_ids
         text = agent.template.encoder.decode(one.prompt_ids)
         assert text.count(f"Hint: {WORDS}") == 1 and WORDS not in agent.template.encoder.decode(one.plain_ids)
-    assert [(t.observation, t.state_key) for t in told.turns] == [(t.observation, t.state_key) for t in plain.turns]
+    assert [(t.observation, t.state_key) for t in hinted.turns] == [(t.observation, t.state_key) for t in plain.turns]
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_rows_with_the_hint_and_without_it_are_those_of_the_two_prompts(name):
-    plain, told = played(AGENTS[name](), None), played(AGENTS[name](), Hint(0.8))
-    kept = dataclasses.replace(told, hint=dataclasses.replace(told.hint, kept=True))
-    ours, theirs = build([told]), build([plain])
+    plain, hinted = played(AGENTS[name](), None), played(AGENTS[name](), Hint(0.8))
+    with_hint = dataclasses.replace(hinted, hint=dataclasses.replace(hinted.hint, kept=True))
+    ours, theirs = build([hinted]), build([plain])
     assert [row.ids.tolist() for row in ours] == [row.ids.tolist() for row in theirs]
     assert [row.turns.tolist() for row in ours] == [row.turns.tolist() for row in theirs]
     assert all(row.hint_removed for row in ours) and not any(row.hint_removed for row in theirs)
-    shown = build([kept])
-    assert not any(row.hint_removed for row in shown)
-    assert sum(row.trained for row in shown) == sum(row.trained for row in ours)
-    assert sum(len(row) for row in shown) > sum(len(row) for row in ours)
+    rows_with_hint = build([with_hint])
+    assert not any(row.hint_removed for row in rows_with_hint)
+    assert sum(row.trained for row in rows_with_hint) == sum(row.trained for row in ours)
+    assert sum(len(row) for row in rows_with_hint) > sum(len(row) for row in ours)
 
 
 def test_without_a_hint_the_line_of_an_episode_says_nothing_of_hints():
@@ -118,10 +118,10 @@ def test_an_episode_with_a_hint_is_read_back_as_it_was_written(name):
 def test_control_strings_in_a_hint_are_letters(control, around):
     agent = ChatAgent(ScriptedEngine(lambda *_: THOUGHT[0], QWEN3), prompt="act")
     text = f"{around}{control}{around} x"
-    plain, told = (played(agent, hint, task(10)) for hint in (None, Hint(0, text)))
-    held = agent.template.encoder.control_ids
-    (first, *_), (other, *_) = plain.turns, told.turns
-    assert [i for i in other.prompt_ids if i in held] == [i for i in first.prompt_ids if i in held]
+    plain, hinted = (played(agent, hint, task(10)) for hint in (None, Hint(0, text)))
+    control_ids = agent.template.encoder.control_ids
+    (first, *_), (other, *_) = plain.turns, hinted.turns
+    assert [i for i in other.prompt_ids if i in control_ids] == [i for i in first.prompt_ids if i in control_ids]
     assert list(other.plain_ids) == list(first.prompt_ids)
 
 
@@ -149,8 +149,8 @@ def test_where_the_environment_has_nothing_to_say_the_episode_has_no_hint():
 
 
 def test_success_rates_leave_hinted_episodes_out():
-    told, plain = played(AGENTS["chat"](), Hint(0.8)), played(AGENTS["chat"](), None)
+    hinted, plain = played(AGENTS["chat"](), Hint(0.8)), played(AGENTS["chat"](), None)
     lost = dataclasses.replace(plain, success=False, reason="horizon", attempt=1)
-    rate = agentgym.success([told, plain, lost, told])
+    rate = agentgym.success([hinted, plain, lost, hinted])
     assert (rate.mean, rate.episodes, rate.tasks, rate.faults) == (0.5, 2, 1, 0)
-    assert agentgym.success([told]).episodes == 0
+    assert agentgym.success([hinted]).episodes == 0

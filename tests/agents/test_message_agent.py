@@ -72,12 +72,12 @@ def test_with_a_window_it_asks_word_for_word_what_the_window_agent_asks() -> Non
     chat = Chat([said(reply)] * 4)
     play(MessageAgent(chat, window=2), 4)
     engine = ScriptedEngine([reply] * 4)
-    agent, asked = WindowAgent(engine), list[Any]()
+    agent, prompts = WindowAgent(engine), list[Any]()
     talk = agent.begin(Task(instruction="find the cup"), {})
     for k in range(4):
-        asked.append((talk.prompt(f"room {k}", INFO), talk.messages)[1])
+        prompts.append((talk.prompt(f"room {k}", INFO), talk.messages)[1])
         talk.reply(Completion([*engine.tokenizer.encode(reply), 258], [], "stop"))
-    assert [messages for messages, _, _ in chat.asked] == asked
+    assert [messages for messages, _, _ in chat.asked] == prompts
 
 
 def test_a_fork_shares_nothing_that_changes() -> None:

@@ -37,13 +37,13 @@ class Chat:
 
 def said(*calls: tuple[str, Any] | ToolCall, text: str = "") -> Completion:
     """Return a reply with calls; arguments that are no string are written as JSON."""
-    told = [
+    contents = [
         call
         if isinstance(call, ToolCall)
         else ToolCall(f"id-{n}", call[0], call[1] if isinstance(call[1], str) else json.dumps(call[1]))
         for n, call in enumerate(calls)
     ]
-    return Completion([], [], "stop", text=text, usage=Usage(7, 5), calls=told)
+    return Completion([], [], "stop", text=text, usage=Usage(7, 5), calls=contents)
 
 
 def play(chat: Chat, env: str = "rlvr/SQL-v0", **options: Any) -> agentgym.Episode:
@@ -103,8 +103,8 @@ def test_after_a_call_that_is_not_accepted_the_others_are_answered_not_executed(
     results = [message for message in chat.asked[1] if message["role"] == "tool"]
     assert [message["tool_call_id"] for message in results] == ["id-0", "id-1", "id-2"]
     assert [message["content"] for message in results[1:]] == [NOT_EXECUTED] * 2
-    shown = '{"name": "query", "arguments": {"sql": "…"}}'
-    assert f"argument 'sql' of query must be of type string. Write {shown}." in results[0]["content"]
+    example = '{"name": "query", "arguments": {"sql": "…"}}'
+    assert f"argument 'sql' of query must be of type string. Write {example}." in results[0]["content"]
 
 
 def test_a_reply_without_a_call_goes_to_the_environment_as_text_and_a_call_written_as_text_is_one() -> None:

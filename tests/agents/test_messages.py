@@ -30,8 +30,8 @@ def test_held_tokens_and_an_extension_are_the_whole(kind: Any, ended: bool) -> N
     after = [("user", [UntrustedText("You see a shelf 2.")]), ("user", [UntrustedText("And <|im_end|> a desk 1.")])]
     pieces = [(role, [UntrustedText(content)]) for role, content in CHAT[:3]]
     reply = [*template.encoder.plain(CHAT[2][1]), *([template.encoder.control["<|im_end|>"]] if ended else [])]
-    held = template.whole(pieces[:2]) + reply
-    assert held + template.extension(after, ended) == template.whole(pieces + after)
+    held_ids = template.whole(pieces[:2]) + reply
+    assert held_ids + template.extension(after, ended) == template.whole(pieces + after)
     assert template.extension([(template.role, after[0][1])], ended) == template.bridge(after[0][1], ended)
 
 

@@ -35,17 +35,17 @@ def test_round_trip(name: str) -> None:
     talk = begun(name)
     template, tokenizer = talk.template, talk.agent.tokenizer
     first = list(talk.prompt_ids)
-    shown = template.encoder.decode(first)
-    assert all(tool.name in shown and tool.description in shown for tool in TOOLS.values())
+    text = template.encoder.decode(first)
+    assert all(tool.name in text and tool.description in text for tool in TOOLS.values())
     chat = [{"role": m["role"], "content": m["content"]} for m in talk.messages]
     arguments = {"query": 'who "made" the cup\n[1]?', "k": 3}
-    held = first
+    held_ids = first
     for result in (RESULT, "Nothing."):
         action = say(talk, call_text(talk, ("search", arguments)))
         assert json.loads(action) == {"name": "search", "arguments": arguments} and talk.parsed
         prompt = talk.prompt(result, {})
-        assert prompt[: len(talk.held)] == talk.held and talk.held[: len(held)] == held  # extends, token for token
-        held = prompt
+        assert prompt[: len(talk.held)] == talk.held and talk.held[: len(held_ids)] == held_ids  # extends, token for token
+        held_ids = prompt
         function = {"name": "search", "arguments": arguments}
         chat += [
             {
@@ -72,13 +72,13 @@ def test_round_trip_with_thoughts(name: str) -> None:
     chat: list[dict[str, Any]] = list(talk.messages)
     function = {"name": "search", "arguments": {"query": "who\n</parameter>\n<made>", "k": 3}}
     for result in (RESULT, "Nothing."):
-        asked = talk.template.encoder.decode(prompt)
+        prompt_text = talk.template.encoder.decode(prompt)
         call = {"type": "function", "id": "call00000", "function": function}
         chat.append({"role": "assistant", "content": "", "reasoning_content": "Hm.", "tool_calls": [call]})
         chat.append({"role": "tool", "content": result, "name": "search", "tool_call_id": "call00000"})
         rendered = talk.template.render_chat(chat)
-        assert rendered.startswith(asked)
-        action = say(talk, rendered.removeprefix(asked).partition("<|im_end|>")[0])
+        assert rendered.startswith(prompt_text)
+        action = say(talk, rendered.removeprefix(prompt_text).partition("<|im_end|>")[0])
         assert json.loads(action) == function and talk.parsed
         prompt = talk.prompt(result, {})
         assert prompt == talk.agent.tokenizer.encode(rendered, add_special_tokens=False)
@@ -147,8 +147,8 @@ def test_bad_calls_are_answered_so_that_a_model_can_repair_them(name: str) -> No
     unknown = call_text(talk, ("find", {"query": "x"}))
     wrong = call_text(talk, ("search", {"query": "x", "k": "three"}))
     right = call_text(talk, ("search", {"query": "x", "k": 3}))
-    said = iter([broken, unknown, wrong, "I give up.", right, call_text(talk, ("submit", {"answer": "cup"}))])
-    engine = ScriptedEngine(lambda prompt, turn: next(said), SURVEY.tokenizer_for(SOURCES[name]))
+    replies = iter([broken, unknown, wrong, "I give up.", right, call_text(talk, ("submit", {"answer": "cup"}))])
+    engine = ScriptedEngine(lambda prompt, turn: next(replies), SURVEY.tokenizer_for(SOURCES[name]))
     (episode,) = agentgym.collect(ChatAgent(engine, tools="native"), Shop, horizon=9)
     contents = [turn.messages[-1]["content"] for turn in episode.turns]
     assert complaint in contents[1] and EXAMPLES[name] in contents[1] and "search[" not in contents[1]
@@ -160,16 +160,16 @@ def test_bad_calls_are_answered_so_that_a_model_can_repair_them(name: str) -> No
     assert [turn.parsed for turn in episode.turns] == [False, False, False, False, True, True]
     assert episode.success
     for turn, after in zip(episode.turns, episode.turns[1:], strict=False):
-        held = turn.prompt_ids + turn.output_ids
-        assert after.prompt_ids[: len(held)] == held
+        ids = turn.prompt_ids + turn.output_ids
+        assert after.prompt_ids[: len(ids)] == ids
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_several_calls_of_a_reply_are_turns_that_share_its_tokens(name: str) -> None:
     words = ("alpha", "bravo", "delta")
     calls = [("search", {"query": word, "k": k}) for k, word in enumerate(words, 1)]
-    said = iter([several(name, *calls), several(name, ("submit", {"answer": "cup"}))])
-    engine = ScriptedEngine(lambda prompt, turn: next(said), SURVEY.tokenizer_for(SOURCES[name]))
+    replies = iter([several(name, *calls), several(name, ("submit", {"answer": "cup"}))])
+    engine = ScriptedEngine(lambda prompt, turn: next(replies), SURVEY.tokenizer_for(SOURCES[name]))
     agent = ChatAgent(engine, tools="native")
     (episode,) = agentgym.collect(agent, Shop, horizon=9)
     assert [json.loads(turn.action)["arguments"] for turn in episode.turns] == [*(c[1] for c in calls), {"answer": "cup"}]
@@ -184,9 +184,9 @@ def test_several_calls_of_a_reply_are_turns_that_share_its_tokens(name: str) -> 
     assert [[word in text for word in words] for text in texts] == [[i == k for i in range(3)] for k in range(3)]
     assert all(text.lstrip("\n;, ").startswith(("<tool_call>", "[TOOL_CALLS]", "{")) for text in texts[1:]), texts
     last = episode.turns[3]
-    held = episode.turns[2].prompt_ids + episode.turns[2].output_ids
-    assert last.prompt_ids[: len(held)] == held
-    added = decode(last.prompt_ids[len(held) :])
+    ids = episode.turns[2].prompt_ids + episode.turns[2].output_ids
+    assert last.prompt_ids[: len(ids)] == ids
+    added = decode(last.prompt_ids[len(ids) :])
     assert sorted(added.index(f"pages about {word}.") for word in words) == [added.index(f"about {w}.") - 6 for w in words]
     assert last.messages == [{"role": "tool", "content": "3 pages about delta."}]
     (row,) = build([episode])
@@ -196,8 +196,8 @@ def test_several_calls_of_a_reply_are_turns_that_share_its_tokens(name: str) -> 
 @pytest.mark.parametrize("name", SOURCES)
 def test_calls_after_a_failed_one_are_not_executed(name: str) -> None:
     calls = [("search", {"query": "a", "k": 1}), ("search", {"query": "b", "k": "two"}), ("submit", {"answer": "cup"})]
-    said = iter([several(name, *calls), several(name, ("submit", {"answer": "cup"}))])
-    engine = ScriptedEngine(lambda prompt, turn: next(said), SURVEY.tokenizer_for(SOURCES[name]))
+    replies = iter([several(name, *calls), several(name, ("submit", {"answer": "cup"}))])
+    engine = ScriptedEngine(lambda prompt, turn: next(replies), SURVEY.tokenizer_for(SOURCES[name]))
     (episode,) = agentgym.collect(ChatAgent(engine, tools="native"), Shop, horizon=9)
     assert [turn.valid for turn in episode.turns] == [True, False, True] and episode.success
     assert [turn.parsed for turn in episode.turns] == [True, False, True]
@@ -226,8 +226,8 @@ FAILING = [("search", {"query": "a", "k": 1}), ("search", {"query": "b", "k": "t
 @pytest.mark.parametrize("name", SOURCES)
 def test_an_episode_with_several_calls_a_reply_is_gone_through_again(name: str) -> None:
     good = [("search", {"query": "a", "k": 1}), ("search", {"query": "b", "k": 2})]
-    said = iter([several(name, *good), several(name, *FAILING), several(name, ("submit", {"answer": "cup"}))])
-    engine = ScriptedEngine(lambda prompt, turn: next(said), SURVEY.tokenizer_for(SOURCES[name]))
+    replies = iter([several(name, *good), several(name, *FAILING), several(name, ("submit", {"answer": "cup"}))])
+    engine = ScriptedEngine(lambda prompt, turn: next(replies), SURVEY.tokenizer_for(SOURCES[name]))
     agent = ChatAgent(engine, tools="native")
     with closing(RolloutPool({"shop": Shop}, RolloutConfig(2))) as pool:
         job = Job(pool.probe("shop").tasks(1)[0], 0, 0, "g", "shop", 9)
@@ -236,7 +236,7 @@ def test_an_episode_with_several_calls_a_reply_is_gone_through_again(name: str) 
         (points,) = asyncio.run(pool.starts(agent, "shop", [(job.task, episode, range(5))]))
         assert list(points) == [0, 2, 4]  # where a reply begins
         branch = dataclasses.replace(job, attempt=1, start=points[4])
-        said = iter([several(name, ("submit", {"answer": "bowl"}))])
+        replies = iter([several(name, ("submit", {"answer": "bowl"}))])
         (other,) = asyncio.run(pool.collect(agent, [branch]))
     assert other.turns[0].prompt_ids == episode.turns[4].prompt_ids and other.success is False
 

@@ -247,11 +247,11 @@ def test_bad_noise_is_refused(noise: dict[str, Any]) -> None:
 @pytest.mark.parametrize("history", ["keep", "template"])
 def test_demonstrations_are_the_tokens_the_agent_would_have_held(prompt: str, history: str) -> None:
     teacher = Demonstrator(ChatAgent(ScriptedEngine([]), prompt=prompt, history=history), thought="Go on.")
-    shown = turns(teacher, tasks=2)
-    replies = [turn.text for turn in shown[0]]
+    demonstrations = turns(teacher, tasks=2)
+    replies = [turn.text for turn in demonstrations[0]]
     engine = ScriptedEngine(replies)
     played = turns(ChatAgent(engine, prompt=prompt, history=history), tasks=2)
-    for theirs, ours in zip(played, shown, strict=True):
+    for theirs, ours in zip(played, demonstrations, strict=True):
         assert [(t.prompt_ids, t.output_ids, t.action, t.parsed) for t in theirs] == [
             (t.prompt_ids, t.output_ids, t.action, t.parsed) for t in ours
         ]
@@ -270,8 +270,8 @@ def test_an_action_of_the_environment_writes_no_control_token() -> None:
     ids = Demonstrator(agent).reply_ids(talk, "take <|im_end|> 1")
     assert [i for i in ids if i in agent.template.encoder.control_ids] == [agent.tokenizer.eos_token_id] == ids[-1:]
     assert agent.tokenizer.decode(ids) == "<think></think><action>take <|im_end|> 1</action><|im_end|>"
-    said = Demonstrator(agent, thought="Next: {action}.").reply_ids(talk, "look")
-    assert agent.tokenizer.decode(said) == "<think>Next: look.</think><action>look</action><|im_end|>"
+    reply_ids = Demonstrator(agent, thought="Next: {action}.").reply_ids(talk, "look")
+    assert agent.tokenizer.decode(reply_ids) == "<think>Next: look.</think><action>look</action><|im_end|>"
 
 
 def test_demonstrations_of_tool_calls() -> None:

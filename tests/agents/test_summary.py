@@ -23,8 +23,8 @@ ENV = "rlvr/GuessNumber-v0"
 def policy(text: str, turn: int) -> str:
     """Write notes when asked to, else guess 1, 2, 3, …: one number more than the last that is told."""
     last = text.rpartition("<|im_start|>user")[2]
-    said = text.count("<action>g") + (int(text.rpartition("tried up to ")[2].split(".")[0]) if "tried up to" in text else 0)
-    return f"<think>full</think>tried up to {said}." if ASKED in last else f"<think>hm</think><action>g{said + 1}</action>"
+    tried = text.count("<action>g") + (int(text.rpartition("tried up to ")[2].split(".")[0]) if "tried up to" in text else 0)
+    return f"<think>full</think>tried up to {tried}." if ASKED in last else f"<think>hm</think><action>g{tried + 1}</action>"
 
 
 def ids(text: str) -> list[int]:
@@ -46,10 +46,10 @@ def test_every_second_turn_a_summary_takes_the_place_of_the_past() -> None:
     assert [turn.action for turn in found.turns] == [f"g{n}" for n in range(1, 8)]
     third = found.turns[2]
     (note,) = third.notes
-    held = found.turns[1].prompt_ids + found.turns[1].output_ids
-    assert note.prompt_ids[: len(held)] == held
-    asked = TOKENIZER.decode(note.prompt_ids[len(held) :])
-    assert asked.startswith(f"\n<|im_start|>user\n{ASKED}") and asked.endswith("<|im_end|>\n<|im_start|>assistant\n")
+    held_ids = found.turns[1].prompt_ids + found.turns[1].output_ids
+    assert note.prompt_ids[: len(held_ids)] == held_ids
+    request = TOKENIZER.decode(note.prompt_ids[len(held_ids) :])
+    assert request.startswith(f"\n<|im_start|>user\n{ASKED}") and request.endswith("<|im_end|>\n<|im_start|>assistant\n")
     assert note.text == "<think>full</think>tried up to 2." and len(note.logprobs) == len(note.output_ids)
     assert TOKENIZER.decode(note.output_ids) == note.text + "<|im_end|>"
     after = TOKENIZER.decode(third.prompt_ids)

@@ -68,10 +68,10 @@ def test_turns_that_end_with_the_next_ones_opener() -> None:
 def test_the_action_is_looked_for_in_the_final_channel() -> None:
     engine = ScriptedEngine([], SURVEY.tokenizer_for(TEMPLATES["gptoss"]))
     analysis = "<|channel|>analysis<|message|>Say <action>no</action>?<|end|><|start|>assistant"
-    for prompt, said in (("bare", "look"), ("act", "<action>look</action>")):
+    for prompt, reply in (("bare", "look"), ("act", "<action>look</action>")):
         talk = ChatAgent(engine, prompt=prompt).begin(Task(), {})
         talk.prompt("x", {})
-        ids = engine.tokenizer.encode(f"{analysis}<|channel|>final<|message|>{said}<|return|>", add_special_tokens=False)
+        ids = engine.tokenizer.encode(f"{analysis}<|channel|>final<|message|>{reply}<|return|>", add_special_tokens=False)
         assert talk.reply(Completion(ids, [], "stop")) == "look" and talk.parsed
         assert talk.text.startswith("<|channel|>analysis")
 

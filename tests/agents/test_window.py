@@ -49,9 +49,9 @@ def test_an_action_as_long_as_it_was_sent_is_remembered() -> None:
 
 def test_where_commands_are_not_finite_the_prompt_says_so() -> None:
     agent = WindowAgent(ScriptedEngine([]))
-    for admissible, shown in ((None, "[anything]"), ([], "[]")):
+    for admissible, expected in ((None, "[anything]"), ([], "[]")):
         text = agent.tokenizer.decode(agent.begin(Task(), {}).prompt("a room", {"admissible": admissible}))
-        assert f"Your admissible actions in this situation are: {shown}.\n" in text
+        assert f"Your admissible actions in this situation are: {expected}.\n" in text
 
 
 def test_windows_of_other_lengths() -> None:

@@ -30,9 +30,9 @@ def test_the_order_of_what_is_found(bare: Path, monkeypatch: pytest.MonkeyPatch)
     for name in ("google-chrome", "chromium", "chromium-headless-shell"):  # each goes before those that are there
         found = program(bare / "bin" / name)
         assert chromium() == str(found)
-    given = program(bare / "mine")
-    monkeypatch.setenv("AGENTGYM_CHROMIUM", str(given))
-    assert chromium() == str(given)
+    chromium_path = program(bare / "mine")
+    monkeypatch.setenv("AGENTGYM_CHROMIUM", str(chromium_path))
+    assert chromium() == str(chromium_path)
 
 
 def test_none_is_one_sentence_and_what_to_do(bare: Path) -> None:

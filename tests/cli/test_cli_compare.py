@@ -23,12 +23,12 @@ def test_the_screen_says_what_was_compared_and_what_it_shows(
 ):
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["compare", *folders, "--tasks", "2"]) == 0
-    shown = capsys.readouterr().out
-    assert 'policy: "random" in A, "oracle" in B' in shown
-    assert "B is better; sign test p =" in shown
-    assert "solved by A alone: 0" in shown
-    assert "more: --tasks N or --json" in shown
-    assert "power 80 %, two-sided 5 %" in shown
+    output = capsys.readouterr().out
+    assert 'policy: "random" in A, "oracle" in B' in output
+    assert "B is better; sign test p =" in output
+    assert "solved by A alone: 0" in output
+    assert "more: --tasks N or --json" in output
+    assert "power 80 %, two-sided 5 %" in output
 
 
 def test_many_different_options_do_not_push_the_result_away(
@@ -39,8 +39,8 @@ def test_many_different_options_do_not_push_the_result_away(
     manifest["options"] |= {f"option_{i:02}": i for i in range(30)}
     (other / "manifest.json").write_text(json.dumps(manifest))
     assert main(["compare", folders[0], str(other), "--page", str(tmp_path / "page.html")]) == 0
-    shown = capsys.readouterr().out
-    assert shown.count(" in A, ") == 12 and "... and 19 more differences: on the page, or --json" in shown
+    output = capsys.readouterr().out
+    assert output.count(" in A, ") == 12 and "... and 19 more differences: on the page, or --json" in output
     notes = json.loads((tmp_path / "page.html").read_text().split('id="data">')[1].split("</script>")[0])["notes"]
     assert notes == []  # the page has them in a table of their own
 
@@ -73,12 +73,12 @@ def test_there_is_no_verdict_where_faults_are_too_many(
     lines[0] |= {"success": None, "reason": "timeout", "error": "no answer"}
     (worse / "episodes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["compare", folders[0], str(worse)]) == 1
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "B: infrastructure errors ended 12.5% of 8 episodes of rlvr/GuessNumber-v0" in shown
+    output = " ".join(capsys.readouterr().out.split())
+    assert "B: infrastructure errors ended 12.5% of 8 episodes of rlvr/GuessNumber-v0" in output
     assert (
-        "no verdict" in shown
-        and "is better" not in shown
-        and "infrastructure errors, left out: 0 (0.0%) in A, 1 (6.2%) in B" in shown
+        "no verdict" in output
+        and "is better" not in output
+        and "infrastructure errors, left out: 0 (0.0%) in A, 1 (6.2%) in B" in output
     )
     assert main(["compare", folders[0], str(worse), "--json"]) == 1
     assert len(json.loads(capsys.readouterr().out)["not_comparable"]) == 1
@@ -95,8 +95,8 @@ def test_a_page_that_cannot_be_written_is_said_before_anything_is_compared(
 ):
     monkeypatch.chdir(tmp_path)
     assert main(["compare", *folders, "--page", page]) == 2
-    said = capsys.readouterr()
-    assert f"error: --page is {page}; expected the name of a file" in said.err and not said.out
+    captured = capsys.readouterr()
+    assert f"error: --page is {page}; expected the name of a file" in captured.err and not captured.out
 
 
 def test_a_verdict_does_not_hang_on_a_page_that_nobody_asked_for(

@@ -31,11 +31,11 @@ def test_a_policy_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pyte
     out = tmp_path / "e"
     command = ["eval", "guessnumber,frozenlake", "--policy", "oracle", "--tasks", "6", "--attempts", "2", "--out", str(out)]
     assert main(command) == 0
-    shown = capsys.readouterr().out
-    assert "rlvr/GuessNumber-v0" in shown
-    assert "100.0 % [61.0, 100.0]" in shown  # 6 tasks: 6 / (6 + 1.96^2)
-    assert "success avg@2" in shown and "pass@2" in shown and "pass^2" in shown
-    assert "interquartile mean 100.0 % [100.0, 100.0] of 2 attempts x 2 environments or task types" in shown
+    output = capsys.readouterr().out
+    assert "rlvr/GuessNumber-v0" in output
+    assert "100.0 % [61.0, 100.0]" in output  # 6 tasks: 6 / (6 + 1.96^2)
+    assert "success avg@2" in output and "pass@2" in output and "pass^2" in output
+    assert "interquartile mean 100.0 % [100.0, 100.0] of 2 attempts x 2 environments or task types" in output
     options = json.loads((out / "manifest.json").read_text())["options"]
     assert options["policy"] == "oracle"
     assert main(command) == 0  # nothing is left to play
@@ -119,9 +119,9 @@ def test_bad_input_is_one_line_that_says_what_to_do(
 ):
     monkeypatch.chdir(tmp_path)
     assert main(["eval", *arguments]) == 2
-    said = capsys.readouterr().err
-    errors = [line for line in said.splitlines() if line.startswith("error: ")]
-    assert len(errors) == 1 and "with None" not in said
+    output = capsys.readouterr().err
+    errors = [line for line in output.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and "with None" not in output
     assert message in errors[0]
     assert list(tmp_path.iterdir()) == []
 
@@ -136,7 +136,7 @@ def test_an_out_that_is_a_file_is_said_so(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     assert main([*command, "--out", out]) == 2
-    assert f"error: out is {out}, but " in (said := capsys.readouterr().err) and "is a file; expected a folder" in said
+    assert f"error: out is {out}, but " in (errors := capsys.readouterr().err) and "is a file; expected a folder" in errors
 
 
 @pytest.mark.parametrize("flag", ["layers", "vocabulary", "context", "episodes"])
@@ -149,18 +149,18 @@ def test_a_policy_of_nothing_is_not_made(flag: str, tmp_path: Path, capsys: pyte
 def test_a_name_of_the_hub_is_asked_for_once(monkeypatch: pytest.MonkeyPatch):
     """A hub that cannot be reached costs one request, and the error is one sentence."""
     monkeypatch.setenv("HF_ENDPOINT", "http://localhost:9")
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-m", "agentgym", "eval", "guessnumber", "--model", "nobody/nothing"],
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
-    assert said.returncode == 2 and "error: no folder 'nobody/nothing' here, and the hub" in said.stderr
-    assert len(said.stderr.splitlines()) == 2 and "transformers" not in said.stderr
+    assert output.returncode == 2 and "error: no folder 'nobody/nothing' here, and the hub" in output.stderr
+    assert len(output.stderr.splitlines()) == 2 and "transformers" not in output.stderr
 
 
 def test_a_server_that_is_not_there_stops_an_evaluation_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    with socket.socket() as taken:  # a port where nobody listens
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+    with socket.socket() as listener:  # a port where nobody listens
+        listener.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         out = tmp_path / "e"
         command = ["eval", "guessnumber", "--model", f"chat:{url}#m", "--tasks", "50", "--out", str(out)]
         assert main([*command, "--engine.backoff", "100"]) == 2
@@ -175,8 +175,8 @@ def test_what_cannot_be_played_is_skipped_with_the_reason(
     register("me/NoExpert-v0", NoExpert)
     command = ["eval", "guessnumber,me/NoExpert-v0", "--policy", "expert", "--tasks", "2", "--out", str(tmp_path / "e")]
     assert main(command) == 1
-    shown = capsys.readouterr().out
-    assert "me/NoExpert-v0  skipped: me/NoExpert-v0 has no expert that could play it" in shown
+    output = capsys.readouterr().out
+    assert "me/NoExpert-v0  skipped: me/NoExpert-v0 has no expert that could play it" in output
     assert json.loads((tmp_path / "e" / "summary.json").read_text())["skipped"].keys() == {"me/NoExpert-v0"}
     assert "NoExpert-v0 was skipped" in (tmp_path / "e" / "summary.md").read_text()
     assert main(["eval", "me/NoExpert-v0", "--policy", "expert", "--out", str(tmp_path / "f")]) == 2
@@ -226,8 +226,8 @@ def test_json_is_the_summary_and_quiet_the_table(tmp_path: Path, capsys: pytest.
     assert main([*command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "e" / "summary.json").read_text())
     assert main([*command, "--quiet"]) == 0
-    shown = capsys.readouterr()
-    assert shown.err == "" and len(shown.out.splitlines()) == 2
+    captured = capsys.readouterr()
+    assert captured.err == "" and len(captured.out.splitlines()) == 2
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is here")
@@ -267,9 +267,9 @@ def test_a_task_type_cannot_steer_the_terminal():
     episode = Episode("me/Env-v0", "a", "a", 0, success=True, reason="success", labels={"type": "[red]x\x1b[31m\x9b"})
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=100)
     console.print(table(summarize([episode])))
-    shown = console.file.getvalue()
-    assert "[red]x\\x1b[31m\\x9b" in shown
-    assert "\x9b" not in shown
+    output = console.file.getvalue()
+    assert "[red]x\\x1b[31m\\x9b" in output
+    assert "\x9b" not in output
 
 
 def test_the_default_folder_is_a_plain_name():
@@ -288,12 +288,12 @@ def test_ctrl_c_keeps_what_was_played_and_the_same_command_goes_on(tmp_path: Pat
     while not (path.exists() and path.stat().st_size > 20_000) and time.monotonic() < deadline:
         time.sleep(0.02)
     running.send_signal(signal.SIGINT)
-    shown, _ = running.communicate(timeout=300)
-    assert running.returncode == 130, shown
-    assert "the same command continues" in shown
-    kept = read_episodes(path)
-    assert 0 < len(kept) < 12_000
-    again = [word.replace("300", str(max(e.attempt for e in kept) + 1)) for word in command]
+    output, _ = running.communicate(timeout=300)
+    assert running.returncode == 130, output
+    assert "the same command continues" in output
+    episodes = read_episodes(path)
+    assert 0 < len(episodes) < 12_000
+    again = [word.replace("300", str(max(e.attempt for e in episodes) + 1)) for word in command]
     refused = subprocess.run(again, capture_output=True, text=True, check=False)
     assert refused.returncode == 2
     assert "attempts was 300, now" in refused.stderr
@@ -309,8 +309,8 @@ def test_no_room_is_one_line_and_what_was_written_is_gone_on_with(tmp_path: Path
     assert full.returncode == 2
     assert "Traceback" not in full.stderr and "episodes.jsonl: File too large" in full.stderr
     assert "Everything written before is kept: free some space" in full.stderr
-    kept = read_episodes(out / "episodes.jsonl")
-    assert 0 < len(kept) < 260
+    episodes = read_episodes(out / "episodes.jsonl")
+    assert 0 < len(episodes) < 260
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
     assert len(read_episodes(out / "episodes.jsonl")) == 260
 

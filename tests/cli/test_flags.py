@@ -60,14 +60,14 @@ class Stay:
 
 
 def test_a_value_of_the_wrong_type_for_a_flag_that_may_be_absent() -> None:
-    for words, said in (
+    for words, message in (
         (["--nights", "x"], "--nights: expected a whole number, not 'x'"),
         (["--rooms", "1", "x"], "--rooms: expected a whole number, not 'x'"),
         (["--price", "x"], "--price: expected a number, not 'x'"),
     ):
         with pytest.raises(BadConfig) as error:
             read_flags(Stay, words, command="stay")
-        assert str(error.value) == f"{said}. `agentgym stay --help` shows all"
+        assert str(error.value) == f"{message}. `agentgym stay --help` shows all"
     assert read_flags(Stay, ["--rooms", "1", "2"], command="stay").rooms == (1, 2)
 
 
@@ -83,13 +83,13 @@ class Ride:
 
 
 def test_what_is_missing_is_a_sentence() -> None:
-    for words, said in (
+    for words, message in (
         (["--to", "x"], "HORSE is missing: Who carries you."),
         ([], "HORSE is missing: Who carries you; --to STR is missing: Where to. Not too far."),
     ):
         with pytest.raises(BadConfig) as error:
             read_flags(Ride, words, command="ride")
-        assert str(error.value) == f"{said} `agentgym ride --help` shows all"
+        assert str(error.value) == f"{message} `agentgym ride --help` shows all"
 
 
 def test_help_does_not_keep_the_line_breaks_of_the_source(capsys: pytest.CaptureFixture[str]) -> None:

@@ -123,14 +123,14 @@ def test_completion_is_a_script_that_the_shell_reads(run, shell, tmp_path):
         (tmp_path / "script").write_text(script)
         ask = "source ./script; f=$(complete -p agentgym); f=${f##*-F }; f=${f%% *}; "
         ask += 'COMP_WORDS=(agentgym eval --retry); COMP_CWORD=2; $f agentgym --retry eval; echo "${COMPREPLY[@]}"'
-        said = subprocess.run([shell, "-c", ask], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-        assert said.strip() == "--retry-faults"
+        output = subprocess.run([shell, "-c", ask], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        assert output.strip() == "--retry-faults"
 
 
 def test_a_seed_below_0_and_an_environment_without_a_name_are_refused(run):
     assert run("play", "guessnumber", "--seed", "-1")[0::2] == (2, "error: --seed is -1; expected 0 or more\n")
-    code, _, said = run("check", "harbor:")
-    assert code == 2 and "'harbor:' names no environment" in said
+    code, _, error = run("check", "harbor:")
+    assert code == 2 and "'harbor:' names no environment" in error
 
 
 def test_short_names_stand_for_ids_everywhere(run, tmp_path):
@@ -355,6 +355,6 @@ for words in sys.argv[1:]:
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
     assert done.returncode == 0, done.stderr
     for line in done.stdout.splitlines():
-        words, said, imported = eval(line)
-        assert not imported and not said.startswith("error"), (words, said)
+        words, printed, imported = eval(line)
+        assert not imported and not printed.startswith("error"), (words, printed)
     assert len(done.stdout.splitlines()) == len(SLOW)

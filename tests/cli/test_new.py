@@ -50,5 +50,5 @@ def test_nothing_is_overwritten(tmp_path, capsys):
 def test_names_that_would_not_work_are_refused(tmp_path, monkeypatch, capsys, arguments):
     monkeypatch.chdir(tmp_path)
     assert main(["new", *arguments]) == 2
-    assert "expected" in (said := capsys.readouterr().err) or "choose another name" in said
+    assert "expected" in (errors := capsys.readouterr().err) or "choose another name" in errors
     assert not list(tmp_path.iterdir())

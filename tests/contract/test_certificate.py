@@ -35,16 +35,16 @@ def check(tmp_path, monkeypatch, capfd):
     def run(*arguments):
         file = tmp_path / "certificate.json"
         code = main(["check", *arguments, *(() if "--verify" in arguments else ("--certificate", str(file)))])
-        said = capfd.readouterr()
-        return code, said.out + said.err, json.loads(file.read_text()) if file.exists() else None
+        captured = capfd.readouterr()
+        return code, captured.out + captured.err, json.loads(file.read_text()) if file.exists() else None
 
     return run
 
 
 def test_a_sound_environment_has_a_certificate_that_holds(check, tmp_path):
-    code, said, made = check("broken_envs:broken/Vault-v0")
-    said = " ".join(said.split())
-    assert code == 0 and made["verdict"] == "passed" and "certificate.json (passed)" in said
+    code, printed, made = check("broken_envs:broken/Vault-v0")
+    printed = " ".join(printed.split())
+    assert code == 0 and made["verdict"] == "passed" and "certificate.json (passed)" in printed
     assert {name: claim["verdict"] for name, claim in made["claims"].items()} == dict.fromkeys(CLAIMS, "holds")
     assert [row["check"] for row in made["checks"]] == list(CHECKS)
     assert made["shortcuts"]["empty"] == {"success": 0.0, "allowed": 0.0} and made["shortcuts"]["echo"]["success"] == 0.0
@@ -52,8 +52,8 @@ def test_a_sound_environment_has_a_certificate_that_holds(check, tmp_path):
     oracle = next(row for row in made["checks"] if row["check"] == "oracle solves")
     assert oracle["numbers"]["success"] == 1.0 and oracle["numbers"]["tasks"] >= 30
     assert made["tasks"]["count"] == 30 == len(made["tasks"]["ids"]) and len(made["tasks"]["sha256"]) == 64
-    code, said, _ = check("broken_envs:broken/Vault-v0", "--verify", "certificate.json")
-    assert code == 0 and "the certificate holds" in said
+    code, printed, _ = check("broken_envs:broken/Vault-v0", "--verify", "certificate.json")
+    assert code == 0 and "the certificate holds" in printed
 
 
 def test_a_certificate_of_other_tasks_or_another_verdict_does_not_hold(check, tmp_path):
@@ -63,15 +63,19 @@ def test_a_certificate_of_other_tasks_or_another_verdict_does_not_hold(check, tm
     made["tasks"]["sha256"] = "0" * 64
     made["checks"][0]["status"] = "broken"
     file.write_text(json.dumps(made))
-    code, said, _ = check("broken_envs:broken/Stairs-v0", "--verify", str(file))
-    assert code == 1 and "the certificate does not hold" in said
-    assert "tasks: sha256" in said and "check 'same again'" in said and "oracle" not in said.split("outcome alone")[-1][200:]
-    code, said, _ = check("broken_envs:broken/Vault-v0", "--verify", str(file))
-    assert code == 1 and "environment: name" in said
+    code, output, _ = check("broken_envs:broken/Stairs-v0", "--verify", str(file))
+    assert code == 1 and "the certificate does not hold" in output
+    assert (
+        "tasks: sha256" in output
+        and "check 'same again'" in output
+        and "oracle" not in output.split("outcome alone")[-1][200:]
+    )
+    code, output, _ = check("broken_envs:broken/Vault-v0", "--verify", str(file))
+    assert code == 1 and "environment: name" in output
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
@@ -86,16 +90,16 @@ def test_a_certificate_of_other_tasks_or_another_verdict_does_not_hold(check, tm
         (EMPTY % ('"os"', ""), "seed is 'os'; expected an integer"),
     ],
 )
-def test_what_is_no_certificate_is_said(check, tmp_path, text, said):
+def test_what_is_no_certificate_is_said(check, tmp_path, text, message):
     file = tmp_path / "no.json"
     file.write_text(text)
     code, out, _ = check("broken_envs:broken/Stairs-v0", "--verify", str(file))
-    assert code == 2 and said in out and "Traceback" not in out
+    assert code == 2 and message in out and "Traceback" not in out
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "message"),
     [
         ("EndsTheProcess", "the environment ended the process that checks it, with code 0"),
         ("RaisesSystemExit", "raised SystemExit: 0"),
@@ -107,10 +111,10 @@ def test_what_is_no_certificate_is_said(check, tmp_path, text, said):
         ("AnswersOtherwiseTheSecondTime", "another process answers otherwise"),
     ],
 )
-def test_no_environment_breaks_its_check_or_talks_its_way_through(check, tmp_path, monkeypatch, kind, said):
+def test_no_environment_breaks_its_check_or_talks_its_way_through(check, tmp_path, monkeypatch, kind, message):
     monkeypatch.setenv("FORGE", str(tmp_path / "certificate.json"))
     code, out, made = check(f"hostile_envs:hostile/{kind}-v0", *SOME)
-    assert code == 1 and made["verdict"] == "failed" and said in " ".join(out.split()), out
+    assert code == 1 and made["verdict"] == "failed" and message in " ".join(out.split()), out
     assert made["claims"]["determinism"]["verdict"] == "broken" and len(made["checks"]) == 4
     left = subprocess.run(["pgrep", "-f", "left-by-an-environment"], capture_output=True, text=True, check=False)
     assert not left.stdout.strip()
@@ -178,7 +182,7 @@ RESULT = {
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "said",
+    "printed_text",
     [
         [{}],
         [{"environment": 3}],
@@ -190,9 +194,9 @@ RESULT = {
         [SUBJECT, []],
     ],
 )
-def test_what_is_said_in_the_place_of_a_check_is_looked_at(check, tmp_path, monkeypatch, said):
+def test_what_is_said_in_the_place_of_a_check_is_looked_at(check, tmp_path, monkeypatch, printed_text):
     monkeypatch.setenv("WORDS", str(tmp_path / "words"))
-    (tmp_path / "words").write_text("".join(json.dumps(message) + "\n" for message in said))
+    (tmp_path / "words").write_text("".join(json.dumps(message) + "\n" for message in printed_text))
     code, out, made = check(SUBJECT["environment"]["name"], "--check", "shortcut policies fail")
     assert code == 1 and made["verdict"] == "failed", out
     assert re.search("the process (printed something that is not|did not print)", " ".join(out.split())), out
@@ -230,8 +234,8 @@ def test_what_could_not_be_written_is_said_before_anything_is_checked(tmp_path, 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
     assert main(["check", "guessnumber", flag, file]) == 2
-    said = capsys.readouterr()
-    assert f"{flag} is {file}, but" in said.err and said.out == ""
+    captured = capsys.readouterr()
+    assert f"{flag} is {file}, but" in captured.err and captured.out == ""
 
 
 def test_a_certificate_can_be_verified_and_written_anew_in_one_place(check):
@@ -244,18 +248,18 @@ def test_where_somebody_elses_environment_lies_is_not_among_its_options(tmp_path
     options = []
     for place in ("here/tasks", "there/tasks"):
         id = register_foreign("harbor", str(tmp_path / place), "broken_envs:Stairs", horizon=len(place))
-        told = subject("harbor:tasks", EnvUnderTest(id, Stairs, {"horizon": len(place), "difficulty": 1}))
-        options.append(told["environment"]["options"])
+        certificate = subject("harbor:tasks", EnvUnderTest(id, Stairs, {"horizon": len(place), "difficulty": 1}))
+        options.append(certificate["environment"]["options"])
     assert options == [{"difficulty": 1}] * 2
 
 
 def test_secrets_among_the_options_stay_out(check):
-    told = subject("x", EnvUnderTest("x", Stairs, {"horizon": 5}))
-    assert told["environment"]["options"] == {"horizon": 5}
+    certificate = subject("x", EnvUnderTest("x", Stairs, {"horizon": 5}))
+    assert certificate["environment"]["options"] == {"horizon": 5}
 
     class WithKey(Stairs):
         settings = ("api_key",)
         api_key = ""
 
-    told = subject("x", EnvUnderTest("x", WithKey, {"api_key": "sk-1"}))
-    assert told["environment"]["options"] == {"api_key": "***"}
+    certificate = subject("x", EnvUnderTest("x", WithKey, {"api_key": "sk-1"}))
+    assert certificate["environment"]["options"] == {"api_key": "***"}

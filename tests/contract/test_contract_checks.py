@@ -48,9 +48,9 @@ def test_a_report_shows_long_and_hostile_actions_cut_and_escaped():
 
 
 def test_shrink_deletes_all_that_is_not_needed():
-    found = shrink(list(range(50)), lambda some: {7, 31} <= set(some))
+    found = shrink(list(range(50)), lambda numbers: {7, 31} <= set(numbers))
     assert found == [7, 31]
-    assert shrink([1, 2, 3], lambda some: True) == []
+    assert shrink([1, 2, 3], lambda numbers: True) == []
 
 
 def test_an_environment_already_made_is_checked_with_its_own_options():
@@ -96,11 +96,11 @@ class LongLadder(Ladder):
 
 
 @pytest.mark.parametrize(
-    ("check_name", "said"), [("oracle solves", "in the 12 turns of difficulty 1"), ("expert is good", "of difficulty 1;")]
+    ("check_name", "message"), [("oracle solves", "in the 12 turns of difficulty 1"), ("expert is good", "of difficulty 1;")]
 )
-def test_oracle_and_expert_are_held_to_the_horizon_at_every_difficulty(check_name, said):
+def test_oracle_and_expert_are_held_to_the_horizon_at_every_difficulty(check_name, message):
     report = check(registered(Ladder), checks=[check_name])
-    assert said in report.broken[0].note, str(report)
+    assert message in report.broken[0].note, str(report)
     assert check(registered(LongLadder), checks=[check_name]).ok
     assert check(registered(Ladder), checks=[check_name], difficulty=0).ok  # who names a difficulty means that one
     assert not check(registered(Ladder), checks=[check_name], difficulty=2).ok
@@ -215,10 +215,10 @@ class Choices(agentgym.TextEnv):
 
 
 @pytest.mark.parametrize(
-    ("told", "declares", "status"),
+    ("leaks", "declares", "status"),
     [("{}, {} or {}?", True, "holds"), ("{}, {} or {}?", False, "broken"), ("{0} or {1}?", True, "broken")],
 )
-def test_an_answer_among_shown_choices_is_not_told(told, declares, status):
+def test_an_answer_among_shown_choices_is_not_told(leaks, declares, status):
     declared = Choices.declared if declares else agentgym.Declarations(answers=("answer",))
-    kind = type("Choices", (Choices,), {"told": told, "declared": declared})
+    kind = type("Choices", (Choices,), {"told": leaks, "declared": declared})
     assert check(kind(), checks=["answers stay hidden"]).results[0].status == status

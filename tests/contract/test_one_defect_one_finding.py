@@ -47,15 +47,17 @@ def test_two_defects_are_two_findings():
 
 
 @pytest.mark.parametrize(
-    ("parameter", "said"),
+    ("parameter", "message"),
     [("code", "parameter 'code' has no annotation"), ("code: list", "parameter 'code' is annotated <class 'list'>")],
 )
-def test_a_tool_without_annotations_is_named_with_its_line(parameter, said):
+def test_a_tool_without_annotations_is_named_with_its_line(parameter, message):
     source = f"def note(self, {parameter}) -> str:\n    'Read.'\n"
-    held = {}
-    exec(compile(source, "my_module.py", "exec"), held)
-    with pytest.raises(TypeError, match=re.escape(f"tool note (my_module.py:1): {said}; expected str, int, float or bool")):
-        agentgym.tool(held["note"])
+    namespace = {}
+    exec(compile(source, "my_module.py", "exec"), namespace)
+    with pytest.raises(
+        TypeError, match=re.escape(f"tool note (my_module.py:1): {message}; expected str, int, float or bool")
+    ):
+        agentgym.tool(namespace["note"])
 
 
 def test_an_annotation_that_is_nothing_is_named():
@@ -68,8 +70,8 @@ def test_an_annotation_that_is_nothing_is_named():
 
 def test_the_search_for_chance_leaves_nothing_behind():
     before = np.random.rand, sys.getprofile(), random.random
-    said = own_chance(one_defect.DrawsFromNumpy, lambda: one_defect.DrawsFromNumpy().act("up"))
-    assert "numpy.random.rand" in said
+    finding = own_chance(one_defect.DrawsFromNumpy, lambda: one_defect.DrawsFromNumpy().act("up"))
+    assert "numpy.random.rand" in finding
     assert (np.random.rand, sys.getprofile(), random.random) == before
     env = broken_envs.Stairs()
     assert own_chance(broken_envs.Stairs, lambda: env.reset(seed=0)) == ""  # its own generator is its right

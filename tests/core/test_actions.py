@@ -155,8 +155,10 @@ def test_examples_of_parameters_that_are_no_scalars():
     one = Tool("put", "Put.", {"type": "object", "properties": properties, "required": ["items"]})
     assert example(one) == '{"name": "put", "arguments": {"items": ["…"]}}'
     both = Tool("put", "Put.", {"type": "object", "properties": properties, "required": ["items", "maybe"]})
-    said = parse_call('{"name": "put", "arguments": {"items": []}}', {"put": both})
-    assert said == "put needs the argument 'maybe'. Write " + '{"name": "put", "arguments": {"items": ["…"], "maybe": "…"}}.'
+    parsed = parse_call('{"name": "put", "arguments": {"items": []}}', {"put": both})
+    assert (
+        parsed == "put needs the argument 'maybe'. Write " + '{"name": "put", "arguments": {"items": ["…"], "maybe": "…"}}.'
+    )
     assert parse_call("put[x]", {"put": one}) == f"argument 'items' of put must be of type array. Write {example(one)}."
 
 

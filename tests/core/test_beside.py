@@ -136,8 +136,8 @@ def test_an_entry_point_of_a_broken_package_is_not_looked_for_in_the_folder(down
     ids=" ".join,
 )
 def test_a_command_imports_nothing_of_a_download(download, words):
-    said = command(download, *words)
-    assert not imported(download), said
+    output = command(download, *words)
+    assert not imported(download), output
 
 
 @pytest.mark.long
@@ -158,8 +158,8 @@ def test_an_environment_beside_the_user_is_played_and_checked(download):
     )
     (download / "rungs_31.py").write_text("GOAL = 3\n")
     name = "ladder_31:me/Ladder31-v0"
-    said = command(download, "eval", name, "--policy", "oracle", "--tasks", "2", "--workers", "1", "--out", "run")
-    assert said.startswith("0"), said
-    said = command(download, "check", name, "--check", "same elsewhere")
-    assert "passed" in said or "ok" in said, said
+    output = command(download, "eval", name, "--policy", "oracle", "--tasks", "2", "--workers", "1", "--out", "run")
+    assert output.startswith("0"), output
+    output = command(download, "check", name, "--check", "same elsewhere")
+    assert "passed" in output or "ok" in output, output
     assert not imported(download)

@@ -90,11 +90,11 @@ def test_a_higher_level_says_what_a_lower_one_does_and_more(actions, one, other)
 
 
 @pytest.mark.parametrize("kind", [Corridor, Explorer])
-@pytest.mark.parametrize("taken", [0, 2])
-def test_asking_for_a_hint_changes_nothing(kind, taken):
+@pytest.mark.parametrize("turns_taken", [0, 2])
+def test_asking_for_a_hint_changes_nothing(kind, turns_taken):
     env, twin = started(kind), started(kind)
     for each in (env, twin):
-        for _ in range(taken):
+        for _ in range(turns_taken):
             each.step("wait")
     before = pickle.dumps(env.snapshot())
     key, seen, info = env.state_key(), env.observation, env.info()
@@ -111,11 +111,11 @@ def test_a_hint_is_no_part_of_an_episode_of_the_package(name):
     plays = []
     for each, level in ((env, 0.75), (twin, 0)):
         seen = each.reset(seed=5)
-        said = asked(each, level)
+        hint = asked(each, level)
         actions = [action for action, _ in zip(each.expert(), range(3), strict=False)]
         steps = [each.step(action) for action in actions if each.info()["success"] is None]
         plays.append((seen, steps, each.state_key()))
-    assert plays[0] == plays[1] and said == ""
+    assert plays[0] == plays[1] and hint == ""
     env.reset(seed=5)
     assert env.hint(1.0) and env.hint(1.0) == env.hint(1.0)
 
@@ -157,7 +157,7 @@ def test_a_hint_that_is_no_text_is_named():
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"level": 1.5}, "level of a hint is 1.5; expected a share from 0 to 1"),
         ({"level": True}, "level of a hint is True"),
@@ -166,6 +166,6 @@ def test_a_hint_that_is_no_text_is_named():
         ({"level": 0}, "a hint of level 0 without text says nothing"),
     ],
 )
-def test_hints_that_cannot_be_are_refused(values, said):
-    with pytest.raises(BadConfig, match=said):
+def test_hints_that_cannot_be_are_refused(values, message):
+    with pytest.raises(BadConfig, match=message):
         Hint(**values)

@@ -78,11 +78,11 @@ def test_without_a_copy_the_view_is_live_and_its_copies_are_not():
     env = vector(AsyncVectorEnv, copy=False)
     try:
         view, _ = env.reset(seed=[1, 2, 3])
-        kept, shallow, sent = copy.deepcopy(view), copy.copy(view), pickle.loads(pickle.dumps(view))
-        assert view == kept == shallow == sent and isinstance(kept, tuple)
+        deep, shallow, sent = copy.deepcopy(view), copy.copy(view), pickle.loads(pickle.dumps(view))
+        assert view == deep == shallow == sent and isinstance(deep, tuple)
         env.step(["a", "b", "c"])
         assert list(view) == ["a" + ODD, "b" + ODD, "c" + ODD] and view[1:] == ("b" + ODD, "c" + ODD) and view[-1][0] == "c"
-        assert kept[0].startswith(ODD)
+        assert deep[0].startswith(ODD)
         with pytest.raises(IndexError):
             view[3]
     finally:

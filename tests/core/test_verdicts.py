@@ -159,10 +159,10 @@ def test_a_wrong_success_ends_its_episode_as_a_fault_and_counts_as_no_success():
     assert (episode.success, episode.reason) == (None, "crash") and "success of Generous is 'false'" in episode.error
 
 
-@pytest.mark.parametrize("said", NO_VERDICTS, ids=repr)
-def test_the_judge_of_a_base_class_gives_a_verdict_too(said):
+@pytest.mark.parametrize("verdict_text", NO_VERDICTS, ids=repr)
+def test_the_judge_of_a_base_class_gives_a_verdict_too(verdict_text):
     for kind in (McpEnv, BrowserEnv):
-        env = object.__new__(type("Odd", (kind,), {"judge": lambda self, answer: said}))
+        env = object.__new__(type("Odd", (kind,), {"judge": lambda self, answer: verdict_text}))
         with pytest.raises(TypeError, match="judge of Odd is"):
             env.answer("x")
         env.judge = lambda answer: np.True_

@@ -88,12 +88,12 @@ def test_what_is_not_run_says_why() -> None:
 
 def commands() -> list[tuple[str, str]]:
     """Return (page, command) for each `agentgym …` that a page shows."""
-    shown = []
+    commands_found = []
     for page in PAGES:
         for block in CONSOLE.findall(page.read_text(encoding="utf-8")):
             for command in COMMAND.findall(block.replace("\\\n", " ")):
-                shown.append((page.name, re.split(r" {2,}|\s#| [|>&]", command.replace(" …", ""))[0]))
-    return shown
+                commands_found.append((page.name, re.split(r" {2,}|\s#| [|>&]", command.replace(" …", ""))[0]))
+    return commands_found
 
 
 @pytest.mark.parametrize(("page", "command"), commands())

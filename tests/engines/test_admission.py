@@ -128,21 +128,21 @@ def test_a_pause_that_ends_during_an_update_stays() -> None:
 
 def test_an_update_begins_after_the_last_of_a_request_whose_caller_has_gone() -> None:
     async def run() -> None:
-        door, told = InFlight(), list[str]()
+        door, events = InFlight(), list[str]()
 
         async def slow_to_go() -> None:
             try:
                 await asyncio.sleep(60)
             finally:
                 await asyncio.sleep(0.01)
-                told.append("hung up")
+                events.append("hung up")
 
         request = asyncio.create_task(door.asked(slow_to_go, "a"))
         await turns()
         request.cancel()
         async with door.updating():
-            told.append("updates")
-        assert told == ["hung up", "updates"] and request.cancelled()
+            events.append("updates")
+        assert events == ["hung up", "updates"] and request.cancelled()
 
     play(run())
 

@@ -94,8 +94,8 @@ def test_a_temperature_that_was_asked_for_is_never_dropped_in_silence(
 ) -> None:
     with loopback.faulty([], then=O_SERIES) as (_, url):
         assert evaluated(url, tmp_path / "e", "--temperature", "0.4") == 2
-        said = capsys.readouterr().err
-        assert "--engine.omit temperature" in said and "Only the default (1) value" in said
+        errors = capsys.readouterr().err
+        assert "--engine.omit temperature" in errors and "Only the default (1) value" in errors
         assert evaluated(url, tmp_path / "f", "--temperature", "0.4", "--engine.omit", "temperature") == 0
 
 
@@ -313,8 +313,8 @@ def test_body_header_and_query_reach_the_server_and_no_secret_the_record(
     options = json.loads((tmp_path / "e" / "manifest.json").read_text())["options"]
     assert options["body"] == {"reasoning": {"effort": "high"}, "top-k": 5, "api_key": "***"}
     assert options["headers"] == ["X-My-Team"] and options["model"].endswith("?api-version=2026-01-01#m")
-    shown = capsys.readouterr()
-    written = shown.out + shown.err + "".join(path.read_text() for path in (tmp_path / "e").iterdir())
+    captured = capsys.readouterr()
+    written = captured.out + captured.err + "".join(path.read_text() for path in (tmp_path / "e").iterdir())
     assert SECRET not in written and "tok-abcdefgh" not in written and "in-the-body" not in written
 
 

@@ -27,9 +27,9 @@ IDS = st.lists(st.integers(-1, 4), max_size=6)
 def test_what_is_wrong_is_found_as_by_looking_at_everything(prompts) -> None:
     checked, last = CheckedIds(4, sessions=2), {}
     for session, how, ids in prompts:
-        held = last.get(session, [])
-        held = {"extend": held, "cut": held[: len(held) // 2], "change": [3, *held[1:]], "anew": []}[how]
-        prompt = [*held, *ids]
+        known = last.get(session, [])
+        known = {"extend": known, "cut": known[: len(known) // 2], "change": [3, *known[1:]], "anew": []}[how]
+        prompt = [*known, *ids]
         last[session] = prompt
         assert checked.wrong(session, prompt) == next((id for id in prompt if not 0 <= id < 4), None)
 

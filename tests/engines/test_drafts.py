@@ -168,12 +168,12 @@ def test_replies_of_an_engine_are_distributed_as_its_weights_say() -> None:
     assert square < 66.6, "chi-square of 35 degrees of freedom, 0.1 %"
     naive = [Completion(one.ids, one.logprobs, one.finish) for one in drafts]  # nothing known: the published rule
     met = Counter(tuple(reply.ids) for reply in _generated(new, count, naive, seed=200_000))
-    apart = sum(
+    distance = sum(
         (met[first, second] - count * float(logits[first][0, first] * logits[first][1, second])) ** 2
         / (count * float(logits[first][0, first] * logits[first][1, second]))
         for first, second in itertools.product(range(6), repeat=2)
     )
-    assert apart > 80, "the published rule is told apart by as many replies"
+    assert distance > 80, "the published rule is told apart by as many replies"
 
 
 @pytest.mark.parametrize("kind", ["Qwen3", "Qwen3Moe"])
@@ -184,7 +184,7 @@ def test_log_probabilities_and_later_turns_are_those_of_the_present_weights(kind
     async def play() -> None:
         rng = np.random.default_rng(0)
         prompt = [int(token) for token in rng.integers(0, 272, 20)]
-        kept = 0
+        accepted_tokens = 0
         for turn in range(4):
             offered = await old.generate(prompt, Sampling(max_tokens=6, seed=turn), f"old {turn}", likeliest=20)
             # lenient, so that some tokens of so different weights are kept
@@ -194,12 +194,12 @@ def test_log_probabilities_and_later_turns_are_those_of_the_present_weights(kind
                 "new",
                 draft=Draft(offered.ids, offered.logprobs, 100.0, offered.likeliest),
             )
-            kept += made.reused
+            accepted_tokens += made.reused
             assert made.ids[: made.reused] == offered.ids[: made.reused] and len(made.ids) == 8
             scores = await new.score([*prompt, *made.ids])
             assert made.logprobs == pytest.approx(scores[len(prompt) - 1 :], abs=1e-4)
             prompt = [*prompt, *made.ids, *(int(token) for token in rng.integers(0, 272, 5))]
-        assert 0 < kept < 24
+        assert 0 < accepted_tokens < 24
 
     asyncio.run(play())
 

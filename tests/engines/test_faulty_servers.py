@@ -102,13 +102,13 @@ def test_an_evaluation_beside_a_server_in_trouble_ends_complete_and_says_what_it
     with loopback.faulty([GOOD] * 8 + [answer for answer, _ in troubles], then=GOOD) as (server, url):
         assert main(evaluation(url, out, "--engine.retries", "1")) == 1  # more than 1 % of faults
         faults = sum(episode.fault for episode in once(out))
-        shown, summary = capsys.readouterr().out, json.loads((out / "summary.json").read_text())
+        output, summary = capsys.readouterr().out, json.loads((out / "summary.json").read_text())
         assert 1 <= faults <= 15
         assert summary["success"]["faults"] == faults and summary["success"]["episodes"] == 24 - faults
         assert summary["met"] == collections.Counter(kind for _, kind in troubles)
         met = ", ".join(f"{n} x {kind}" for kind, n in summary["met"].items())
-        assert f"server errors: {met}\n" in shown
-        assert f"{faults} infrastructure errors, left out of the rates" in shown
+        assert f"server errors: {met}\n" in output
+        assert f"{faults} infrastructure errors, left out of the rates" in output
         server.script[:] = [500, 500]
         assert main(evaluation(url, out, "--engine.retries", "3", "--retry-faults")) == 0
     assert not any(episode.fault for episode in once(out))
@@ -163,9 +163,9 @@ def test_what_no_request_would_escape_stops_the_run_with_one_sentence(
     with loopback.faulty([], then=answer) as (server, url):
         assert main(evaluation(url, tmp_path)) == 2
         assert server.asked <= 8  # those that were under way
-    shown = capsys.readouterr().err
-    errors = [line for line in shown.splitlines() if line.startswith("error: ")]
-    assert len(errors) == 1 and hint in errors[0] and "Traceback" not in shown and "\x1b]0" not in shown
+    output = capsys.readouterr().err
+    errors = [line for line in output.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and hint in errors[0] and "Traceback" not in output and "\x1b]0" not in output
     assert not read_episodes(tmp_path / "episodes.jsonl")
 
 

@@ -179,7 +179,7 @@ def test_a_server_that_fails_in_an_update_gets_it_before_it_serves(path: str, ho
             assert [member.backend.url for member in made.members.serving] == [second.url]
             got = [await ask(made, number) for number in range(4)]
             assert tokens(got) == want and {done.policy_version for (done,) in got} == {2}
-            asked = generated(first)
+            request_count = generated(first)
             if how == "dies":
                 await asyncio.to_thread(first.kill)
                 await asyncio.to_thread(first.start)
@@ -187,7 +187,7 @@ def test_a_server_that_fails_in_an_update_gets_it_before_it_serves(path: str, ho
                 assert first.label != made.members.label, "half of an update under the whole one's label"
                 first.breaks_at = ""
             await until(lambda: len(made.members.serving) == 2)
-            assert generated(first) == asked + (how == "breaks") or how == "dies"  # nothing but the known text
+            assert generated(first) == request_count + (how == "breaks") or how == "dies"  # nothing but the known text
             made.members.leave_out(made.members.all[1], 0, "so that the first has to answer")
             assert tokens([await ask(made, number, session=f"new {number}") for number in range(4)]) == want
             made.close()
@@ -235,8 +235,8 @@ def test_weights_are_kept_as_files_until_the_next_and_removed_at_the_end(folders
             tensors = list(_library(folders[1]).named_parameters())
             for version in (1, 2):
                 await made.load_weights(tensors, version)
-                (held,) = tmp_path.iterdir()
-                assert [file.name for file in held.iterdir()] == ["0.safetensors"]
+                (weights_folder,) = tmp_path.iterdir()
+                assert [file.name for file in weights_folder.iterdir()] == ["0.safetensors"]
             assert tokens([await ask(made, 0)]) == want
             lying = shards.Named(tensors)
             lying._tensors = tensors[:-1]

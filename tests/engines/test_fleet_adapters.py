@@ -62,12 +62,12 @@ def test_versions_follow_one_another_and_the_weights_stay(base: Path, adapters: 
             made = over(servers)
             assert tokens([await ask(made, number, 2) for number in range(3)]) == expected_of[base]
             for version, folder in enumerate([*adapters, adapters[0]], start=1):
-                given = tmp_path / f"v{version}"
-                given.mkdir()
+                adapter_folder = tmp_path / f"v{version}"
+                adapter_folder.mkdir()
                 for file in folder.iterdir():
-                    (given / file.name).write_bytes(file.read_bytes())
-                await made.load_weights(given, version)
-                for file in given.iterdir():
+                    (adapter_folder / file.name).write_bytes(file.read_bytes())
+                await made.load_weights(adapter_folder, version)
+                for file in adapter_folder.iterdir():
                     file.unlink()
                 got = [await ask(made, number, 2, session=f"{version} {number}") for number in range(3)]
                 assert tokens(got) == expected_of[folder]

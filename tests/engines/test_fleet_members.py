@@ -166,11 +166,11 @@ def test_a_request_that_fails_where_there_is_no_elsewhere_did_not_move(monkeypat
 
 def test_a_busy_server_is_asked_again_after_pauses_and_no_episode_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     (server,), made = stubs(1)
-    answers, asked, whole = server.generate, list[float](), 0.2
+    answers, times, whole = server.generate, list[float](), 0.2
 
     async def busy(*arguments: Any) -> Answer:
-        asked.append(asyncio.get_running_loop().time())
-        if len(asked) < fleet.TRIES:
+        times.append(asyncio.get_running_loop().time())
+        if len(times) < fleet.TRIES:
             raise ServerFailure("status 503")
         return await answers(*arguments)
 
@@ -179,7 +179,7 @@ def test_a_busy_server_is_asked_again_after_pauses_and_no_episode_is_lost(monkey
 
     async def play() -> None:
         assert (await one(made)).ids == [1]
-        pauses = [later - before for before, later in itertools.pairwise(asked)]
+        pauses = [later - before for before, later in itertools.pairwise(times)]
         assert len(pauses) == 2 and pauses[0] >= 0.9 * whole / 4 and pauses[1] >= 0.9 * whole
         made.close()
 
@@ -207,10 +207,10 @@ def test_a_request_that_waits_for_a_busy_server_can_be_aborted(monkeypatch: pyte
 
 def test_scores_go_where_the_fewest_are_under_way() -> None:
     servers, made = stubs(3)
-    asked: Counter[str] = Counter()
+    request_counts: Counter[str] = Counter()
 
     async def score(server: Any, ids: list[int]) -> Scores:
-        asked[server.url] += 1
+        request_counts[server.url] += 1
         await asyncio.sleep(0.01)
         return Scores([0.0] * (len(ids) - 1), server.label)
 
@@ -219,7 +219,7 @@ def test_scores_go_where_the_fewest_are_under_way() -> None:
         for server in servers:
             server.score = partial(score, server)
         await asyncio.gather(*(made.score([1, 2, 3, 4]) for _ in range(30)))
-        assert all(7 <= asked[server.url] <= 13 for server in servers) and list(made.members.routes._homes) == ["x"]
+        assert all(7 <= request_counts[server.url] <= 13 for server in servers) and list(made.members.routes._homes) == ["x"]
         made.close()
 
     asyncio.run(play())
@@ -228,11 +228,11 @@ def test_scores_go_where_the_fewest_are_under_way() -> None:
 @pytest.mark.parametrize("trouble", [ServerFailure("status 503"), ServerUnreachable("no connection")])
 def test_servers_that_are_busy_at_the_first_question_are_waited_for(trouble: Exception) -> None:
     (server,), made = stubs(1)
-    scores, asked = server.score, list[int]()
+    scores, calls = server.score, list[int]()
 
     async def busy(ids: list[int]) -> Scores:
-        asked.append(1)
-        if len(asked) == 1:
+        calls.append(1)
+        if len(calls) == 1:
             raise trouble
         return await scores(ids)
 
@@ -251,12 +251,12 @@ def test_servers_that_are_busy_at_the_first_question_are_waited_for(trouble: Exc
 
 def test_a_server_that_is_busy_while_its_first_weights_are_looked_at_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     (server,), made = stubs(1)
-    scores, asked = server.score, list[int]()
+    scores, calls = server.score, list[int]()
     monkeypatch.setattr(members, "PAUSES", (0.0, 0.0))
 
     async def busy(ids: list[int]) -> Scores:
-        asked.append(1)
-        if len(asked) < 3:
+        calls.append(1)
+        if len(calls) < 3:
             raise ServerFailure("status 503")
         return await scores(ids)
 
@@ -275,7 +275,7 @@ def test_a_question_that_nobody_waits_for_names_no_weights() -> None:
     (server,), made = stubs(1)
 
     async def play() -> None:
-        held = server.held = asyncio.Event()
+        released = server.held = asyncio.Event()
         first = asyncio.create_task(one(made, "a"))
         await server.at_score.wait()
         made.abort("a")
@@ -283,7 +283,7 @@ def test_a_question_that_nobody_waits_for_names_no_weights() -> None:
         server.held = None
         await made.load_weights(weights(), 1)
         label = made.members.label
-        held.set()
+        released.set()
         assert (await one(made, "b")).policy_version == 1 and made.members.label == label == server.label
         made.close()
         await asyncio.sleep(0)

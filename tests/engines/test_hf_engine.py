@@ -167,8 +167,8 @@ def test_diverged_weights_are_a_fault_not_a_hang() -> None:
         with torch.no_grad():
             model.model.norm.weight.fill_(float("nan"))
         engine = HFEngine(model, slots=2)
-        asked = [engine.generate([1, 2, i], Sampling(max_tokens=5), f"s{i}") for i in range(4)]
-        for result in await asyncio.gather(*asked, return_exceptions=True):
+        completions = [engine.generate([1, 2, i], Sampling(max_tokens=5), f"s{i}") for i in range(4)]
+        for result in await asyncio.gather(*completions, return_exceptions=True):
             assert isinstance(result, Fault) and result.reason == "engine" and "not finite" in str(result)
 
     asyncio.run(play())
@@ -225,9 +225,9 @@ def test_an_interrupted_event_loop_leaves_a_working_engine() -> None:
     engine = HFEngine(MODEL, slots=1)
 
     async def interrupted() -> None:
-        asked = [engine.generate([i], Sampling(max_tokens=400), f"s{i}") for i in range(3)]
+        completions = [engine.generate([i], Sampling(max_tokens=400), f"s{i}") for i in range(3)]
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*asked), 0.05)
+            await asyncio.wait_for(asyncio.gather(*completions), 0.05)
         engine.abort("s0")
 
     async def killed() -> None:

@@ -144,8 +144,8 @@ def test_a_base_that_is_gone_remote_or_hostile_is_named_and_not_fetched(
 
     tried: list[Any] = []
 
-    def refuse(*given: Any, **_: Any) -> None:
-        tried.append(given)
+    def refuse(*args: Any, **_: Any) -> None:
+        tried.append(args)
         raise OSError("no network")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)

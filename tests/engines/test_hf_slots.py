@@ -88,15 +88,15 @@ def test_any_schedule_gives_the_same_logits(data: st.DataObject) -> None:
     numbers = data.draw(st.permutations(range(8)))[:count]
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     texts = {n: rng.integers(0, 272, data.draw(st.integers(1, 40))).tolist() for n in numbers}
-    held = dict.fromkeys(numbers, 0)
+    lengths = dict.fromkeys(numbers, 0)
     last: dict[int, torch.Tensor] = {}
-    while any(held[n] < len(texts[n]) for n in numbers):
-        open_ = [n for n in numbers if held[n] < len(texts[n])]
+    while any(lengths[n] < len(texts[n]) for n in numbers):
+        open_ = [n for n in numbers if lengths[n] < len(texts[n])]
         chosen = data.draw(st.lists(st.sampled_from(open_), min_size=1, unique=True))
-        sizes = {n: data.draw(st.integers(1, min(len(texts[n]) - held[n], 17))) for n in chosen}
-        logits = SLOTS.forward([Row(n, held[n], texts[n][held[n] : held[n] + sizes[n]]) for n in chosen])
+        sizes = {n: data.draw(st.integers(1, min(len(texts[n]) - lengths[n], 17))) for n in chosen}
+        logits = SLOTS.forward([Row(n, lengths[n], texts[n][lengths[n] : lengths[n] + sizes[n]]) for n in chosen])
         for n, row in zip(chosen, logits, strict=True):
-            held[n] += sizes[n]
+            lengths[n] += sizes[n]
             last[n] = row
     for n in numbers:
         close(last[n], library(MODEL, texts[n])[-1])

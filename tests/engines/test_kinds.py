@@ -16,15 +16,15 @@ def branches(text):
     names = {*ENGINES, *(f"{name}:" for name in ENGINES)}
     found = []
     for node in ast.walk(ast.parse(text)):
-        asked = []
+        tests = []
         if isinstance(node, ast.Compare):
-            asked = [node.left, *node.comparators]
+            tests = [node.left, *node.comparators]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "startswith":
-            asked = node.args
-        said = {one.value for part in asked for one in ast.walk(part) if isinstance(one, ast.Constant)}
+            tests = node.args
+        literals = {one.value for part in tests for one in ast.walk(part) if isinstance(one, ast.Constant)}
         subject = ast.unparse(node)
         engine_like = any(word in subject for word in ("engine", "kind", "startswith"))
-        if engine_like and {one for one in said if isinstance(one, str)} & (names - {"chat"}):
+        if engine_like and {one for one in literals if isinstance(one, str)} & (names - {"chat"}):
             found.append(node.lineno)
     return found
 
@@ -93,12 +93,12 @@ def test_each_process_samples_on_gpus_of_its_own(transport: str, rank: int, opti
 
 def test_engines_of_several_processes_on_the_same_gpus_are_refused():
     several = EngineRequirements(16, "auto", 0, device=1, processes=4)
-    for options, said in (
+    for options, message in (
         ({"tensor_parallel_size": 2}, "vLLM servers"),
         ({"device_ids": [1]}, "expected a list of 4 different GPUs"),
         ({"device_ids": [1, 1, 2, 3]}, "expected a list of 4 different GPUs"),
     ):
-        with pytest.raises(BadConfig, match=said):
+        with pytest.raises(BadConfig, match=message):
             ENGINES["vllm"].run_options(several, options)
     assert "device_ids" not in ENGINES["vllm"].run_options(EngineRequirements(16, "auto", 0, processes=4), {})  # CPUs
     assert ENGINES["vllm"].run_options(EngineRequirements(16, "nccl", 0, device=0), {"device_ids": [1]})["device_ids"] == [1]

@@ -62,9 +62,9 @@ def test_eval_over_the_gateway_ends_complete_and_the_key_is_nowhere(
     assert all(turn.extra["completion_tokens"] <= 6 and not turn.output_ids for e in episodes for turn in e.turns)
     summary = json.loads((tmp_path / "e" / "summary.json").read_text())
     assert summary["tokens"] > 0
-    shown = capsys.readouterr()
+    captured = capsys.readouterr()
     written = "".join(path.read_text() for path in (tmp_path / "e").iterdir())
-    assert KEY not in written + shown.out + shown.err
+    assert KEY not in written + captured.out + captured.err
     assert json.loads((tmp_path / "e" / "manifest.json").read_text())["options"]["model"] == f"chat:{address}#tiny"
 
 
@@ -74,9 +74,9 @@ def test_a_wrong_key_is_said_once_and_never_shown(
     monkeypatch.setenv("MY_KEY", "sk-wrong-key")
     command = ["eval", "guessnumber", "--model", f"chat:{address}#tiny", "--tasks", "1", "--out", str(tmp_path / "e")]
     assert main([*command, "--engine.key_env", "MY_KEY"]) == 2
-    shown = capsys.readouterr()
-    assert shown.err.count("status 401") == 1 and "check the key" in shown.err
-    assert "sk-wrong-key" not in shown.out + shown.err
+    captured = capsys.readouterr()
+    assert captured.err.count("status 401") == 1 and "check the key" in captured.err
+    assert "sk-wrong-key" not in captured.out + captured.err
     assert "sk-wrong-key" not in "".join(path.read_text() for path in (tmp_path / "e").iterdir())
 
 
@@ -131,8 +131,8 @@ def test_a_run_beside_every_trouble_ends_complete_and_says_what_it_met(
         assert main(command) == 0
     episodes = read_episodes(tmp_path / "e" / "episodes.jsonl")
     assert len(episodes) == 4 and not any(episode.fault for episode in episodes)
-    shown = capsys.readouterr().out
-    assert "server errors: " in shown and "6 x status 429" in shown and "6 x status 500" in shown
+    output = capsys.readouterr().out
+    assert "server errors: " in output and "6 x status 429" in output and "6 x status 500" in output
 
 
 def test_after_the_last_retry_the_fault_says_what_was_met() -> None:

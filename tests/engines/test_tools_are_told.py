@@ -121,63 +121,63 @@ def ask(agent: Any, tools: Mapping[str, Tool]) -> agentgym.Turn:
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("kind", [ChatAgent, WindowAgent, SummaryAgent])
 def test_the_scripted_engine(kind: Any, native: bool) -> None:
-    asked: list[str] = []
-    engine = ScriptedEngine(lambda prompt, turn: asked.append(prompt) or "x", tokenizer(native))
+    prompts: list[str] = []
+    engine = ScriptedEngine(lambda prompt, turn: prompts.append(prompt) or "x", tokenizer(native))
     agent = kind(engine)
     for id, sets in offers().items():
         for tools in sets:
             ask(agent, tools)
-            check(asked[-1], tools)
+            check(prompts[-1], tools)
             assert agent.fitted(tools).tools == ("native" if native and kind is ChatAgent else "text"), id
 
 
 def test_text_is_as_asked_for_where_the_template_can_too() -> None:
-    asked: list[str] = []
-    agent = ChatAgent(ScriptedEngine(lambda prompt, turn: asked.append(prompt) or "x", tokenizer(True)), tools="text")
+    prompts: list[str] = []
+    agent = ChatAgent(ScriptedEngine(lambda prompt, turn: prompts.append(prompt) or "x", tokenizer(True)), tools="text")
     for sets in offers().values():
         ask(agent, sets[0])
-        check(asked[-1], sets[0])
-        assert '{"type": "function"' not in asked[-1] and "\n- " in asked[-1]
+        check(prompts[-1], sets[0])
+        assert '{"type": "function"' not in prompts[-1] and "\n- " in prompts[-1]
 
 
 @pytest.mark.parametrize("native", [False, True])
 def test_the_hf_engine(native: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tiny.folder(tmp_path, max_position_embeddings=32768)
     tokenizer(native).save_pretrained(folder) if native else None
-    engine, asked = HFEngine(folder, slots=1), list[str]()
+    engine, prompts = HFEngine(folder, slots=1), list[str]()
     generate = engine.generate
 
     async def watched(ids: Any, sampling: Sampling, session: str, **more: Any) -> Completion:
-        asked.append(engine.tokenizer.decode(ids))
+        prompts.append(engine.tokenizer.decode(ids))
         return await generate(ids, sampling, session, **more)
 
     monkeypatch.setattr(engine, "generate", watched)
     agent = ChatAgent(engine, turn_tokens=1)
     for sets in offers().values():
         turn = ask(agent, sets[0])
-        check(asked[-1], sets[0])
-        assert engine.tokenizer.decode(turn.prompt_ids) == asked[-1] and turn.output_ids
+        check(prompts[-1], sets[0])
+        assert engine.tokenizer.decode(turn.prompt_ids) == prompts[-1] and turn.output_ids
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["plain template", "template with tools"])
 def gateway(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[str], bool]]:
     """Serve a scripted engine; yields the address, what the engine was asked, and whether its template shows tools."""
-    asked: list[str] = []
-    engine = ScriptedEngine(lambda prompt, turn: asked.append(prompt) or "x", tokenizer(request.param))
+    prompts: list[str] = []
+    engine = ScriptedEngine(lambda prompt, turn: prompts.append(prompt) or "x", tokenizer(request.param))
     with loopback.serving(App(Gateway(engine, "m"))) as url:
-        yield f"{url}/v1", asked, request.param
+        yield f"{url}/v1", prompts, request.param
 
 
 def test_token_servers(gateway: tuple[str, list[str], bool]) -> None:
-    url, asked, native = gateway
+    url, prompts, native = gateway
     agent = ChatAgent(OpenAIEngine(url, tokenizer=tokenizer(native)))
     for sets in offers().values():
         ask(agent, sets[0])
-        check(asked[-1], sets[0])
+        check(prompts[-1], sets[0])
 
 
 def test_the_gateway_shows_the_tools_of_a_request_or_says_what_to_do(gateway: tuple[str, list[str], bool]) -> None:
-    url, asked, native = gateway
+    url, prompts, native = gateway
     for sets in offers().values():
         agent = MessageAgent(OpenAIChatEngine(f"{url}#m"))
         if native:
@@ -186,7 +186,7 @@ def test_the_gateway_shows_the_tools_of_a_request_or_says_what_to_do(gateway: tu
             with pytest.raises(BadConfig, match=r"no place for tools(.|\n)*--tools text"):
                 ask(agent, sets[0])
             ask(MessageAgent(OpenAIChatEngine(f"{url}#m"), tools="text"), sets[0])
-        check(asked[-1], sets[0])
+        check(prompts[-1], sets[0])
 
 
 def answer(**message: Any) -> dict[str, Any]:
@@ -202,8 +202,8 @@ def test_chat_servers(options: dict[str, Any], native: bool) -> None:
                 ask(agent, tools)
                 body = server.bodies[-1]
                 assert ("tools" in body) == native
-                told = json.dumps(body["tools"]) if native else body["messages"][0]["content"]
-                check(told.encode().decode("unicode_escape") if native else told, tools)
+                description = json.dumps(body["tools"]) if native else body["messages"][0]["content"]
+                check(description.encode().decode("unicode_escape") if native else description, tools)
                 if native:
                     assert body["tools"] == [tool.schema() for tool in tools.values()]
 
@@ -247,12 +247,12 @@ def solving(native: bool) -> Any:
         if not native:
             return answer(content=f"<think>so</think>\n{actions[0]}")
         calls = [parse_call(action, env.tools) for action in actions]
-        told = [
+        tools_shown = [
             {"id": f"c{turn}{n}", "type": "function", "function": {"name": c.name, "arguments": json.dumps(c.arguments)}}
             for n, c in enumerate(calls)
             if isinstance(c, Call)
         ]
-        return answer(content=None, tool_calls=told)
+        return answer(content=None, tool_calls=tools_shown)
 
     return answered
 

@@ -33,18 +33,18 @@ def parameters(monkeypatch):
 
 def test_an_unwatched_completion_comes_whole(parameters):
     """An output per token would be work for the loop that also runs the environments."""
-    asked = parameters(Request([1, 2], Sampling(max_tokens=9), "s"), 9, seeded=True)
-    assert asked.output_kind.name == "FINAL_ONLY"
+    wire = parameters(Request([1, 2], Sampling(max_tokens=9), "s"), 9, seeded=True)
+    assert wire.output_kind.name == "FINAL_ONLY"
 
 
 def test_a_watched_one_comes_token_by_token_and_none_twice(parameters):
-    asked = parameters(Request([1, 2], Sampling(max_tokens=9), "s", watch=lambda id, logprob: False), 9, seeded=True)
-    assert asked.output_kind.name == "DELTA"
+    wire = parameters(Request([1, 2], Sampling(max_tokens=9), "s", watch=lambda id, logprob: False), 9, seeded=True)
+    assert wire.output_kind.name == "DELTA"
 
 
 def test_a_request_is_complete_and_without_a_seed_where_none_is_wanted(parameters):
     sampling = Sampling(temperature=0.7, max_tokens=9, stop_ids=(3,), seed=2**63 + 5)
-    asked = parameters(Request([1, 2], sampling, "s"), 4, seeded=True)
-    assert (asked.temperature, asked.max_tokens, asked.stop_token_ids, asked.logprobs) == (0.7, 4, [3], 0)
-    assert asked.ignore_eos and not asked.detokenize and asked.seed == 5
+    wire = parameters(Request([1, 2], sampling, "s"), 4, seeded=True)
+    assert (wire.temperature, wire.max_tokens, wire.stop_token_ids, wire.logprobs) == (0.7, 4, [3], 0)
+    assert wire.ignore_eos and not wire.detokenize and wire.seed == 5
     assert parameters(Request([1, 2], sampling, "s"), 4, seeded=False).seed is None

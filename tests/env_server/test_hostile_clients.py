@@ -91,8 +91,8 @@ def test_what_is_no_json_object(client, content):
     assert answer.status_code == 400 and answer.json()["code"] == "INVALID_JSON"
     with connect(ws_of(client)) as ws:
         ws.send(content)
-        said = json.loads(ws.recv(60))
-        assert said["type"] == "error" and said["data"]["code"] == "INVALID_JSON"
+        message = json.loads(ws.recv(60))
+        assert message["type"] == "error" and message["data"]["code"] == "INVALID_JSON"
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_what_is_no_action(client, action):
 def test_odd_text_is_an_invalid_action(client, text):
     session = client.post("/reset", json={}).json()["session"]
     body = json.dumps({"session": session, "action": text}).encode()
-    told = client.post("/step", content=body, headers=JSON)
-    assert told.status_code == 200 and told.json()["observation"]["info"]["valid"] is False
+    response = client.post("/step", content=body, headers=JSON)
+    assert response.status_code == 200 and response.json()["observation"]["info"]["valid"] is False
     client.post("/close", json={"session": session})
 
 
@@ -133,8 +133,8 @@ def test_too_many_sessions_are_refused_with_the_reason(client):
     assert [answer.status_code for answer in answers] == [200] * 7 + [503] * 5  # one is somebody else's
     assert "all 8 sessions are in use" in answers[-1].json()["detail"]
     with connect(ws_of(client)) as ws:
-        said = json.loads(ws.recv(60))
-        assert (said["type"], said["data"]["code"]) == ("error", "CAPACITY_REACHED")
+        message = json.loads(ws.recv(60))
+        assert (message["type"], message["data"]["code"]) == ("error", "CAPACITY_REACHED")
     for answer in answers[:7]:
         client.post("/close", json={"session": answer.json()["session"]})
 
@@ -143,8 +143,8 @@ def test_two_requests_for_one_session_do_not_mix(client):
     """One of a pile of requests plays at a time; no step is lost or counted twice."""
     session = client.post("/reset", json={}).json()["session"]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(client.post, "/step", json={"session": session, "action": "no"}) for _ in range(16)]
-        codes = [one.result().status_code for one in asked]
+        futures = [pool.submit(client.post, "/step", json={"session": session, "action": "no"}) for _ in range(16)]
+        codes = [one.result().status_code for one in futures]
     assert set(codes) <= {200, 409}
     assert client.get("/state", headers={"X-Session-Id": session}).json()["step_count"] == codes.count(200)
     client.post("/close", json={"session": session})
@@ -197,18 +197,18 @@ def test_a_client_that_hangs_up_while_it_is_answered_is_no_error_of_ours(caplog)
 def test_only_the_token_lets_in():
     with running(token="right") as (url, _), httpx2.Client(base_url=url, timeout=60) as client:
         assert client.get("/health").status_code == 200
-        for given in (
+        for header in (
             {},
             {"Authorization": "Bearer wrong"},
             {"Authorization": "Bearer right2"},
             {"Authorization": "Basic !"},
         ):
-            refused = client.post("/reset", json={}, headers=given)
+            refused = client.post("/reset", json={}, headers=header)
             assert refused.status_code == 401 and "token" in refused.json()["detail"]
-            assert client.get("/schema", headers=given).status_code == 401
+            assert client.get("/schema", headers=header).status_code == 401
         bearer, basic = "Bearer right", "Basic " + base64.b64encode(b"agentgym:right").decode()
-        for given in (bearer, basic):
-            assert client.post("/reset", json={}, headers={"Authorization": given}).status_code == 200
+        for header in (bearer, basic):
+            assert client.post("/reset", json={}, headers={"Authorization": header}).status_code == 200
         there = url.removeprefix("http://")
         with pytest.raises(InvalidStatus, match="403"):
             connect(f"ws://{there}/ws")
@@ -221,8 +221,8 @@ def test_idle_sessions_end():
     with running(limits=Limits(idle_seconds=0.5)) as (url, sessions), httpx2.Client(base_url=url, timeout=60) as client:
         session = client.post("/reset", json={}).json()["session"]
         with connect(ws_of(client)) as ws:
-            said = json.loads(ws.recv(60))
-            assert said["type"] == "error" and "idle for 0.5 seconds" in said["data"]["message"]
+            message = json.loads(ws.recv(60))
+            assert message["type"] == "error" and "idle for 0.5 seconds" in message["data"]["message"]
         wait_for(lambda: not sessions.open)
         assert client.post("/step", json={"session": session, "action": "go"}).status_code == 404
 

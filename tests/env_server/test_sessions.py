@@ -33,9 +33,9 @@ def test_an_episode_is_what_it_is_in_this_process(client):
     assert (began["reward"], began["done"], began["observation"]["tools"]) == (None, False, [])
     for action in ("no", "go", "go", "go"):
         text, reward, terminated, truncated, info = env.step(action)
-        told = client.post("/step", json={**session, "action": {"text": action}}).json()
-        assert (told["observation"]["text"], told["reward"], told["done"]) == (text, reward, terminated or truncated)
-        public = told["observation"]["info"]
+        answer = client.post("/step", json={**session, "action": {"text": action}}).json()
+        assert (answer["observation"]["text"], answer["reward"], answer["done"]) == (text, reward, terminated or truncated)
+        public = answer["observation"]["info"]
         assert {name: public[name] for name in ("valid", "error", "success", "reason", "rewards")} == {
             name: info[name] for name in ("valid", "error", "success", "reason", "rewards")
         }
@@ -72,13 +72,13 @@ def test_a_request_that_is_refused_for_another_one_changes_nothing(client, path,
     """Of two requests at once the second is refused, and the episode goes on."""
     session = {"session": client.post("/reset", json={"seed": 1}).json()["session"]}
     handle = client.post("/snapshot", json=session).json()
-    [held] = [held for id, held in client.sessions.open.items() if id == session["session"]]
-    held.busy = True  # as while a snapshot is taken
+    [open_session] = [open_session for id, open_session in client.sessions.open.items() if id == session["session"]]
+    open_session.busy = True  # as while a snapshot is taken
     refused = client.post(path, json={**session, **handle, **more, "info": False})
-    held.busy = False
+    open_session.busy = False
     assert (refused.status_code, refused.json()["code"]) == (409, "SESSION_BUSY")
-    told = client.post("/step", json={**session, "action": "go"})
-    assert told.status_code == 200 and "info" in told.json()["observation"]
+    response = client.post("/step", json={**session, "action": "go"})
+    assert response.status_code == 200 and "info" in response.json()["observation"]
     client.post("/close", json=session)
 
 
@@ -98,9 +98,9 @@ def test_many_sessions_step_in_one_request(client):
 
 def test_an_action_that_breaks_the_environment_is_a_failure_and_nobody_is_told_why(client):
     session, other = (client.post("/reset", json={"seed": n}).json()["session"] for n in range(2))
-    told = client.post("/step", json={"session": session, "action": "raise"})
-    assert SECRET not in told.text and "Traceback" not in told.text
-    seen = told.json()["observation"]
+    response = client.post("/step", json={"session": session, "action": "raise"})
+    assert SECRET not in response.text and "Traceback" not in response.text
+    seen = response.json()["observation"]
     assert seen["terminated"] and seen["info"]["reason"] == "failure" and seen["info"]["success"] is False
     assert seen["info"]["error"] == "the agent's actions caused a crash twice, and others cause none"
     assert client.post("/step", json={"session": other, "action": "go"}).json()["observation"]["text"] == "1 of 3"
@@ -112,13 +112,13 @@ def test_an_action_that_breaks_the_environment_is_a_failure_and_nobody_is_told_w
 
 def test_what_is_hidden_stays_hidden(client):
     """The answer is in the task and in the state; nothing that any route says holds it, nor the hash of a state."""
-    said = [client.get(path).text for path in ("/schema", "/metadata", "/health")]
+    pages = [client.get(path).text for path in ("/schema", "/metadata", "/health")]
     began = client.post("/reset", json={"seed": 3})
     session = {"session": began.json()["session"]}
     step = client.post("/step", json={**session, "action": "go"})
-    said += [began.text, step.text, client.post("/snapshot", json=session).text]
-    said += [client.get("/state", headers={"X-Session-Id": session["session"]}).text]
-    assert not any(SECRET in text for text in said)
+    pages += [began.text, step.text, client.post("/snapshot", json=session).text]
+    pages += [client.get("/state", headers={"X-Session-Id": session["session"]}).text]
+    assert not any(SECRET in text for text in pages)
     env = Counter()
     env.reset(seed=3)
     assert step.json()["observation"]["info"]["state_key"] not in (None, env.step("go")[4]["state_key"])
@@ -182,9 +182,9 @@ def test_calls_of_tools_in_three_forms():
         texts = []
         for form in forms:
             session = client.post("/reset", json={"seed": 0}).json()["session"]
-            told = client.post("/step", json={"session": session, "action": form}).json()["observation"]
-            assert told["info"]["valid"]
-            texts.append(told["text"])
+            observation = client.post("/step", json={"session": session, "action": form}).json()["observation"]
+            assert observation["info"]["valid"]
+            texts.append(observation["text"])
         assert len(set(texts)) == 1
 
 
@@ -205,10 +205,10 @@ def test_an_environment_that_fails_whatever_is_done_is_an_infrastructure_error(m
         session = client.post("/reset", json={"seed": 1}).json()["session"]
         client.post("/step", json={"session": session, "action": "go"})
         monkeypatch.setattr(Counter, "broken", True)
-        told = client.post("/step", json={"session": session, "action": "go"})
-        seen = told.json()["observation"]
+        response = client.post("/step", json={"session": session, "action": "go"})
+        seen = response.json()["observation"]
         assert (seen["info"]["reason"], seen["info"]["success"], seen["truncated"]) == ("crash", None, True)
-        assert SECRET not in told.text
+        assert SECRET not in response.text
         monkeypatch.setattr(Counter, "broken", False)
         assert client.post("/reset", json={"session": session, "seed": 1}).status_code == 200
 

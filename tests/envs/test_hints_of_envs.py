@@ -20,9 +20,9 @@ NAMES = ("Math", "Code", "SQL", "Search", "SWE")
 
 def test_the_first_share_of_the_steps_is_told_and_an_answer_only_at_the_end() -> None:
     steps = ["Plan.", "It has 12 parts.", "Then 3 * 4.", "So 12."]
-    told = [guidance(steps, level, lambda: "The answer is 12.", ["12"]) for level in (0.25, 0.5, 0.75, 1)]
-    assert told[:3] == ["Plan.", "Plan.", "Plan.\nThen 3 * 4."]
-    assert told[3] == "\n".join([*steps, "The answer is 12."])
+    hints = [guidance(steps, level, lambda: "The answer is 12.", ["12"]) for level in (0.25, 0.5, 0.75, 1)]
+    assert hints[:3] == ["Plan.", "Plan.", "Plan.\nThen 3 * 4."]
+    assert hints[3] == "\n".join([*steps, "The answer is 12."])
     assert guidance(["So 12, or 120."], 0.1, lambda: "", ["12"]) == "So ..., or 120."  # something is said in any case
     assert guidance([], 0.5, lambda: "", ["12"]) == ""
 
@@ -47,9 +47,9 @@ def test_a_policy_that_echoes_its_hint_wins_nothing(name, tool, seeds) -> None:
     env = agentgym.make(f"rlvr/{name}-v0")
     for seed in range(seeds):
         env.reset(seed=seed)
-        start, told = env.snapshot(), env.hint(0.75)
-        words = [word.strip(".,;:()[]") for word in told.split()]
-        for echo in dict.fromkeys([told, *told.splitlines(), *words, *_endings(told)]):
+        start, hint = env.snapshot(), env.hint(0.75)
+        words = [word.strip(".,;:()[]") for word in hint.split()]
+        for echo in dict.fromkeys([hint, *hint.splitlines(), *words, *_endings(hint)]):
             for action in (echo, spell(tool, echo)):
                 env.restore(start)
                 info = env.step(action)[4]
@@ -67,11 +67,11 @@ def test_a_program_that_echoes_its_hint_wins_nothing(name, seeds) -> None:
     env = agentgym.make(f"rlvr/{name}-v0")
     for seed in range(seeds):
         env.reset(seed=seed)
-        start, told = env.snapshot(), env.hint(0.75)
-        body = [line for line in told.splitlines() if line.startswith("def ")]
+        start, hint = env.snapshot(), env.hint(0.75)
+        body = [line for line in hint.splitlines() if line.startswith("def ")]
         for action in (
-            told,
-            spell("submit", told),
+            hint,
+            spell("submit", hint),
             *(spell("submit", f"{line}\n    pass") for line in body),
             spell("submit"),
         ):
@@ -115,7 +115,7 @@ def test_the_plan_the_signature_and_a_test_that_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "expected_hint"),
     [
         (
             "SELECT COUNT(*) FROM nights AS t JOIN telescopes AS j1 ON j1.id = t.telescope_id WHERE j1.kind = 'FROM moon'",
@@ -128,9 +128,9 @@ def test_the_plan_the_signature_and_a_test_that_is_not_shown() -> None:
         ),
     ],
 )
-def test_the_tables_the_joins_and_the_clauses_of_a_query(query, said) -> None:
+def test_the_tables_the_joins_and_the_clauses_of_a_query(query, expected_hint) -> None:
     steps = sql_hints.steps(query)
-    assert all(part in step for part, step in zip(said, steps, strict=True)), steps
+    assert all(part in step for part, step in zip(expected_hint, steps, strict=True)), steps
 
 
 def test_the_next_hop_moves_on_with_the_episode() -> None:

@@ -33,7 +33,7 @@ def test_an_episode_by_hand():
 
 def test_what_is_wrong_is_said():
     env = begun()
-    for action, said in {
+    for action, error in {
         "get 1 oak rod": "You cannot get oak rod: it must be crafted.",
         "get 1 gold": "There is no gold here.",
         "craft 1 gold using 1 sand": "No command crafts gold.",
@@ -46,7 +46,7 @@ def test_what_is_wrong_is_said():
         "get 1 oak log using 1 sand": "'get 1 oak log using 1 sand' is not a command.",
     }.items():
         text, _, _, _, info = env.step(action)
-        assert text.startswith(said) and not info["valid"], action
+        assert text.startswith(error) and not info["valid"], action
     assert env.step("inventory")[0] == "You have nothing."
 
 

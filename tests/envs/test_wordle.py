@@ -8,7 +8,7 @@ from agentgym.envs.wordle import best, fitting, listed, marks
 
 
 @pytest.mark.parametrize(
-    ("word", "guess", "told"),
+    ("word", "guess", "expected_marks"),
     [
         ("crane", "crane", "GGGGG"),
         ("crane", "nacre", "YYYYG"),
@@ -18,8 +18,8 @@ from agentgym.envs.wordle import best, fitting, listed, marks
         ("robot", "floor", "--YGY"),
     ],
 )
-def test_letters_are_marked_as_often_as_they_are_there(word, guess, told):
-    assert marks(word, guess) == told
+def test_letters_are_marked_as_often_as_they_are_there(word, guess, expected_marks):
+    assert marks(word, guess) == expected_marks
 
 
 def begun(*words):

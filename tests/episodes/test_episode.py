@@ -19,14 +19,14 @@ texts = st.text(max_size=10)
 
 @st.composite
 def episodes(draw):
-    turns, held = [], []
+    turns, held_ids = [], []
     for _ in range(draw(st.integers(0, 4))):
-        prompt = (held if draw(st.booleans()) else held[: draw(st.integers(0, len(held)))]) + draw(ids)
+        prompt = (held_ids if draw(st.booleans()) else held_ids[: draw(st.integers(0, len(held_ids)))]) + draw(ids)
         output = draw(ids)
         turns.append(
             Turn(draw(texts), prompt_ids=prompt, output_ids=output, logprobs=[-0.5] * len(output), action=draw(texts))
         )
-        held = prompt + output
+        held_ids = prompt + output
     return Episode("e", draw(texts), "g", draw(st.integers(0, 2**62)), turns=turns, reason="success", success=True)
 
 
@@ -124,30 +124,35 @@ def test_endless_nesting_is_no_episode():
 @given(st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 500), max_size=4), st.integers(0, 4)), max_size=6))
 def test_prompts_of_an_episode_are_what_they_were_however_they_go_on(steps):
     """Each prompt goes on from the one before, from its beginning, or anew; forks of an episode go on apart."""
-    one, other, held, wanted = Episode("e", "t", "t", 0), Episode("e", "t", "t", 0), [], []
+    one, other, held_ids, wanted = Episode("e", "t", "t", 0), Episode("e", "t", "t", 0), [], []
     for kind, fresh, cut in steps:
-        prompt = [held + fresh, held[:cut] + fresh, fresh, held][kind]
+        prompt = [held_ids + fresh, held_ids[:cut] + fresh, fresh, held_ids][kind]
         wanted.append(prompt)
-        held = [*prompt, 7]
+        held_ids = [*prompt, 7]
         for episode in (one, other) if kind else (one,):
             episode.add(Turn("o", prompt_ids=list(prompt), output_ids=[7]))
     assert [turn.prompt_ids for turn in one.turns] == wanted
     assert [list(turn.prompt_ids) for turn in Episode.from_json(one.to_json()).turns] == wanted
     for prompt, turn in zip(wanted, one.turns, strict=True):
-        kept = turn.prompt_ids
-        assert (len(kept), kept[:2], kept[1:], kept[::-1]) == (len(prompt), prompt[:2], prompt[1:], prompt[::-1])
-        assert kept + [1] == [*prompt, 1] and [1] + kept == [1, *prompt]  # noqa: RUF005  # sums are what is tested
-        assert pickle.loads(pickle.dumps(kept)) == prompt
+        prompt_ids = turn.prompt_ids
+        assert (len(prompt_ids), prompt_ids[:2], prompt_ids[1:], prompt_ids[::-1]) == (
+            len(prompt),
+            prompt[:2],
+            prompt[1:],
+            prompt[::-1],
+        )
+        assert prompt_ids + [1] == [*prompt, 1] and [1] + prompt_ids == [1, *prompt]  # noqa: RUF005  # sums are what is tested
+        assert pickle.loads(pickle.dumps(prompt_ids)) == prompt
     assert [list(t.prompt_ids) for t in other.turns] == [w for w, (kind, _, _) in zip(wanted, steps, strict=True) if kind]
 
 
 def long_episode():
     """43 turns to 32,000 tokens."""
-    episode, held = Episode("e", "t", "t", 0), []
+    episode, held_ids = Episode("e", "t", "t", 0), []
     for number in range(43):
-        prompt = [*held, *(1000 + (number * 700 + k) % 5000 for k in range(700))]
+        prompt = [*held_ids, *(1000 + (number * 700 + k) % 5000 for k in range(700))]
         episode.add(Turn("o" * 2000, prompt_ids=prompt, output_ids=[5] * 44, logprobs=[-0.5] * 44))
-        held = [*prompt, *episode.turns[-1].output_ids]
+        held_ids = [*prompt, *episode.turns[-1].output_ids]
     return episode
 
 
@@ -234,7 +239,7 @@ def test_prompts_are_put_together_from_what_came_before() -> None:
     assert [list(turn.prompt_ids) for turn in Episode.from_json(line).turns] == prompts
     raw = json.loads(line)
     for name, wrong in (("prompt_ids", [0, "ab"]), ("output_ids", [1.0]), ("output_ids", ["a"]), ("logprobs", [None])):
-        told = json.loads(line)
-        told["turns"][1] = {**raw["turns"][1], name: wrong}
+        record = json.loads(line)
+        record["turns"][1] = {**raw["turns"][1], name: wrong}
         with pytest.raises(BadData, match="ids"):
-            Episode.from_json(json.dumps(told))
+            Episode.from_json(json.dumps(record))

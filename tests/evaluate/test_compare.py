@@ -70,8 +70,8 @@ def test_so_many_tasks_have_the_power_that_is_said():
     n = tasks_needed(gain - loss, math.sqrt(gain + loss - (gain - loss) ** 2))
     drawn = rng.choice([1.0, -1.0, 0.0], p=[gain, loss, 1 - gain - loss], size=(4000, n))
     z = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / math.sqrt(n))
-    shown = float((np.abs(z) > NormalDist().inv_cdf(0.975)).mean())
-    assert shown == pytest.approx(0.8, abs=0.02)  # three standard errors
+    power = float((np.abs(z) > NormalDist().inv_cdf(0.975)).mean())
+    assert power == pytest.approx(0.8, abs=0.02)  # three standard errors
 
 
 outcomes = st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=3))

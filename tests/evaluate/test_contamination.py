@@ -86,7 +86,7 @@ def test_tasks_that_were_trained_on_are_counted_and_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("leak", "shown"),
+    ("leak", "shown_count"),
     [
         ("", 0),
         ("{answer}", 3),  # of five answers, "no" and "7" are too short to be looked for
@@ -95,9 +95,9 @@ def test_tasks_that_were_trained_on_are_counted_and_named() -> None:
         ("oslo, new york", 2),
     ],
 )
-def test_answers_that_are_shown_are_counted(leak: str, shown: int) -> None:
+def test_answers_that_are_shown_are_counted(leak: str, shown_count: int) -> None:
     answers = found("me/Riddles-v0", leak=leak)["answer_in_prompt"]
-    assert (answers["checked"], answers["found"], len(answers["examples"])) == (3, shown, shown)
+    assert (answers["checked"], answers["found"], len(answers["examples"])) == (3, shown_count, shown_count)
     assert answers["why"] == "not looked at: 2 below 3 characters, or one of yes, none, true, false"
 
 
@@ -175,10 +175,10 @@ def test_a_data_folder_without_its_training_split_is_said(tmp_path: Path) -> Non
 def test_an_evaluation_looks_before_it_plays_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["eval", "me/Riddles-v0", "--policy", "random", "--env.leak", "it is {answer}", "--env.shared", "1"]
     assert main([*command, "--out", str(tmp_path / "a")]) == 0
-    shown = capsys.readouterr().out
-    assert "contamination: 1 of 5 tasks are in the training split too, such as me/Riddles-v0 test-4" in shown
-    assert "contamination: 3 of 3 tasks show the answer at once" in shown
-    assert "not or partly checked: me/Riddles-v0" in shown
+    output = capsys.readouterr().out
+    assert "contamination: 1 of 5 tasks are in the training split too, such as me/Riddles-v0 test-4" in output
+    assert "contamination: 3 of 3 tasks show the answer at once" in output
+    assert "not or partly checked: me/Riddles-v0" in output
     summary = json.loads((tmp_path / "a" / "summary.json").read_text())
     assert summary["contamination"] == json.loads((tmp_path / "a" / "contamination.json").read_text())
     assert summary["contamination"]["me/Riddles-v0"]["split_overlap"]["found"] == 1

@@ -88,8 +88,8 @@ def test_suites_and_flags_name_them_and_comparisons_tell_them_apart(
     path.write_text("tasks = 2\n[envs]\nfrozenlake = { difficulties = [0, 1] }\n")
     assert read_suite(path).own[ENV] == {"difficulties": (0, 1)}
     assert main(["eval", str(path), "--policy", "oracle", "--out", str(tmp_path / "a")]) == 0
-    shown = capsys.readouterr().out
-    assert "  difficulty 0  " in shown and "  difficulty 1  " in shown
+    output = capsys.readouterr().out
+    assert "  difficulty 0  " in output and "  difficulty 1  " in output
     command = ["eval", "frozenlake", "--policy", "random", "--tasks", "2", "--difficulties", "0", "1"]
     assert main([*command, "--out", str(tmp_path / "b")]) == 0
     found = compare_folders(tmp_path / "a", tmp_path / "b")["envs"][ENV]["by_difficulty"]

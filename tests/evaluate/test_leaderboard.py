@@ -108,12 +108,12 @@ def test_too_many_faults_have_no_rank(tmp_path: Path):
 
 def test_what_is_no_evaluation_is_refused(tmp_path: Path):
     one = written(tmp_path / "a", 0.5)
-    for paths, said in (
+    for paths, message in (
         ([one], "at least two"),
         ([one, one / "episodes.jsonl"], "each once"),
         ([one, tmp_path], "no evaluation"),
     ):
-        with pytest.raises(BadConfig, match=said):
+        with pytest.raises(BadConfig, match=message):
             leaderboard(paths)
     run = written(tmp_path / "run", 0.5)
     (run / "config.toml").write_text("")
@@ -135,12 +135,12 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     folders = [str(written(tmp_path / name, rate, note=HOSTILE)) for name, rate in (("a", 0.5), ("b", 0.7))]
     out = tmp_path / "board.html"
     assert main(["leaderboard", *folders, "--out", str(out)]) == 0
-    shown = capsys.readouterr().out
-    assert "b" in shown and "-20.0 points" in shown and str(out) in shown.replace("\n", "")
+    output = capsys.readouterr().out
+    assert "b" in output and "-20.0 points" in output and str(out) in output.replace("\n", "")
     assert HOSTILE not in out.read_text() and "connect-src" not in out.read_text()
     assert main(["leaderboard", *folders, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["references"] == ["b"]
     assert main(["leaderboard", *folders, "--reference", *folders, "--out", str(out)]) == 0
-    shown = capsys.readouterr().out
-    assert "+20.0 points" in shown and "-20.0 points" in shown
+    output = capsys.readouterr().out
+    assert "+20.0 points" in output and "-20.0 points" in output
     assert main(["leaderboard", *folders, "--out", str(tmp_path)]) == 2

@@ -92,20 +92,24 @@ def test_flags_that_would_change_it_are_refused(flag: str, tmp_path: Path, capsy
 def play(tmp_path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
     out = tmp_path / "out"
     assert main(["eval", *arguments, "--out", str(out)]) == 0
-    shown = capsys.readouterr().out
-    return shown, json.loads((out / "summary.json").read_text())["comparable"]
+    output = capsys.readouterr().out
+    return output, json.loads((out / "summary.json").read_text())["comparable"]
 
 
 def test_a_model_under_a_protocol_and_without(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "replies.jsonl").write_text('"1"\n' * 99)
     model = f"scripted:{tmp_path / 'replies.jsonl'}"
-    shown, said = play(tmp_path, capsys, str(protocol(tmp_path)), "--model", model)
-    assert said in shown.replace("\n", " ") and said.startswith("protocol mine, task ids ") and "not comparable" not in said
+    output, verdict = play(tmp_path, capsys, str(protocol(tmp_path)), "--model", model)
+    assert (
+        verdict in output.replace("\n", " ")
+        and verdict.startswith("protocol mine, task ids ")
+        and "not comparable" not in verdict
+    )
     options = json.loads((tmp_path / "out" / "manifest.json").read_text())["options"]
     assert options["protocol"]["prompt_hash"] == text_hash(PROMPT) and options["temperature"] == 0.5
     (tmp_path / "b").mkdir()
-    shown, said = play(tmp_path / "b", capsys, "guessnumber", "--model", model, "--tasks", "1", "--prompt", "bare")
-    assert said == "no protocol: not comparable with published numbers" and said in shown
+    output, verdict = play(tmp_path / "b", capsys, "guessnumber", "--model", model, "--tasks", "1", "--prompt", "bare")
+    assert verdict == "no protocol: not comparable with published numbers" and verdict in output
 
 
 def test_fewer_games_than_the_protocols_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,8 +118,8 @@ def test_fewer_games_than_the_protocols_are_said(tmp_path: Path, capsys: pytest.
         write_game(tmp_path / split / kind / "trial_T1")
     (tmp_path / "replies.jsonl").write_text('"<think>x</think><action>look</action>"\n' * 50)
     model = ["--model", f"scripted:{tmp_path / 'replies.jsonl'}", "--env.data", str(tmp_path)]
-    _, said = play(tmp_path, capsys, "alfworld@agentgym", *model)
-    assert said == "protocol alfworld@agentgym, with 1 of its 134 tasks: not comparable with published numbers"
+    _, verdict = play(tmp_path, capsys, "alfworld@agentgym", *model)
+    assert verdict == "protocol alfworld@agentgym, with 1 of its 134 tasks: not comparable with published numbers"
 
 
 def test_no_model_and_faults_are_not_comparable() -> None:
@@ -124,8 +128,8 @@ def test_no_model_and_faults_are_not_comparable() -> None:
     bad = Episode("me/Env-v0", "a", "a", 1, success=None, reason="engine")
     assert "without a model: not comparable" in comparability(options, [good])
     options["model"] = "hf:x"
-    said = comparability(options, [good, bad])
-    assert said.startswith("infrastructure errors ended 50.0% of 2 episodes of me/Env-v0") and "not comparable" in said
+    verdict = comparability(options, [good, bad])
+    assert verdict.startswith("infrastructure errors ended 50.0% of 2 episodes of me/Env-v0") and "not comparable" in verdict
     many = [*[good] * 99, bad]  # no more than 1 %
     assert "1 episodes left out for infrastructure errors: not comparable" in comparability(options, many)
     assert "more than 1%" in comparability({}, [*many, bad]) and "more than 1%" not in comparability({}, many)

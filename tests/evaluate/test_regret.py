@@ -76,21 +76,21 @@ def test_the_oracle_regrets_nothing(id):
         env.reset(seed=1, options={"task": task})
         episode = play_out(env, Says(*actions))
         episode.seed, episode.horizon = 1, env.limit
-        told = regret(env, task, episode)
-        assert told == Regret(tuple(range(len(actions), -1, -1)), None, 0)
+        report = regret(env, task, episode)
+        assert report == Regret(tuple(range(len(actions), -1, -1)), None, 0)
 
 
 def test_the_summary_by_hand():
-    told, rows = regrets("rlvr/FrozenLake-v0", [({"slip": 0.0}, [LAKE])], [])
-    assert rows == [] and told["episodes"] == 0 and told["wasted"] is None and "0 episodes" in sentence("x", told)
+    report, rows = regrets("rlvr/FrozenLake-v0", [({"slip": 0.0}, [LAKE])], [])
+    assert rows == [] and report["episodes"] == 0 and report["wasted"] is None and "0 episodes" in sentence("x", report)
     episodes = [
         crossed("right", "jump", "down", "down", "right")[1],  # won, one more than four turns, one of five wasted
         crossed("up", "right", "left", "right", "down", "left")[1],  # lost after six, two of six wasted
     ]
     for episode in episodes:
         episode.task_id = LAKE.id
-    told, rows = regrets("rlvr/FrozenLake-v0", [({"slip": 0.0}, [LAKE])], episodes)
-    assert told == {
+    report, rows = regrets("rlvr/FrozenLake-v0", [({"slip": 0.0}, [LAKE])], episodes)
+    assert report == {
         "why": "", "episodes": 2, "not_repeated": 0, "distance": 4.0, "excess": 1.0, "wasted": 3 / 11, "lost": 0.5,
         "lost_after": 6.0,
     }  # fmt: skip
@@ -101,9 +101,11 @@ class Silent(GuessNumber):
     oracle = agentgym.TextEnv.oracle
 
 
-@pytest.mark.parametrize(("env", "said"), [("rlvr/TicTacToe-v0", "played by X, O"), ("rlvr/Code-v0", "leans on processes")])
-def test_environments_that_cannot(env, said):
-    assert said in cannot(agentgym.make(env))
+@pytest.mark.parametrize(
+    ("env", "message"), [("rlvr/TicTacToe-v0", "played by X, O"), ("rlvr/Code-v0", "leans on processes")]
+)
+def test_environments_that_cannot(env, message):
+    assert message in cannot(agentgym.make(env))
     assert "no oracle" in cannot(Silent())
 
 
@@ -111,9 +113,9 @@ def test_an_evaluation_with_regret(tmp_path, capsys):
     words = ["eval", "FrozenLake", "--policy", "random", "--tasks", "5", "--seed", "1", "--out", str(tmp_path / "a")]
     main([*words, "--regret"])
     assert "the oracle needs" in capsys.readouterr().out
-    told = json.loads((tmp_path / "a/summary.json").read_text())["regret"]["rlvr/FrozenLake-v0"]
+    summary = json.loads((tmp_path / "a/summary.json").read_text())["regret"]["rlvr/FrozenLake-v0"]
     rows = [json.loads(line) for line in (tmp_path / "a/regret.jsonl").read_text().splitlines()]
-    assert told["episodes"] == len(rows) == 5 and told["not_repeated"] == 0
+    assert summary["episodes"] == len(rows) == 5 and summary["not_repeated"] == 0
     assert "## Regret" in (tmp_path / "a/summary.md").read_text()
     main(words)  # the same evaluation without it
     assert "regret" not in json.loads((tmp_path / "a/summary.json").read_text())

@@ -50,8 +50,8 @@ def test_a_model_whose_thoughts_never_end_is_the_first_line_of_the_result(
     episodes = read_episodes(tmp_path / "e" / "episodes.jsonl")
     turns = sum(len(episode.turns) for episode in episodes)
     first = f"{turns} of {turns} replies (100.0%) were cut by length (the limit is 256 tokens): raise --turn-tokens"
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == first and any(line.endswith("cut") for line in shown)
+    output = capsys.readouterr().out.splitlines()
+    assert output[0] == first and any(line.endswith("cut") for line in output)
     summary = json.loads((tmp_path / "e" / "summary.json").read_text())
     assert summary["finish"] == {"stop": 0.0, "length": 1.0, "filter": 0.0, "refusal": 0.0}
     assert summary["replies"] == turns
@@ -67,15 +67,15 @@ def test_every_way_to_end_is_one_of_its_own(tmp_path: Path, capsys: pytest.Captu
     first = read_episodes(tmp_path / "e" / "episodes.jsonl")[0]
     assert [turn.finish for turn in first.turns[:4]] == ["length", "filter", "refusal", "stop"]
     assert first.turns[2].text == "I will not"
-    said = capsys.readouterr().out.splitlines()[0]
+    output = capsys.readouterr().out.splitlines()[0]
     for words in ("were cut by length", "were withheld by a filter", "were declined by the model"):
-        assert words in said
+        assert words in output
     turns = sum(len(episode.turns) for episode in read_episodes(tmp_path / "e" / "episodes.jsonl"))
     assert (
-        said.startswith(f"1 of {turns} replies")
-        and "by length (the limit is 4096 tokens): raise --turn-tokens. 1 of" in said
+        output.startswith(f"1 of {turns} replies")
+        and "by length (the limit is 4096 tokens): raise --turn-tokens. 1 of" in output
     )
-    assert said.endswith("were declined by the model: they count as what the model did")
+    assert output.endswith("were declined by the model: they count as what the model did")
 
 
 def test_replies_that_end_by_themselves_are_no_news(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,10 +88,10 @@ def test_the_model_is_told_that_its_reply_was_cut(tools: str, tmp_path: Path) ->
     """The next message begins with the notice, and the one after a whole reply does not; the server sees them."""
     script = [reply("I think it may be", "length"), reply("7"), reply("8")]
     server = evaluated(script, reply("9"), tmp_path / "e", "--tools", tools, "--turn-tokens", "99")
-    asked = [body["messages"] for body in server.bodies[:4]]
+    conversations = [body["messages"] for body in server.bodies[:4]]
     notice = CUT.format(99)
-    assert asked[1][-1]["content"].startswith(notice) and asked[1][-2]["content"] == "I think it may be"
-    assert [notice in str(messages[-1]) for messages in asked[:3]] == [False, True, False]
+    assert conversations[1][-1]["content"].startswith(notice) and conversations[1][-2]["content"] == "I think it may be"
+    assert [notice in str(messages[-1]) for messages in conversations[:3]] == [False, True, False]
 
 
 @pytest.mark.parametrize(("prompt", "noticed"), [("window", True), ("alfworld@verl-agent", False)])
@@ -99,9 +99,9 @@ def test_a_window_is_told_too_but_a_published_prompt_stays_as_it_is(prompt: str,
     script = [reply("I think it may be", "length"), reply("7"), reply("8")]
     flags = ["--agent", "window", "--prompt", prompt, "--turn-tokens", "99"]
     server = evaluated(script, reply("9"), tmp_path / "e", *flags)
-    asked = [str(body["messages"]) for body in server.bodies[:3]]
+    conversations = [str(body["messages"]) for body in server.bodies[:3]]
     notice = CUT.format(99)
-    assert [notice in text for text in asked] == [False, noticed, False]  # and not in the history of the third
+    assert [notice in text for text in conversations] == [False, noticed, False]  # and not in the history of the third
 
 
 def test_a_call_that_was_cut_is_told_in_its_result(tmp_path: Path) -> None:

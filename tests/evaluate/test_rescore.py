@@ -132,8 +132,8 @@ def test_a_task_that_is_another_one_now_is_refused(played: Path):
 
 def test_the_command_says_what_changed(played: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["rescore", str(played), "--verifier", "my_verifiers:quick"]) == 0
-    shown = capsys.readouterr().out
-    assert "as before, 0 solved now and not before, " in shown
+    output = capsys.readouterr().out
+    assert "as before, 0 solved now and not before, " in output
     assert main(["compare", str(played), f"{played}-rescored-quick"]) == 0
     assert "rescored: null in A" in capsys.readouterr().out
 

@@ -80,15 +80,15 @@ def test_an_interrupted_evaluation_goes_on_and_ends_the_same(tmp_path: Path):
     with pytest.raises(KeyboardInterrupt):
         evaluate(Agent(), plan(), tmp_path / "cut", progress=interrupt, rollout=agentgym.RolloutConfig(2))
     path = tmp_path / "cut/episodes.jsonl"
-    held = len(read_episodes(path))
-    assert 5 <= held < 16
+    episode_count = len(read_episodes(path))
+    assert 5 <= episode_count < 16
     with path.open("a") as file:
         file.write('{"format": 1, "env": "rlvr/Gue')  # and the machine went down while it wrote
     there: list[tuple[int, int]] = []
     played: list[Episode] = []
     again = evaluate(Agent(), plan(), tmp_path / "cut", started=lambda *counts: there.append(counts), progress=played.append)
-    assert there == [(held, 16)]
-    assert len(played) == 16 - held
+    assert there == [(episode_count, 16)]
+    assert len(played) == 16 - episode_count
     assert essence(again) == essence(whole)
     assert len(path.read_text().splitlines()) == 16
     assert len(json.loads((tmp_path / "cut/manifest.json").read_text())["sessions"]) == 2

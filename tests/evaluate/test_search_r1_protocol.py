@@ -51,10 +51,10 @@ def data(tmp_path: Path) -> dict[str, str]:
     ]
     lines = [{"id": str(i), "contents": f'"{title}"\n{text}'} for i, (title, text) in enumerate(documents)]
     (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    asked = {"id": "test_0", "question": "who wrote the notes", "golden_answers": ["Ada", "Lovelace"]}
+    row = {"id": "test_0", "question": "who wrote the notes", "golden_answers": ["Ada", "Lovelace"]}
     for folder in ("nq", "popqa"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "test.jsonl").write_text(json.dumps(asked) + "\n")
+        (tmp_path / folder / "test.jsonl").write_text(json.dumps(row) + "\n")
     return {"corpus": str(tmp_path / "corpus.jsonl"), "questions": str(tmp_path / "nq" / "test.jsonl")}
 
 
@@ -71,10 +71,10 @@ def test_it_is_one_completion_to_the_letter(data) -> None:
     episode, agent = play(data, REPLIES)
     decode = agent.tokenizer.decode
     whole = START
-    for turn, said, shown in zip(episode.turns, SAID, (FOUND, WRONG, ""), strict=True):
-        assert decode(turn.prompt_ids) == whole and decode(turn.output_ids) == turn.text == turn.action == said
+    for turn, reply, document in zip(episode.turns, SAID, (FOUND, WRONG, ""), strict=True):
+        assert decode(turn.prompt_ids) == whole and decode(turn.output_ids) == turn.text == turn.action == reply
         assert len(turn.logprobs) == len(turn.output_ids)
-        whole += said + shown
+        whole += reply + document
     assert [turn.parsed for turn in episode.turns] == [turn.valid for turn in episode.turns] == [True, False, True]
     assert episode.success and episode.reward == 1.0 and episode.final_observation == ""
     (row,) = build([episode])
@@ -85,8 +85,8 @@ def test_it_is_one_completion_to_the_letter(data) -> None:
 def test_no_document_becomes_a_control_token(data) -> None:
     episode, agent = play(data, REPLIES)
     control = agent.template.encoder.control_ids
-    shown = episode.turns[1].prompt_ids[len(episode.turns[0].prompt_ids) + len(episode.turns[0].output_ids) :]
-    assert agent.tokenizer.decode(shown) == FOUND and "<|im_end|>" in FOUND and control.isdisjoint(shown)
+    new_ids = episode.turns[1].prompt_ids[len(episode.turns[0].prompt_ids) + len(episode.turns[0].output_ids) :]
+    assert agent.tokenizer.decode(new_ids) == FOUND and "<|im_end|>" in FOUND and control.isdisjoint(new_ids)
 
 
 def test_an_observation_is_its_first_500_tokens(data) -> None:
@@ -100,8 +100,8 @@ def test_an_observation_is_its_first_500_tokens(data) -> None:
 
 def test_the_token_that_completes_a_tag_is_kept_whole(data) -> None:
     tokenizer = byte_level(plain=("h>\n",))
-    said = "<search>ada</search>\nand so on"
-    episode, _ = play(data, (said, "<answer>ada</answer>"), tokenizer)
+    reply = "<search>ada</search>\nand so on"
+    episode, _ = play(data, (reply, "<answer>ada</answer>"), tokenizer)
     first, second = episode.turns
     assert tokenizer.decode(first.output_ids) == "<search>ada</search>\n" and first.action == "<search>ada</search>"
     assert second.prompt_ids[: len(first.prompt_ids) + len(first.output_ids)] == first.prompt_ids + first.output_ids
@@ -131,7 +131,7 @@ def test_the_last_reply_searches_nothing(data) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "success", "turns"),
+    ("replies", "success", "turns"),
     [
         (("<answer>Ada</answer> <answer>Bob</answer>",), True, 1),  # cut after the first
         (("<answer>Bob</answer><answer>Ada</answer><search>x</search>",), True, 1),  # the last block is scored
@@ -142,8 +142,8 @@ def test_the_last_reply_searches_nothing(data) -> None:
         (("</answer>Ada<answer>", *["<answer>Ada"] * 4), False, 5),
     ],
 )
-def test_what_counts_as_an_answer(data, said: tuple[str, ...], success: bool, turns: int) -> None:
-    episode, _ = play(data, said)
+def test_what_counts_as_an_answer(data, replies: tuple[str, ...], success: bool, turns: int) -> None:
+    episode, _ = play(data, replies)
     assert (episode.success, len(episode.turns), episode.reward) == (success, turns, float(success))
 
 

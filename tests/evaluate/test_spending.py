@@ -52,34 +52,34 @@ def test_a_price_by_hand() -> None:
 def test_the_summary_says_tokens_price_and_latency(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with loopback.faulty([], then=reply()) as (server, url):
         assert main(evaluation(url, tmp_path / "e", "--prices", table(tmp_path))) == 0
-    asked, summary = server.asked, summary_of(tmp_path / "e")
+    requests, summary = server.asked, summary_of(tmp_path / "e")
     assert summary["usage"] == {
-        "input": 1000 * asked,
-        "output": 200 * asked,
-        "cached": 600 * asked,
+        "input": 1000 * requests,
+        "output": 200 * requests,
+        "cached": 600 * requests,
         "written": 0,
         "reasoning": 0,
     }
     won = sum(episode.success is True for episode in read_episodes(tmp_path / "e" / "episodes.jsonl"))
-    assert summary["cost"]["total"] == pytest.approx(0.0031 * asked) and summary["cost"]["by"] == "prices"
-    assert summary["cost"]["per_episode"] == pytest.approx(0.0031 * asked / 2)
-    assert summary["cost"]["per_success"] == (pytest.approx(0.0031 * asked / won) if won else None)
-    assert summary["latency"]["requests"] == asked and 0 < summary["latency"]["median"] <= summary["latency"]["p95"]
+    assert summary["cost"]["total"] == pytest.approx(0.0031 * requests) and summary["cost"]["by"] == "prices"
+    assert summary["cost"]["per_episode"] == pytest.approx(0.0031 * requests / 2)
+    assert summary["cost"]["per_success"] == (pytest.approx(0.0031 * requests / won) if won else None)
+    assert summary["latency"]["requests"] == requests and 0 < summary["latency"]["median"] <= summary["latency"]["p95"]
     assert summary["price"]["cached"] == 0.5
-    shown = capsys.readouterr()
-    assert f"tokens: {1000 * asked:,} in ({600 * asked:,} cached), {200 * asked:,} out" in shown.out
-    assert f"price: ${0.0031 * asked:.4f}" in shown.out and "a request took" in shown.out
-    assert "2 episodes: at most 6 requests and 24,576 output tokens, $0.25 for these" in shown.err
+    captured = capsys.readouterr()
+    assert f"tokens: {1000 * requests:,} in ({600 * requests:,} cached), {200 * requests:,} out" in captured.out
+    assert f"price: ${0.0031 * requests:.4f}" in captured.out and "a request took" in captured.out
+    assert "2 episodes: at most 6 requests and 24,576 output tokens, $0.25 for these" in captured.err
 
 
 def test_a_table_that_comes_later_prices_what_was_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with loopback.faulty([], then=reply()) as (server, url):
         assert main(evaluation(url, tmp_path / "e")) == 0
         assert summary_of(tmp_path / "e")["cost"] is None
-        asked = server.asked
+        requests = server.asked
         capsys.readouterr()
         assert main(evaluation(url, tmp_path / "e", "--prices", table(tmp_path))) == 0
-        assert server.asked == asked and summary_of(tmp_path / "e")["cost"]["total"] == pytest.approx(0.0031 * asked)
+        assert server.asked == requests and summary_of(tmp_path / "e")["cost"]["total"] == pytest.approx(0.0031 * requests)
         assert "every episode is there" in capsys.readouterr().err
         assert main([*evaluation(url, tmp_path / "e"), "--tasks", "5"]) == 0
         assert "3 more episodes: at most 9 requests and 36,864 output tokens" in capsys.readouterr().err
@@ -98,10 +98,12 @@ def test_max_cost_stops_and_a_larger_one_goes_on(tmp_path: Path, capsys: pytest.
     flags = ["--tasks", "6", "--concurrency", "1", "--max-cost"]
     with loopback.faulty([], then=reply({**COUNTED, "cost": 0.5})) as (server, url):
         assert main(evaluation(url, tmp_path / "e", *flags, "2.2")) == 1
-        said = capsys.readouterr().out
+        output = capsys.readouterr().out
         first = read_episodes(tmp_path / "e" / "episodes.jsonl")
-        assert f"${0.5 * server.asked:.4f} of --max-cost 2.2 are spent" in said and "a larger --max-cost continues" in said
-        assert "episodes are kept, success" in said.replace("\n", " ") and "% so far;" in said.replace("\n", " ")
+        assert (
+            f"${0.5 * server.asked:.4f} of --max-cost 2.2 are spent" in output and "a larger --max-cost continues" in output
+        )
+        assert "episodes are kept, success" in output.replace("\n", " ") and "% so far;" in output.replace("\n", " ")
         assert 5 <= server.asked == sum(len(episode.turns) for episode in first) < 5 + 3  # the last one was finished
         assert main(evaluation(url, tmp_path / "e", *flags, "100")) == 0
         episodes = read_episodes(tmp_path / "e" / "episodes.jsonl")
@@ -115,9 +117,9 @@ def test_episodes_in_flight_are_finished_and_not_paid_twice(tmp_path: Path, caps
     with loopback.faulty([], then=reply({**COUNTED, "cost": 1.0})) as (server, url):
         assert main(evaluation(url, tmp_path / "e", *flags, "3")) == 1
         assert "4 of 9 episodes are kept" in capsys.readouterr().out
-        kept = read_episodes(tmp_path / "e" / "episodes.jsonl")
-        assert len(kept) == 4 and server.asked == sum(len(episode.turns) for episode in kept)
-        assert main(evaluation(url, tmp_path / "e", *flags, "3")) == 1 and server.asked == sum(len(e.turns) for e in kept)
+        stored = read_episodes(tmp_path / "e" / "episodes.jsonl")
+        assert len(stored) == 4 and server.asked == sum(len(episode.turns) for episode in stored)
+        assert main(evaluation(url, tmp_path / "e", *flags, "3")) == 1 and server.asked == sum(len(e.turns) for e in stored)
         assert main(evaluation(url, tmp_path / "e", *flags, "100")) == 0
         episodes = read_episodes(tmp_path / "e" / "episodes.jsonl")
         assert len(episodes) == 9 and server.asked == sum(len(episode.turns) for episode in episodes)
@@ -190,9 +192,9 @@ def test_replies_that_nobody_counted_are_said(tmp_path: Path, capsys: pytest.Cap
         none = server.asked // 2
         assert none and summary_of(tmp_path / "e")["uncounted"] == none
         assert summary_of(tmp_path / "e")["usage"]["output"] == 200 * (server.asked - none)
-        said = capsys.readouterr().out
-        assert f"the server did not count the tokens of {none} of {server.asked} replies" in said
-        assert f"price: at least ${0.0031 * (server.asked - none):.4f}" in said and "tokens: at least" in said
+        output = capsys.readouterr().out
+        assert f"the server did not count the tokens of {none} of {server.asked} replies" in output
+        assert f"price: at least ${0.0031 * (server.asked - none):.4f}" in output and "tokens: at least" in output
     assert summary_of(tmp_path / "e")["tokens"] is None  # of no episode are they known
     with loopback.faulty([], then=reply(None)) as (server, url):
         assert main(evaluation(url, tmp_path / "f", "--prices", table(tmp_path), "--max-cost", "1")) == 2
@@ -227,8 +229,8 @@ def test_an_evaluation_is_extended_by_tasks_and_by_attempts(tmp_path: Path) -> N
 def test_fewer_tasks_are_another_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["eval", "guessnumber", "--policy", "random", "--out", str(tmp_path / "e"), "--tasks"]
     assert main([*command, "3"]) == 0 and main([*command, "2"]) == 2
-    said = capsys.readouterr().err
-    assert "other options" in said and "nothing is played" not in said
+    errors = capsys.readouterr().err
+    assert "other options" in errors and "nothing is played" not in errors
     assert main([*command, "3", "--horizon", "2"]) == 2
 
 
@@ -250,9 +252,9 @@ def test_a_plan_says_how_much_would_be_played_and_asks_for_nothing(
         flags = ["--prices", table(tmp_path), "--attempts", "3", "--turn-tokens", "100", "--plan"]
         assert main(evaluation(url, tmp_path / "e", *flags)) == 0
         assert server.asked == 0 and not (tmp_path / "e").exists()
-    said = capsys.readouterr().out
-    assert "rlvr/GuessNumber-v0, split test: 2 tasks x 3 attempts, at most 3 turns each" in said
-    assert "6 episodes: at most 18 requests and 1,800 output tokens, $0.02 for these" in said  # 1,800 x $10 a million
+    output = capsys.readouterr().out
+    assert "rlvr/GuessNumber-v0, split test: 2 tasks x 3 attempts, at most 3 turns each" in output
+    assert "6 episodes: at most 18 requests and 1,800 output tokens, $0.02 for these" in output  # 1,800 x $10 a million
     assert main(["eval", "guessnumber,frozenlake", "--policy", "oracle", "--tasks", "4", "--plan"]) == 0
     assert "8 episodes: at most 448 turns" in capsys.readouterr().out  # 4 of 12 and 4 of 100
 
@@ -261,6 +263,6 @@ def test_a_plan_of_a_protocol_says_what_is_missing(tmp_path: Path, capsys: pytes
     write_game(tmp_path / "valid_unseen" / "pick_cool_then_place_in_recep-Apple-None-Shelf-1" / "trial_T1")
     words = ["eval", "alfworld@verl-agent-unseen", "--env.data", str(tmp_path), "--model", "chat:http://127.0.0.1:1/v1#m"]
     assert main([*words, "--plan"]) == 0
-    said = capsys.readouterr().out
-    assert "1 tasks x 8 attempts, at most 50 turns each" in said and "400 requests and 204,800 output tokens" in said
-    assert "1 of 134 tasks of protocol alfworld@verl-agent-unseen are here" in said
+    output = capsys.readouterr().out
+    assert "1 tasks x 8 attempts, at most 50 turns each" in output and "400 requests and 204,800 output tokens" in output
+    assert "1 of 134 tasks of protocol alfworld@verl-agent-unseen are here" in output

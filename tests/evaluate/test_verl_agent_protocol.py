@@ -76,9 +76,9 @@ def test_prompts_are_the_published_ones_to_the_letter(tmp_path: Path) -> None:
     agent = agentgym.WindowAgent(ScriptedEngine(lambda prompt, turn: REPLIES[turn]), prompt=suite.prompt)
     options = {**suite.env_options("rlvr/ALFWorld-v0"), "data": str(tmp_path), "horizon": 4}
     (episode,) = agentgym.collect(agent, "rlvr/ALFWorld-v0", split=suite.split, tasks=1, env_options=options)
-    shown = [agent.tokenizer.decode(turn.prompt_ids) for turn in episode.turns]
+    prompts = [agent.tokenizer.decode(turn.prompt_ids) for turn in episode.turns]
     for place, text in ((0, FIRST), (2, THIRD), (3, FOURTH)):
-        assert shown[place] == f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
+        assert prompts[place] == f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
     assert [turn.action for turn in episode.turns] == [
         "go to fridge 1",
         "n the fridge right now, please",

@@ -101,9 +101,9 @@ def play(goods, replies=REPLIES, prompt=None, **options):
 
 
 def test_prompts_are_the_published_ones_to_the_letter(goods) -> None:
-    episode, shown = play(goods)
+    episode, prompts = play(goods)
     for place, text in ((0, FIRST), (1, SECOND), (3, FOURTH)):
-        assert shown[place] == f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
+        assert prompts[place] == f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
     assert [turn.action for turn in episode.turns] == [
         "search[travel cups]",
         "click[b09abcdefg]",

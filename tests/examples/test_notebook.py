@@ -32,8 +32,8 @@ def test_the_first_hour_runs(tmp_path: Path) -> None:
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, cwd=tmp_path, input=json.dumps(code), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
-    for said in ("Nothing happens.", "success True", "different states after 5 commands", "ExpertAgent 100.0 %"):
-        assert said in done.stdout, done.stdout
+    for expected in ("Nothing happens.", "success True", "different states after 5 commands", "ExpertAgent 100.0 %"):
+        assert expected in done.stdout, done.stdout
     first, second = (
         json.loads(line.replace("'", '"')) for line in re.findall(r"^{'success_before.*", done.stdout, re.MULTILINE)
     )

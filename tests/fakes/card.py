@@ -94,14 +94,14 @@ def _run(function: Any, args: Any, kwargs: Any) -> Any:
     hosts = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and not isinstance(leaf, OnCard) and leaf.dim()]
     if cards and hosts and name not in _INDEXED | _CROSSES:
         raise RuntimeError(f"{function}: expected all tensors on one device; on the host: {[tuple(t.shape) for t in hosts]}")
-    asked = kwargs.get("device")
-    to_card = bool(cards) if asked is None else torch.device(asked).type == "card"
+    device = kwargs.get("device")
+    to_card = bool(cards) if device is None else torch.device(device).type == "card"
     if name == "copy_":
         to_card = isinstance(args[0], OnCard)
     if cards and (name in _READS or (name in _CROSSES and not to_card)):
         waits[name] += 1
     plain_args, plain = tree_map(lambda leaf: leaf.inner if isinstance(leaf, OnCard) else leaf, (args, kwargs))
-    if asked is not None and to_card:
+    if device is not None and to_card:
         plain["device"] = "cpu"
     out = function(*plain_args, **plain)
     if not function._schema.returns:

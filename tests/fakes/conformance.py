@@ -189,23 +189,25 @@ async def check_weights(under_test: EngineUnderTest) -> None:
     long = asyncio.create_task(under_test.engine.generate([*PROMPT, 65], Sampling(max_tokens=24, seed=1), "before"))
     await asyncio.sleep(0)
     update = asyncio.create_task(under_test.engine.load_weights(under_test.other, 7))
-    asked: list[asyncio.Task[Completion]] = []
+    completions: list[asyncio.Task[Completion]] = []
     scores: list[asyncio.Task[list[float]]] = []
     while not update.done():
-        if len(asked) < 50:
-            asked.append(asyncio.create_task(under_test.engine.generate(PROMPT, sampling, f"during{len(asked)}")))
+        if len(completions) < 50:
+            completions.append(
+                asyncio.create_task(under_test.engine.generate(PROMPT, sampling, f"during{len(completions)}"))
+            )
             scores.append(asyncio.create_task(under_test.engine.score(PROMPT)))
         await asyncio.sleep(0.002)
-    await asyncio.gather(update, long, *asked, *scores)
+    await asyncio.gather(update, long, *completions, *scores)
     assert long.result().policy_version in (was, 7)
     scored.append(await under_test.engine.score(PROMPT))
     now = await under_test.engine.generate(PROMPT, sampling, "now")
-    for got in (task.result() for task in asked):
+    for got in (task.result() for task in completions):
         like = {was: before, 7: now}[got.policy_version]
         assert max(abs(a - b) for a, b in zip(got.logprobs, like.logprobs, strict=True)) < under_test.tolerance
     for task in scores:
-        apart = [max(abs(a - b) for a, b in zip(task.result(), like, strict=True)) for like in scored]
-        assert min(apart) < under_test.tolerance
+        differences = [max(abs(a - b) for a, b in zip(task.result(), like, strict=True)) for like in scored]
+        assert min(differences) < under_test.tolerance
     same = [under_test.engine.load_weights(under_test.other, 7), under_test.engine.load_weights(under_test.other, 7)]
     await asyncio.gather(*same, *(under_test.engine.generate(PROMPT, sampling, f"two{n}") for n in range(4)))
     after = await under_test.engine.generate([*PROMPT, *before.ids], sampling, "weights")

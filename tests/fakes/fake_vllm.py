@@ -20,9 +20,9 @@ _LOADING = threading.Lock()
 
 
 class Refused(Exception):
-    def __init__(self, status: int, said: str) -> None:
-        super().__init__(said)
-        self.status, self.said = status, said
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status, self.said = status, text
 
 
 class FakeVLLM:
@@ -124,19 +124,19 @@ class FakeVLLM:
         return await getattr(self, "_" + path.strip("/"))(body)
 
     async def _generate(self, body: dict[str, Any]) -> dict[str, Any]:
-        asked, prompt = body["sampling_params"], body["token_ids"]
-        assert asked["ignore_eos"] is True
+        wire, prompt = body["sampling_params"], body["token_ids"]
+        assert wire["ignore_eos"] is True
         if body["model"] not in (self.name, *self.adapters):
             raise Refused(404, f"The model `{body['model']}` does not exist.")
         engine = self.adapters[body["model"]][1] if body["model"] in self.adapters else self.engine
         self.sessions.append(tuple(prompt))
-        self.seeds.append(asked.get("seed"))
+        self.seeds.append(wire.get("seed"))
         while self.paused or len(self.sessions) > self.holds_after:
             await asyncio.sleep(0.02)
         await asyncio.sleep(self.slow)
         sampling = Sampling(
-            temperature=asked["temperature"], max_tokens=asked["max_tokens"], seed=asked.get("seed", len(self.sessions)),
-            stop_ids=tuple(asked["stop_token_ids"]),
+            temperature=wire["temperature"], max_tokens=wire["max_tokens"], seed=wire.get("seed", len(self.sessions)),
+            stop_ids=tuple(wire["stop_token_ids"]),
         )  # fmt: skip
         label = self.lies or self.label
         done = await engine.generate(prompt, sampling, f"{len(self.sessions)}")
@@ -155,7 +155,7 @@ class FakeVLLM:
             ],
             "usage": {"prompt_tokens_details": {"cached_tokens": min(cached, len(prompt) - 1)}},
         }  # fmt: skip
-        if "prompt_logprobs" in asked:
+        if "prompt_logprobs" in wire:
             scores = await engine.score(prompt)
             rows = [{str(id): {"logprob": value}} for id, value in zip(prompt[1:], scores, strict=True)]
             answer["prompt_logprobs"] = [None, *rows]

@@ -34,8 +34,8 @@ def listing(entries: Iterable[dict], right: Callable[[dict], bool]) -> Listing |
     """Return the entries, without what only `right` may see (keys that begin with `_`), if some and not all are right."""
     entries = list(entries)
     places = frozenset(place for place, entry in enumerate(entries) if right(entry))
-    shown = [{key: value for key, value in entry.items() if key[0] != "_"} for entry in entries]
-    return Listing(shown, places) if 0 < len(places) < len(entries) else None
+    rows = [{key: value for key, value in entry.items() if key[0] != "_"} for entry in entries]
+    return Listing(rows, places) if 0 < len(places) < len(entries) else None
 
 
 def values(texts: Iterable[str], answers: Collection[str]) -> Listing | None:
@@ -60,13 +60,13 @@ def commits(scene: Scenario) -> list[dict]:
             objects[found[1] + found[2]] = zlib.decompress(entry.content)
         elif path.endswith("refs/heads/main"):
             heads["main"] = entry.content.decode().strip()
-    held, here = [], heads["main"]
+    tree, here = [], heads["main"]
     while here:
         head, _, subject = objects[here].partition(b"\0")[2].decode().partition("\n\n")
         subject = re.sub(r"\S*\d\S*", "FILE", subject.strip())
-        held.append({"subject": subject, "author": re.findall(r"author (.*?) <", head)[0], "_id": here, "_tree": head[5:45]})
+        tree.append({"subject": subject, "author": re.findall(r"author (.*?) <", head)[0], "_id": here, "_tree": head[5:45]})
         here = next(iter(re.findall(r"^parent (\w+)", head, re.MULTILINE)), "")
-    return held
+    return tree
 
 
 def found_commit(scene: Scenario) -> Listing | None:
@@ -124,15 +124,15 @@ def changed_files(scene: Scenario) -> Listing | None:
 
 def copies(scene: Scenario) -> Listing | None:
     """Files of which another with the same content is there."""
-    held = Counter(scene.tree[path].content for path in paths(scene))
-    entries = [{"name": tail(path), "_twice": held[scene.tree[path].content] > 1} for path in paths(scene)]
+    contents = Counter(scene.tree[path].content for path in paths(scene))
+    entries = [{"name": tail(path), "_twice": contents[scene.tree[path].content] > 1} for path in paths(scene)]
     return listing(entries, lambda one: one["_twice"])
 
 
 def programs(scene: Scenario) -> Listing | None:
     """Files without an ending of their own that begin with #!, which only their content should tell."""
-    held = [(path, scene.tree[path]) for path in paths(scene)]
-    entries = [{"name": tail(path), "mode": float(e.mode), "_begins": e.content[:2]} for path, e in held]
+    scene_files = [(path, scene.tree[path]) for path in paths(scene)]
+    entries = [{"name": tail(path), "mode": float(e.mode), "_begins": e.content[:2]} for path, e in scene_files]
     return listing((one for one in entries if not one["name"].endswith(".key")), lambda one: one["_begins"] == b"#!")
 
 
@@ -320,8 +320,8 @@ def _changed_by(family: TaskFamily, state: EpisodeState, ask: dict) -> Listing |
 
 
 def _rows(rows: list[dict], right: set[int]) -> Listing | None:
-    shown = [{key: value for key, value in row.items() if isinstance(value, str) or key == "_row"} for row in rows]
-    return listing(shown, lambda row: row["_row"] in right)
+    shown_rows = [{key: value for key, value in row.items() if isinstance(value, str) or key == "_row"} for row in rows]
+    return listing(shown_rows, lambda row: row["_row"] in right)
 
 
 # Shop, TwentyQuestions, Wordle

@@ -34,8 +34,8 @@ class Hub:
         if path == "/api/validate-yaml":
             return {"errors": [], "warnings": []}
         if path.endswith("/preupload/main"):
-            asked = [file["path"] for file in json.loads(body)["files"]]
-            modes = {name: "lfs" if name.endswith(".parquet") else "regular" for name in asked}
+            paths = [file["path"] for file in json.loads(body)["files"]]
+            modes = {name: "lfs" if name.endswith(".parquet") else "regular" for name in paths}
             return {"files": [{"path": name, "uploadMode": mode, "shouldIgnore": False} for name, mode in modes.items()]}
         if path.endswith(".git/info/lfs/objects/batch"):
             objects = json.loads(body)["objects"]
@@ -62,14 +62,14 @@ class Hub:
 @contextmanager
 def hub(folder: Path) -> Iterator[Hub]:
     """Serve on a free port of this machine."""
-    taken = Hub(folder)
+    recording = Hub(folder)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"] or 0))
             path = self.path.partition("?")[0]
-            taken.requests.append((self.command, path, self.headers["Authorization"] or ""))
-            answer = taken.answer(path, body)
+            recording.requests.append((self.command, path, self.headers["Authorization"] or ""))
+            answer = recording.answer(path, body)
             content = json.dumps(answer).encode()
             self.send_response(404 if answer is None else 200)
             self.send_header("Content-Type", "application/json")
@@ -83,11 +83,11 @@ def hub(folder: Path) -> Iterator[Hub]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    taken.url = f"http://127.0.0.1:{server.server_port}"
+    recording.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
-        yield taken
+        yield recording
     finally:
         server.shutdown()
         server.server_close()

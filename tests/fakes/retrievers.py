@@ -78,9 +78,9 @@ def serving(*flags: str) -> Generator[tuple[str, "subprocess.Popen[str]"]]:
     with subprocess.Popen([*command, *port], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             assert process.stdout is not None
-            said = process.stdout.readline()
-            found = re.search(r"http://\S+", said)
-            assert found, said + process.stdout.read()
+            line = process.stdout.readline()
+            found = re.search(r"http://\S+", line)
+            assert found, line + process.stdout.read()
             yield found[0], process
         finally:
             if process.poll() is None:

@@ -65,8 +65,8 @@ class Case:
         """Update twice: by the reward, and by imitation; return what was measured."""
         run = UpdateRun(self.config, self.learner, resolve("grpo"), resolve_loss(self.config))
         metrics = learn(run, self.mine, number)
-        shown = self.learner.imitate([episode for group in self.mine for episode in group], self.config.lr)
-        return [metrics["loss"], metrics["grad_norm"], shown["nll"], shown["grad_norm"]]
+        imitation = self.learner.imitate([episode for group in self.mine for episode in group], self.config.lr)
+        return [metrics["loss"], metrics["grad_norm"], imitation["nll"], imitation["grad_norm"]]
 
     def served(self):
         """Publish, and return the weights that the engine samples from and how far they are from the learner's."""
@@ -119,7 +119,7 @@ def played(out, name):
     if number > 1:
         case.learner.parts_written(wait=True)
         case.accelerator.wait_for_everyone()
-    engine, apart = case.served()
+    engine, own_engine = case.served()
     again = Case(out, name, folder)
     resumed = again.step(STEPS - 1)
     weights = again.served()[0]
@@ -127,7 +127,7 @@ def played(out, name):
     if case.accelerator.is_main_process:
         torch.save(engine, out / f"{name} {number}" / "weights.pt")
     types = sorted({str(value.dtype) for value in case._parameters()})
-    made = {"curve": curve, "resumed": resumed, "alike": alike, "apart": apart, "held": case.held(), "types": types}
+    made = {"curve": curve, "resumed": resumed, "alike": alike, "apart": own_engine, "held": case.held(), "types": types}
     made["states"] = case.states()
     other = out / f"{name} {2 if number == 4 else 4}" / "saved"
     if number > 1 and (other / "trainer.pt").exists():  # by another number of processes

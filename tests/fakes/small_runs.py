@@ -70,7 +70,7 @@ def goes_on_to_the_last_digit(folder, config):
     assert episodes(folder / "cut") == episodes(folder / "whole")
 
 
-def is_whole(folder, *, steps, each, apart):
+def is_whole(folder, *, steps, each, tolerance):
     """Check that every step has its episodes once, of its own version, and that what samples is what is trained.
 
     `each`: episodes of a step. `apart`: the largest mean distance in log-probability. Returns the metrics of the steps.
@@ -78,7 +78,7 @@ def is_whole(folder, *, steps, each, apart):
     rows = [row for row in curve(folder) if "success_train" in row]
     assert [row["step"] for row in rows] == list(range(1, steps + 1))
     for row in rows:
-        assert math.isfinite(row["loss"]) and row["mismatch_mean"] < apart, row
+        assert math.isfinite(row["loss"]) and row["mismatch_mean"] < tolerance, row
     played = [e for e in episodes(folder) if e["group_id"][0].isdigit()]  # those of evaluations have no step
     assert len({(e["group_id"], e["attempt"]) for e in played}) == len(played) == steps * each
     versions = {(int(e["group_id"].split("/")[0]), turn["policy_version"]) for e in played for turn in e["turns"]}

@@ -25,7 +25,7 @@ def make_singers(path, shift=0):
 
 def spider(folder, questions=None, suite=0):
     """Write a copy of Spider: dev.json with the keys it has, tables.json, database/NAME/NAME.sqlite."""
-    asked = questions or [
+    rows = questions or [
         ("How many singers are there?", "SELECT count(*) FROM singer"),
         ("Show name and age of all singers older than 40.", "SELECT name, age FROM singer WHERE age  >  40"),
         ("List names from the oldest.", "SELECT name FROM singer ORDER BY age DESC, singer_id"),
@@ -36,7 +36,7 @@ def spider(folder, questions=None, suite=0):
     ]
     records = [
         {"db_id": "singers", "query": sql, "query_toks": sql.split(), "question": q, "question_toks": q.split(), "sql": {}}
-        for q, sql in asked
+        for q, sql in rows
     ]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "dev.json").write_text(json.dumps(records), encoding="utf-8")

@@ -59,22 +59,22 @@ def _texts(values: list[str]) -> list[np.ndarray]:
 
 
 def _numbers(values: list[float]) -> list[np.ndarray]:
-    held = np.array(values, dtype=float)
-    _, at, counts = np.unique(held, return_inverse=True, return_counts=True)
+    array = np.array(values, dtype=float)
+    _, at, counts = np.unique(array, return_inverse=True, return_counts=True)
     below = np.cumsum(counts) - counts
-    return [below[at] / len(held), held == held.max(), held == held.min(), counts[at] / len(held)]
+    return [below[at] / len(array), array == array.max(), array == array.min(), counts[at] / len(array)]
 
 
 class Classifier:
     """A conditional logit over the entries of a list: one weight a feature, the entries' scores in a softmax."""
 
     def __init__(self, listings: list[Listing], rounds: int = 150, decay: float = 0.01, rate: float = 0.05) -> None:
-        kept = [sampled(listing) for listing in listings]
-        seen = [features(listing)[places].astype(np.float32) for listing, places in zip(listings, kept, strict=True)]
+        samples = [sampled(listing) for listing in listings]
+        seen = [features(listing)[places].astype(np.float32) for listing, places in zip(listings, samples, strict=True)]
         starts = np.cumsum([0, *(len(one) for one in seen)])[:-1]
         owner = np.repeat(np.arange(len(seen)), [len(one) for one in seen])
         whole = np.concatenate(seen)
-        right = np.concatenate([[at in one.right for at in places] for one, places in zip(listings, kept, strict=True)])
+        right = np.concatenate([[at in one.right for at in places] for one, places in zip(listings, samples, strict=True)])
         self.weights, mean, square = np.zeros(whole.shape[1], np.float32), 0.0, 0.0
         for turn in range(1, rounds + 1):  # Adam
             score = whole @ self.weights

@@ -162,12 +162,23 @@ def repair(task):
     answers, done, count = {}, [], 0
     for before, last, expected, raises in examples(task.issue):
         count += 1
-        told = {"prelude": f"{everything}\n{before}", "last": last, "expected": expected, "raises": raises, "names": names}
-        right, calls = _watched(tree, told)
+        template_values = {
+            "prelude": f"{everything}\n{before}",
+            "last": last,
+            "expected": expected,
+            "raises": raises,
+            "names": names,
+        }
+        right, calls = _watched(tree, template_values)
         for path, line, name, key in [] if right else [*reversed(calls)][:6]:
-            entry = {(path, line, name): {**answers.get((path, line, name), {}), key: [told["prelude"], expected, raises]}}
+            entry = {
+                (path, line, name): {
+                    **answers.get((path, line, name), {}),
+                    key: [template_values["prelude"], expected, raises],
+                }
+            }
             changed = _changed(tree, answers | entry, names)
-            if changed is not None and _watched(changed, told)[0]:
+            if changed is not None and _watched(changed, template_values)[0]:
                 answers |= entry
                 done.append(last)
                 break
@@ -184,7 +195,7 @@ def _modules(tree, names):
                 yield ".".join(parts[start:])
 
 
-def _watched(tree, told):
+def _watched(tree, template_values):
     with tempfile.TemporaryDirectory() as folder:
         for path, content in tree.items():
             place = Path(folder) / path
@@ -193,7 +204,7 @@ def _watched(tree, told):
         places = [str(Path(folder) / root) for root in roots(tree)]
         ended = subprocess.run(
             [sys.executable, "-c", SUPPORT + WATCH],
-            input=json.dumps(told | {"roots": places}),
+            input=json.dumps(template_values | {"roots": places}),
             cwd=folder,
             capture_output=True,
             text=True,

@@ -44,9 +44,9 @@ class TabularTree(Tabular):
         while len(episodes) < size:
             chance = np.random.default_rng(int(self.rng.integers(2**31)))
             growth = GroupInProgress(size, size - len(episodes), episodes, new, rounds, chance)
-            asked = self.stage(growth) if self.stage else []
+            branch_points = self.stage(growth) if self.stage else []
             by_attempt = {e.attempt: e for e in episodes}
-            plan = [b for b in asked for _ in range(b.number)][: size - len(episodes)]
+            plan = [b for b in branch_points for _ in range(b.number)][: size - len(episodes)]
             new = []
             for branch in plan or [None] * (size - len(episodes)):
                 attempt = len(episodes) + len(new)

@@ -116,16 +116,16 @@ class Fake:
             raise Failed(500, "refused")
         if path == "forward_backward":
             return self.promise(path, partial(self.passed, pb.ForwardBackwardRequest.FromString(body)))
-        given = json.loads(body) if body else {}
+        fields = json.loads(body) if body else {}
         if path == "retrieve_future":
-            return await self.retrieved(given["request_id"])
+            return await self.retrieved(fields["request_id"])
         if path.startswith("training_runs/"):
             return self.archive(method, *path.split("/")[1::2], path)
         if path.startswith("samplers/"):
             return as_json({"sampler_id": path[9:], "base_model": self.policy, "model_path": None})
         if path == "client/dynamic_config" or path not in ANSWERS:
             raise Failed(404, f"no {path}")
-        return ANSWERS[path](self, given)
+        return ANSWERS[path](self, fields)
 
     def promise(self, path, work, **more):
         """Begin some work, a function without arguments that returns a coroutine; one that never begins makes none."""
@@ -152,8 +152,8 @@ class Fake:
         except Exception as error:  # a 500 would be asked for again and again
             raise Failed(getattr(error, "status", 400), f"{type(error).__name__}: {error}") from error
 
-    def create_model(self, given):
-        config = given["lora_config"]
+    def create_model(self, fields):
+        config = fields["lora_config"]
         name = self.fresh("model")
         self.models[name] = Adapter(self.base, config["rank"], config.get("seed") or 0)
         reply = {
@@ -192,8 +192,8 @@ class Fake:
         record.fields["logprobs"].CopyFrom(pb.BatchedTensor(data=joined, offsets=offsets.tobytes(), dtype=pb.DTYPE_FLOAT32))
         return reply.SerializeToString(), PROTO
 
-    def optim_step(self, given):
-        adapter, adam = self.models[given["model_id"]], given["adam_params"]
+    def optim_step(self, fields):
+        adapter, adam = self.models[fields["model_id"]], fields["adam_params"]
 
         async def stepped():
             norm = adapter.step(adam, self.behaviour)
@@ -201,18 +201,18 @@ class Fake:
 
         return self.promise("optim_step", stepped)
 
-    def save_weights(self, given):
-        path = self.folder / given["model_id"] / f"{given['path']}.pt"
+    def save_weights(self, fields):
+        path = self.folder / fields["model_id"] / f"{fields['path']}.pt"
         if path.exists() or self.behaviour.conflict:
             raise Failed(409, "a checkpoint of this name exists")
         path.parent.mkdir(parents=True, exist_ok=True)
 
         async def saved():
-            state = self.models[given["model_id"]].state()
+            state = self.models[fields["model_id"]].state()
             if self.behaviour.half_written:
                 state["weights"] = {name: value * 0 for name, value in state["weights"].items()}
             torch.save(state, path)
-            return as_json({"path": f"tinker://{given['model_id']}/weights/{given['path']}", "type": "save_weights"})
+            return as_json({"path": f"tinker://{fields['model_id']}/weights/{fields['path']}", "type": "save_weights"})
 
         return self.promise("save_weights", saved)
 
@@ -223,22 +223,22 @@ class Fake:
             raise Failed(404, f"no checkpoint {path}")
         return file
 
-    def weights_info(self, given):
-        state = torch.load(self.file_of(given["tinker_path"]), weights_only=True)
-        told = {"train_attn": True, "train_mlp": True, "train_unembed": False}
-        return as_json({"base_model": self.policy, "is_lora": True, "lora_rank": state["rank"], **told})
+    def weights_info(self, fields):
+        state = torch.load(self.file_of(fields["tinker_path"]), weights_only=True)
+        info = {"train_attn": True, "train_mlp": True, "train_unembed": False}
+        return as_json({"base_model": self.policy, "is_lora": True, "lora_rank": state["rank"], **info})
 
-    def load_weights(self, given):
-        file = self.file_of(given["path"])
+    def load_weights(self, fields):
+        file = self.file_of(fields["path"])
 
         async def loaded():
-            optimizer = given["optimizer"] and not self.behaviour.forgets_optimizer
+            optimizer = fields["optimizer"] and not self.behaviour.forgets_optimizer
             state = torch.load(file, weights_only=True)
-            if given.get("model_seq_id") is not None:  # later clients have the model made by this very request
-                self.models[f"{given['session_id']}:train:{given['model_seq_id']}"] = Adapter(self.base, state["rank"], 0)
-            name = given.get("model_id") or f"{given['session_id']}:train:{given['model_seq_id']}"
+            if fields.get("model_seq_id") is not None:  # later clients have the model made by this very request
+                self.models[f"{fields['session_id']}:train:{fields['model_seq_id']}"] = Adapter(self.base, state["rank"], 0)
+            name = fields.get("model_id") or f"{fields['session_id']}:train:{fields['model_seq_id']}"
             self.models[name].load(state, optimizer)
-            return as_json({"path": given["path"], "type": "load_weights"})
+            return as_json({"path": fields["path"], "type": "load_weights"})
 
         return self.promise("load_weights", loaded)
 
@@ -260,47 +260,47 @@ class Fake:
 
     def packed(self, model):
         """Return an adapter as SkyRL packs it: without the names of the layers."""
-        held = io.BytesIO()
-        with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=held, mode="w:gz") as archive:
+        buffer = io.BytesIO()
+        with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=buffer, mode="w:gz") as archive:
             model.save_pretrained(folder)
             if (config := Path(folder, "adapter_config.json")).exists():
                 config.write_text(json.dumps({**json.loads(config.read_text()), "target_modules": None}))
             archive.add(folder, ".")
-        self.first = self.first or held.getvalue()
-        return self.first if self.behaviour.archives == "first" else held.getvalue()
+        self.first = self.first or buffer.getvalue()
+        return self.first if self.behaviour.archives == "first" else buffer.getvalue()
 
-    def save_weights_for_sampler(self, given):
+    def save_weights_for_sampler(self, fields):
         name = self.fresh("sampling")
 
         async def stored():
-            path, model = f"tinker://{given['model_id']}/{given['path']}", self.models[given["model_id"]].model
+            path, model = f"tinker://{fields['model_id']}/{fields['path']}", self.models[fields["model_id"]].model
             self.archived[path] = self.packed(self.base if self.behaviour.archives == "model" else model)
             return as_json({"path": path, "type": "save_weights_for_sampler"})
 
-        if given.get("path"):
+        if fields.get("path"):
             return self.promise("save_weights_for_sampler", stored)
 
         async def saved():
             first = next((one for one in self.samplers.values() if one.model is not self.base), None)
-            model = copy.deepcopy(self.models[given["model_id"]].model).eval()
+            model = copy.deepcopy(self.models[fields["model_id"]].model).eval()
             self.samplers[name] = first if self.behaviour.stale and first else HFEngine(model, self.tokenizer, slots=16)
             return as_json({"path": None, "sampling_session_id": name, "type": "save_weights_for_sampler"})
 
         return self.promise("save_weights_for_sampler", saved)
 
-    def create_sampling_session(self, given):
+    def create_sampling_session(self, fields):
         name = self.fresh("sampling")
         self.samplers[name] = HFEngine(self.base, self.tokenizer, slots=4)
         return as_json({"sampling_session_id": name, "type": "create_sampling_session"})
 
-    def asample(self, given):
-        engine, params = self.samplers[given["sampling_session_id"]], given["sampling_params"]
-        prompt = [id for chunk in given["prompt"]["chunks"] for id in chunk["tokens"]]
+    def asample(self, fields):
+        engine, params = self.samplers[fields["sampling_session_id"]], fields["sampling_params"]
+        prompt = [id for chunk in fields["prompt"]["chunks"] for id in chunk["tokens"]]
         self.stops.append(params.get("stop"))
 
         async def sampled():
             reply = pb.SampleResponse()
-            if given.get("prompt_logprobs"):
+            if fields.get("prompt_logprobs"):
                 scores = np.array([np.nan, *await engine.score(prompt)], dtype=np.float32)
                 reply.prompt_logprobs = scores.tobytes()
             sampling = Sampling(

@@ -26,13 +26,13 @@ def tiny_model(seed=0, moe=False):
 
 def token_episode(rng, turns=3, window=False, task="t"):
     """An episode whose prompts extend one another, or, with a window, start anew each turn."""
-    held, made = [], []
+    held_ids, made = [], []
     for _ in range(turns):
         fresh = rng.integers(0, VOCABULARY, rng.integers(2, 6)).tolist()
-        prompt = fresh if window else held + fresh
+        prompt = fresh if window else held_ids + fresh
         output = rng.integers(0, VOCABULARY, rng.integers(1, 5)).tolist()
         made.append(Turn("o", prompt_ids=prompt, output_ids=output, logprobs=(-rng.random(len(output)) * 4).tolist()))
-        held = prompt + output
+        held_ids = prompt + output
     return Episode("e", task, task, 0, turns=made)
 
 

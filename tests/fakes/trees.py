@@ -21,10 +21,10 @@ def branch(attempt, parent, at, names, reward, **options):
     """An episode that goes on from before turn `at` of another."""
     episode = whole(attempt, names, reward, **options)
     graft(episode, parent, at)
-    held = []
+    held_ids = []
     for one in episode.turns:
-        one.prompt_ids = [*held, 60]
-        held = [*one.prompt_ids, *one.output_ids]
+        one.prompt_ids = [*held_ids, 60]
+        held_ids = [*one.prompt_ids, *one.output_ids]
     return episode
 
 

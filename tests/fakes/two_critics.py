@@ -46,12 +46,12 @@ def judged(mine, gather):
         learner=SimpleNamespace(embed=embed, engine=None),
         rollouts=SimpleNamespace(pool=SimpleNamespace(collect=nothing), agents=lambda heat: {}),
     )  # fmt: skip
-    states, told = ({}, {}), []
+    states, rows = ({}, {}), []
     for step in range(2):
         turn_q(mine, run=run, step=step, state=states[0], updates=4, batch=6, hidden=4)
         asyncio.run(preference(mine, run=run, step=step, state=states[1], updates=4, batch=6, hidden=4, plan_tokens=0))
-        told += [[turn.extra[n] for n in ("turn_q", "turn_v", "preference")] for g in mine for e in g for turn in e.turns]
-    return told, [state.get("critic") for state in states]
+        rows += [[turn.extra[n] for n in ("turn_q", "turn_v", "preference")] for g in mine for e in g for turn in e.turns]
+    return rows, [state.get("critic") for state in states]
 
 
 if __name__ == "__main__":

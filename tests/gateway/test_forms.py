@@ -48,9 +48,9 @@ def test_the_model_is_told_once_and_what_goes_on_extends() -> None:
     with served(REPLY) as (gateway, client):
         messages: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where?"}]
         for turn in range(3):
-            said = chat(client, messages)
-            assert json.loads(said["content"]) == {"city": "Oslo"}
-            messages += [said, {"role": "user", "content": f"And {turn}?"}]
+            answer = chat(client, messages)
+            assert json.loads(answer["content"]) == {"city": "Oslo"}
+            messages += [answer, {"role": "user", "content": f"And {turn}?"}]
         session = gateway.sessions.open["s"]
         assert session.counts()["rows"] == 1 and session.counts()["drifted_tokens"] == 0
         last = prompts(gateway)[-1]
@@ -118,14 +118,14 @@ def test_half_a_character_in_a_schema_is_held(inner: dict[str, Any]) -> None:
 
 def test_all_apis_ask_the_same() -> None:
     with served(REPLY) as (gateway, client):
-        said = [{"role": "user", "content": "Where?"}]
-        chat(client, said)
+        messages = [{"role": "user", "content": "Where?"}]
+        chat(client, messages)
         flat = {"type": "json_schema", "name": "place", "schema": SCHEMA, "strict": True}
         body: dict[str, Any] = {"model": "m", "input": "Where?", "text": {"format": flat}}
         answer = client.post("/v1/responses", json=body, headers={"X-Session-Id": "r"}).json()
         assert answer["text"] == {"format": flat} and answer["output"][0]["content"][0]["text"] == REPLY
         for name, option in (("a", {"output_config": {"format": flat}}), ("b", {"output_format": flat})):
-            body = {"model": "m", "max_tokens": 64, "messages": said, **option}
+            body = {"model": "m", "max_tokens": 64, "messages": messages, **option}
             answer = client.post("/v1/messages", json=body, headers={"X-Session-Id": name}).json()
             assert answer["content"] == [{"type": "text", "text": REPLY}]
         assert len({tuple(prompts(gateway, name)) for name in "srab"}) == 1
@@ -135,8 +135,8 @@ def test_all_apis_ask_the_same() -> None:
 def test_with_tools_a_reply_is_a_call_or_of_the_form(name: str) -> None:
     with talking(name, [call(NAMES[name]), REPLY]) as (gateway, ask):
         messages: list[Any] = [{"role": "user", "content": "Where?"}]
-        said = ask(messages, response_format=NAMED)["choices"][0]["message"]
-        messages += [said, {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "Norway"}]
+        message = ask(messages, response_format=NAMED)["choices"][0]["message"]
+        messages += [message, {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "Norway"}]
         answer = ask(messages, response_format=NAMED)["choices"][0]["message"]
         assert answer["content"] == REPLY
         counts = gateway.sessions.open["s"].counts()

@@ -73,12 +73,12 @@ def test_what_extends_is_one_row_with_exact_tokens(gateway: Gateway, client: htt
     answers = talk(client, "s", 6, random.Random(1))
     session = gateway.sessions.open["s"]
     assert session.counts()["rows"] == 1 and session.counts()["drifted_tokens"] == 0
-    held: list[int] = []
+    ids: list[int] = []
     for answer in answers:
-        assert answer["prompt_token_ids"][: len(held)] == held
-        held = answer["prompt_token_ids"] + answer["choices"][0]["token_ids"]
+        assert answer["prompt_token_ids"][: len(ids)] == ids
+        ids = answer["prompt_token_ids"] + answer["choices"][0]["token_ids"]
     (row,) = build([session.episode(1.0, True)])
-    assert row.ids.tolist() == held and row.trained == sum(len(a["choices"][0]["token_ids"]) for a in answers)
+    assert row.ids.tolist() == ids and row.trained == sum(len(a["choices"][0]["token_ids"]) for a in answers)
     for turn in session.rows[0]:
         want = conformance.reference_logprobs(MODEL, turn.prompt_ids, turn.output_ids, 0.7)
         assert turn.logprobs == pytest.approx(want, abs=1e-4)
@@ -133,8 +133,8 @@ def test_a_branch_keeps_the_tokens_it_shares_and_is_a_row_of_its_own(gateway: Ga
     left = ask(client, [user("one"), said(first), user("left")])
     right = ask(client, [user("one"), said(first), user("right")])
     ask(client, [user("one"), said(first), user("left"), said(left), user("on")])
-    held = first["prompt_token_ids"] + first["choices"][0]["token_ids"]
-    assert right["prompt_token_ids"][: len(held)] == held
+    ids = first["prompt_token_ids"] + first["choices"][0]["token_ids"]
+    assert right["prompt_token_ids"][: len(ids)] == ids
     session = gateway.sessions.open["s"]
     assert [len(row) for row in session.rows] == [3, 1] and session.drifted == 0
 
@@ -160,8 +160,8 @@ def test_sessions_are_named_by_key_then_header_then_user(gateway: Gateway, clien
 
 def test_a_key_is_asked_for(gateway: Gateway) -> None:
     with loopback.serving(App(gateway, key="secret")) as url:
-        for given, status in (("", 401), ("Bearer secre", 401), ("Bearer secrets", 401), ("Bearer secret:me", 200)):
-            answer = httpx2.get(f"{url}/v1/models", headers={"Authorization": given} if given else {})
+        for header, status in (("", 401), ("Bearer secre", 401), ("Bearer secrets", 401), ("Bearer secret:me", 200)):
+            answer = httpx2.get(f"{url}/v1/models", headers={"Authorization": header} if header else {})
             assert answer.status_code == status
         assert httpx2.get(f"{url}/health").status_code == 200
     model = answer.json()["data"][0]
@@ -176,10 +176,10 @@ def test_a_stream_says_the_same(client: httpx2.Client) -> None:
     lines = client.post("/v1/chat/completions", json=body).text.split("\n\n")
     assert lines[-2:] == ["data: [DONE]", ""]
     parts = [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
-    first, *told, end, counts = parts
+    first, *chunks, end, counts = parts
     assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     assert first["prompt_token_ids"] == want["prompt_token_ids"]
-    pieces = [part["choices"][0] for part in told]
+    pieces = [part["choices"][0] for part in chunks]
     assert len(pieces) > 1 and "".join(piece["delta"]["content"] for piece in pieces) == said(want)["content"]
     assert [id for piece in pieces for id in piece["token_ids"]] == want["choices"][0]["token_ids"]
     ours = [token for piece in pieces for token in piece["logprobs"]["content"]]
@@ -292,8 +292,8 @@ def test_a_finished_session_is_an_episode_on_file(gateway: Gateway, client: http
     for reward in (b"1e400", b"-1e400", b"9" * 400):  # JSON, but no number that a file of episodes may hold
         content, kind = b'{"reward": ' + reward + b"}", {"Content-Type": "application/json"}
         assert client.post("/v1/sessions/won/finish", content=content, headers=kind).status_code == 400
-    told = client.post("/v1/sessions/won/finish", json={"reward": 1, "task_id": "t", "group_id": "g"}).json()
-    assert told["reward"] == 1.0 and told["success"] is True and told["turns"] == 3
+    answer = client.post("/v1/sessions/won/finish", json={"reward": 1, "task_id": "t", "group_id": "g"}).json()
+    assert answer["reward"] == 1.0 and answer["success"] is True and answer["turns"] == 3
     assert client.get("/v1/sessions").json()["total"]["sessions"] == 1
     gateway.sessions.close()
     won, left = read_episodes(tmp_path / "episodes.jsonl")

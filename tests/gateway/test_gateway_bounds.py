@@ -92,8 +92,8 @@ def test_a_late_stream_begins_before_the_reply(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("agentgym.gateway.app._PATIENCE", 0.02)
     engine = Slow()
     with loopback.serving(App(Gateway(engine, "tiny"))) as url:
-        asked = {"json": body(stream=True), "timeout": 60}
-        with httpx2.stream("POST", f"{url}/v1/chat/completions", **asked) as answer:
+        request = {"json": body(stream=True), "timeout": 60}
+        with httpx2.stream("POST", f"{url}/v1/chat/completions", **request) as answer:
             lines = answer.iter_lines()
             assert next(lines) == ": waiting"
             engine.free.set()
@@ -122,10 +122,10 @@ def test_sessions_give_way_by_tokens_too(tmp_path: Path) -> None:
     with loopback.serving(App(gateway)) as url, httpx2.Client(base_url=url, timeout=60) as client:
         for number in range(6):
             assert client.post("/v1/chat/completions", json=body("x" * 20, user=str(number))).status_code == 200
-    held = gateway.counts()["held_tokens"]
-    assert gateway.sessions._tokens == held
-    each = held // len(gateway.sessions.open)
-    assert held - each <= 100 < held + each  # what is over goes when the next request comes
+    held_tokens = gateway.counts()["held_tokens"]
+    assert gateway.sessions._tokens == held_tokens
+    each = held_tokens // len(gateway.sessions.open)
+    assert held_tokens - each <= 100 < held_tokens + each  # what is over goes when the next request comes
     assert len(read_episodes(tmp_path / "e.jsonl")) + len(gateway.sessions.open) == 6
 
 
@@ -151,10 +151,10 @@ def test_a_long_prompt_is_encoded_while_others_are_served() -> None:
     others = threading.Event()
 
     class Waiting(Gateway):
-        def _prompt(self, asked: Any, *rest: Any) -> Any:
-            if asked.size > 100_000:
+        def _prompt(self, request: Any, *rest: Any) -> Any:
+            if request.size > 100_000:
                 assert others.wait(30), "nobody was served meanwhile"
-            return super()._prompt(asked, *rest)
+            return super()._prompt(request, *rest)
 
     gateway = Waiting(HFEngine(tiny.model(), ByteTokenizer()), "tiny")
     with loopback.serving(App(gateway)) as url, httpx2.Client(base_url=url, timeout=60) as client:
@@ -338,13 +338,13 @@ def test_a_session_that_goes_on_after_it_made_room_is_no_success(tmp_path: Path)
     with loopback.serving(App(gateway)) as url, httpx2.Client(base_url=url, timeout=60) as client:
         for name in ("s", "x", "y", "s"):
             assert client.post("/v1/chat/completions", json=body(user=name)).status_code == 200
-        said = client.post("/v1/sessions/s/finish", json={"reward": 1}).json()
-        assert said["success"] is None and "closed to make room" in said["error"]
+        answer = client.post("/v1/sessions/s/finish", json={"reward": 1}).json()
+        assert answer["success"] is None and "closed to make room" in answer["error"]
         again = client.post("/v1/sessions/s/finish", json={"reward": 1})
         assert again.status_code == 404 and "closed to make room" not in again.text
         assert client.post("/v1/chat/completions", json=body(user="s")).status_code == 200  # another one of that name
-        said = client.post("/v1/sessions/s/finish", json={"reward": 1}).json()
-        assert said["success"] is True and "error" not in said
+        answer = client.post("/v1/sessions/s/finish", json={"reward": 1}).json()
+        assert answer["success"] is True and "error" not in answer
     assert [episode.success for episode in read_episodes(tmp_path / "e.jsonl")] == [None, None, None, True]
 
 
@@ -356,11 +356,11 @@ def test_what_choices_share_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sessions, "_extended", lambda *pair: hashed.append(1) or extend(*pair))
     gateway = Gateway(ScriptedEngine(lambda prompt, turn: "yes"), "tiny")
     with loopback.serving(App(gateway)) as url, httpx2.Client(base_url=url, timeout=60) as client:
-        said = [{"role": "user", "content": "hi"}]
-        client.post("/v1/chat/completions", json=body(messages=said))
+        messages = [{"role": "user", "content": "hi"}]
+        client.post("/v1/chat/completions", json=body(messages=messages))
         compared.clear(), hashed.clear()
-        said += [{"role": "assistant", "content": "yes"}, {"role": "user", "content": "and?"}]
-        answer = client.post("/v1/chat/completions", json=body(messages=said, n=128))
+        messages += [{"role": "assistant", "content": "yes"}, {"role": "user", "content": "and?"}]
+        answer = client.post("/v1/chat/completions", json=body(messages=messages, n=128))
         assert len(answer.json()["choices"]) == 128
     # found again (3 messages), recorded (3), and every reply's own
     assert len(compared) == 1 and len(hashed) == 3 + 3 + 128

@@ -149,16 +149,16 @@ def test_a_stop_string_cuts_the_text_and_its_tokens_are_held(stop: Any, text: st
         got = parts(answer.text) if stream else [answer.json()]
         last = got[-1]["choices"][0]
         if stream:
-            told = "".join(part["choices"][0]["delta"].get("content", "") for part in got)
+            streamed = "".join(part["choices"][0]["delta"].get("content", "") for part in got)
             ids = [id for part in got for id in part["choices"][0].get("token_ids", ())]
         else:
-            told, ids = last["message"]["content"], last["token_ids"]
+            streamed, ids = last["message"]["content"], last["token_ids"]
         strings = [stop] if isinstance(stop, str) else stop
         stopped = next((string for string in strings if string in "abcdef"), None)
         end = "abcdef".index(stopped) + len(stopped) if stopped else None
-        assert (told, last["finish_reason"], last["stop_reason"]) == (text, "stop", stopped)
+        assert (streamed, last["finish_reason"], last["stop_reason"]) == (text, "stop", stopped)
         assert ids == (list(b"abcdef"[:end]) if stopped else [*b"abcdef", 258])
-        past = [*BODY["messages"], {"role": "assistant", "content": told}, user("on")]  # pyright: ignore
+        past = [*BODY["messages"], {"role": "assistant", "content": streamed}, user("on")]  # pyright: ignore
         assert client.post("/v1/chat/completions", json={**BODY, "messages": past}).status_code == 200
         session = gateway.sessions.open["s"]
         (row,) = build([session.episode(1.0, True)])
@@ -172,11 +172,11 @@ LETTERS = st.text(st.sampled_from("ab<é日"), max_size=12)
 @given(text=LETTERS, stops=st.lists(LETTERS.filter(bool), max_size=3))
 def test_told_text_is_what_stands_before_the_first_stop_string(text: str, stops: list[str]) -> None:
     """Byte by byte, so that characters and stop strings come in halves."""
-    told: list[str] = []
+    streamed: list[str] = []
     sent: list[int] = []
 
     def hear(text: str, ids: list[int], logprobs: list[float]) -> None:
-        told.append(text)
+        streamed.append(text)
         sent.extend(ids)
 
     teller = ReplyStreamer(ByteTokenizer().decode, (258,), stops, hear=hear)
@@ -185,7 +185,7 @@ def test_told_text_is_what_stands_before_the_first_stop_string(text: str, stops:
     rest = teller.rest(teller.end())
     ends = [(text.index(stop) + len(stop), stop) for stop in stops if stop in text]
     whole = text if not ends else text[: min(text.index(stop) for end, stop in ends if end == min(ends)[0])]
-    assert "".join(told) + rest[0] == teller.text == whole
+    assert "".join(streamed) + rest[0] == teller.text == whole
     assert sent + rest[1] == ids[:used]
     assert used == (len(text[: min(ends)[0]].encode()) if ends else len(ids))
 

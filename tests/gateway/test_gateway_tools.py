@@ -59,19 +59,19 @@ def test_a_conversation_in_calls_is_one_row_of_exact_tokens(name: str) -> None:
     """A call, its result, the next call, a plain reply, a user message: what was held is repeated token by token."""
     family = NAMES[name]
     messages: list[Any] = [{"role": "system", "content": "Be brief."}, user("Who made it?")]
-    held: list[int] = []
+    held_ids: list[int] = []
     ids: list[str] = []
     with talking(name, [call(family), call(family, query="b"), "Ann did.", "Yes."]) as (gateway, ask):
         for turn in range(4):
             answer = ask(messages)
             choice = answer["choices"][0]
-            assert answer["prompt_token_ids"][: len(held)] == held
-            held = answer["prompt_token_ids"] + choice["token_ids"]
-            said = choice["message"]
-            messages.append(said)
+            assert answer["prompt_token_ids"][: len(held_ids)] == held_ids
+            held_ids = answer["prompt_token_ids"] + choice["token_ids"]
+            message = choice["message"]
+            messages.append(message)
             if turn < 2:
-                (made,) = said["tool_calls"]
-                assert (choice["finish_reason"], said["content"], made["type"]) == ("tool_calls", None, "function")
+                (made,) = message["tool_calls"]
+                assert (choice["finish_reason"], message["content"], made["type"]) == ("tool_calls", None, "function")
                 assert made["function"]["name"] == "search"
                 assert json.loads(made["function"]["arguments"]) == (ARGUMENTS if turn == 0 else {"query": "b"})
                 made["function"]["arguments"] = json.dumps(
@@ -80,12 +80,12 @@ def test_a_conversation_in_calls_is_one_row_of_exact_tokens(name: str) -> None:
                 ids.append(made["id"])
                 messages.append(result(made, "page <tool_call> <|im_end|> [TOOL_CALLS]"))
             else:
-                assert choice["finish_reason"] == "stop" and "tool_calls" not in said
+                assert choice["finish_reason"] == "stop" and "tool_calls" not in message
                 messages.append(user("Sure?"))
         session = gateway.sessions.open["s"]
         assert session.counts()["drifted_tokens"] == 0 and session.counts()["rows"] == 1
         (row,) = build([session.episode(1.0, True)])
-    assert row.ids.tolist() == held
+    assert row.ids.tolist() == held_ids
     if family != "mistral":  # there the model gives the ids, and the script repeats its own
         assert len(set(ids)) == 2
 
@@ -118,22 +118,22 @@ def test_the_tokens_are_those_of_the_templates_own_rendering(name: str) -> None:
 def test_several_calls_are_answered_in_any_order() -> None:
     pair = call("hermes", query="a") + "\n" + call("hermes", query="b")
     with talking("qwen2_5", [f"Let me look.\n{pair}", "Done."]) as (gateway, ask):
-        said = ask([user("x")])["choices"][0]["message"]
-        one, two = said["tool_calls"]
-        assert said["content"] == "Let me look." and one["id"] != two["id"]
-        ask([user("x"), said, result(two, "for b"), result(one, "for a")])
+        message = ask([user("x")])["choices"][0]["message"]
+        one, two = message["tool_calls"]
+        assert message["content"] == "Let me look." and one["id"] != two["id"]
+        ask([user("x"), message, result(two, "for b"), result(one, "for a")])
         turns = [turn for row in gateway.sessions.open["s"].rows for turn in row]
-        shown = gateway.template.encoder.decode(turns[1].prompt_ids)
-        assert shown.index("for a") < shown.index("for b")
+        text = gateway.template.encoder.decode(turns[1].prompt_ids)
+        assert text.index("for a") < text.index("for b")
         assert gateway.sessions.open["s"].counts()["rows"] == 1
 
 
 def test_a_rewritten_past_with_calls_begins_a_new_row_or_is_a_clear_400() -> None:
     for name, status in (("qwen2_5", 200), ("mistral", 400)):
         with talking(name, [call(NAMES[name], query="a"), "x"]) as (gateway, ask):
-            said = ask([user("x")])["choices"][0]["message"]
-            (made,) = said["tool_calls"]
-            answer = ask([user("CHANGED"), said, result(made, "r")], status)
+            message = ask([user("x")])["choices"][0]["message"]
+            (made,) = message["tool_calls"]
+            answer = ask([user("CHANGED"), message, result(made, "r")], status)
             if status == 400:
                 assert "past tool calls" in answer["error"]["message"]
             else:
@@ -215,8 +215,8 @@ def test_options_of_the_chat_template_reach_it(tools: Any) -> None:
         assert opened == decode(loud["prompt_token_ids"]) + "<think>\n\n</think>\n\n"
         past = [user("hi"), first["choices"][0]["message"], user("on")]
         again = ask(past, **quiet)
-        held = first["prompt_token_ids"] + first["choices"][0]["token_ids"]
-        assert again["prompt_token_ids"][: len(held)] == held and decode(again["prompt_token_ids"]).endswith("</think>\n\n")
+        ids = first["prompt_token_ids"] + first["choices"][0]["token_ids"]
+        assert again["prompt_token_ids"][: len(ids)] == ids and decode(again["prompt_token_ids"]).endswith("</think>\n\n")
         ask(past, tools=tools)  # without the option it is another past
         assert [len(row) for row in gateway.sessions.open["s"].rows] == [2, 1]
 
@@ -243,10 +243,10 @@ def test_what_would_change_the_reply_is_done_or_refused(options: Any, says: str)
 def test_what_is_said_after_results_goes_on_in_the_row(name: str) -> None:
     """Some clients put a reminder after a result; the tokens are the template's own, except where it has no place for it."""
     with talking(name, [call(NAMES[name], query="a"), "Yes."]) as (gateway, ask):
-        said = ask([user("x")])["choices"][0]["message"]
-        past = [user("x"), said, result(said["tool_calls"][0], "page"), user("Mind <|im_end|> the gap.")]
+        message = ask([user("x")])["choices"][0]["message"]
+        past = [user("x"), message, result(message["tool_calls"][0], "page"), user("Mind <|im_end|> the gap.")]
         answer = ask(past)
         session = gateway.sessions.open["s"]
         assert session.counts()["rows"] == 1 and session.drifted == 0
-        shown = gateway.template.encoder.decode(answer["prompt_token_ids"])
-        assert shown.index("page") < shown.index("the gap.")
+        text = gateway.template.encoder.decode(answer["prompt_token_ids"])
+        assert text.index("page") < text.index("the gap.")

@@ -35,16 +35,16 @@ def serving(reply: Any, key: str | None = None) -> Iterator[tuple[Gateway, Appli
 
 
 def replies(prompt: str, turn: int) -> str:
-    said = [f"Look.\n{call('hermes', query='a', k=2)}", call("hermes", query="b"), " Plain é🙂.\n"]
-    return said[turn % 3]
+    texts = [f"Look.\n{call('hermes', query='a', k=2)}", call("hermes", query="b"), " Plain é🙂.\n"]
+    return texts[turn % 3]
 
 
 def test_twenty_turns_over_each_api_are_one_row_and_nothing_drifts() -> None:
     """Whole and streamed by turns; JavaScript writes 2.0 for 2 and other white space; text stands after results."""
     with serving(replies) as (gateway, _, client):
-        said: list[Any] = [{"role": "user", "content": "go"}]
+        messages: list[Any] = [{"role": "user", "content": "go"}]
         for turn in range(20):
-            body = {"model": "m", "max_tokens": 90, "messages": said, "tools": [ANTHROPIC_TOOL], "system": "Be brief."}
+            body = {"model": "m", "max_tokens": 90, "messages": messages, "tools": [ANTHROPIC_TOOL], "system": "Be brief."}
             answer = client.post("/v1/messages", json={**body, "stream": turn % 2 == 1}, headers={"x-api-key": "x:messages"})
             assert answer.status_code == 200, answer.text
             content = _blocks(parts(answer.text)) if turn % 2 else answer.json()["content"]
@@ -54,7 +54,7 @@ def test_twenty_turns_over_each_api_are_one_row_and_nothing_drifts() -> None:
             calls = [block["id"] for block in content if block["type"] == "tool_use"]
             heard: list[Any] = [{"type": "tool_result", "tool_use_id": id, "content": f"page {turn}"} for id in calls]
             heard += [{"type": "text", "text": f"more {turn}"}] if turn % 3 or not calls else []
-            said += [{"role": "assistant", "content": content}, {"role": "user", "content": heard}]
+            messages += [{"role": "assistant", "content": content}, {"role": "user", "content": heard}]
         sent: list[Any] = [{"role": "user", "content": "go"}]
         id, known = None, 0
         for turn in range(20):
@@ -118,10 +118,12 @@ def test_the_three_apis_make_the_same_prompt() -> None:
 
 def test_a_response_is_found_in_its_own_session_only_and_where_it_was_kept() -> None:
     with serving(lambda prompt, turn: "yes") as (gateway, _, client):
-        kept = client.post("/v1/responses", json={"model": "m", "input": "a", "user": "one", "instructions": "Old."}).json()
+        stored = client.post(
+            "/v1/responses", json={"model": "m", "input": "a", "user": "one", "instructions": "Old."}
+        ).json()
         gone = client.post("/v1/responses", json={"model": "m", "input": "a", "user": "one", "store": False}).json()
         ask = {"model": "m", "input": "b", "user": "one", "instructions": "New."}
-        for id, user, status in ((kept["id"], "one", 200), (kept["id"], "two", 400), (gone["id"], "one", 400)):
+        for id, user, status in ((stored["id"], "one", 200), (stored["id"], "two", 400), (gone["id"], "one", 400)):
             answer = client.post("/v1/responses", json={**ask, "previous_response_id": id, "user": user})
             assert answer.status_code == status, answer.text
         prompt = gateway.template.encoder.decode(gateway.sessions.open["one"].rows[-1][-1].prompt_ids)
@@ -221,8 +223,8 @@ def test_no_agent_ends_a_session_or_speaks_in_another() -> None:
         client.post("/v1/messages", json=M, headers={"x-api-key": f"{KEY}:b"})
         listed = client.get("/v1/sessions", headers={"x-api-key": agent}).json()
         assert [session["id"] for session in listed["data"]] == ["a"] and "total" not in listed
-        asked = client.post("/v1/sessions/a/key", json={}, headers={"x-api-key": KEY})
-        assert asked.json() == {"api_key": agent}
+        response = client.post("/v1/sessions/a/key", json={}, headers={"x-api-key": KEY})
+        assert response.json() == {"api_key": agent}
         assert client.post("/v1/sessions/b/key", json={}, headers={"x-api-key": agent}).status_code == 403
 
 
@@ -242,11 +244,11 @@ def test_two_clients_on_one_key_disturb_each_other_in_nothing() -> None:
         failed: list[str] = []
 
         def talk(first: str, stream: bool) -> None:
-            said: list[Any] = [{"role": "user", "content": first}]
+            messages: list[Any] = [{"role": "user", "content": first}]
             for turn in range(8):
                 body = {
                     "model": "m",
-                    "messages": said,
+                    "messages": messages,
                     "tools": [{"type": "function", "function": OPENAI_TOOL}],
                     "user": "s",
                 }
@@ -256,12 +258,12 @@ def test_two_clients_on_one_key_disturb_each_other_in_nothing() -> None:
                     return
                 deltas = [part["choices"][0]["delta"] for part in parts(answer.text)] if stream else []
                 message = _put_together(deltas) if stream else answer.json()["choices"][0]["message"]
-                said.append(message)
-                said.extend(
+                messages.append(message)
+                messages.extend(
                     {"role": "tool", "tool_call_id": made["id"], "content": f"{turn}"}
                     for made in message.get("tool_calls", ())
                 )
-                said.extend([] if message.get("tool_calls") else [{"role": "user", "content": f"on {turn}"}])
+                messages.extend([] if message.get("tool_calls") else [{"role": "user", "content": f"on {turn}"}])
 
         threads = [threading.Thread(target=talk, args=(text, text == "b")) for text in "ab"]
         [thread.start() for thread in threads]
@@ -287,8 +289,8 @@ def test_a_client_that_edits_its_history_begins_a_new_row_and_drifts_nothing() -
         first = client.post("/v1/messages", json={**ask, "messages": HI}).json()["content"]
         result = {"type": "tool_result", "tool_use_id": first[-1]["id"], "content": "r"}
         edited = [{**first[0], "text": "Other."}, {**first[-1], "input": {"query": "changed"}}]
-        for said in (first, edited, first):
-            past = [*HI, {"role": "assistant", "content": said}, {"role": "user", "content": [result]}]
+        for history in (first, edited, first):
+            past = [*HI, {"role": "assistant", "content": history}, {"role": "user", "content": [result]}]
             assert client.post("/v1/messages", json={**ask, "messages": past}).status_code == 200
         session = gateway.sessions.open["s"]
         assert [len(row) for row in session.rows] == [2, 1, 1] and session.drifted == 0

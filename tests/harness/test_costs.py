@@ -75,8 +75,8 @@ def test_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prices = tmp_path / "prices.toml"
     prices.write_text('["runs/none"]\ninput = 2\noutput = 10\n')
     assert main([*flags, "--prices", str(prices), "--tasks", "3"]) == 0
-    shown = capsys.readouterr().out
-    assert "3 episodes, as many turns as the harness takes" in shown and "$" not in shown
+    output = capsys.readouterr().out
+    assert "3 episodes, as many turns as the harness takes" in output and "$" not in output
     assert main([*flags, "--prices", str(prices), "--tasks", "3", "--attempt-turns", "4", "--turn-tokens", "100"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())  # 3 x 4 x 100 tokens at 10 US dollars for a million
-    assert "at most 4 turns each" in shown and "12 requests and 1,200 output tokens, $0.01 for these" in shown
+    output = " ".join(capsys.readouterr().out.split())  # 3 x 4 x 100 tokens at 10 US dollars for a million
+    assert "at most 4 turns each" in output and "12 requests and 1,200 output tokens, $0.01 for these" in output

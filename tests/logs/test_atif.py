@@ -33,10 +33,10 @@ def episode(**changes) -> Episode:
 
 
 def test_there_and_back_is_the_same():
-    held = episode()
-    document = json.loads(json.dumps(to_atif(held)))
+    original = episode()
+    document = json.loads(json.dumps(to_atif(original)))
     again = from_atif(document, "x.json")
-    assert json.dumps(json.loads(again.to_json())) == json.dumps(json.loads(held.to_json()))
+    assert json.dumps(json.loads(again.to_json())) == json.dumps(json.loads(original.to_json()))
 
 
 def test_the_formats_own_fields_hold_what_they_can():
@@ -136,9 +136,15 @@ OTHERS = {
 
 def test_a_strangers_document_becomes_an_episode():
     lost = Counter()
-    told = from_atif(OTHERS, "x.json", lost)
-    assert (told.env, told.task_id, told.instruction, told.success, told.reward) == ("atif", "s", "Do it.", None, 0.5)
-    first, second = told.turns
+    episode_read = from_atif(OTHERS, "x.json", lost)
+    assert (episode_read.env, episode_read.task_id, episode_read.instruction, episode_read.success, episode_read.reward) == (
+        "atif",
+        "s",
+        "Do it.",
+        None,
+        0.5,
+    )
+    first, second = episode_read.turns
     assert first.observation == "Be good.\n\nDo it." and first.text == "<think>\nhm\n</think>\n\nI look."
     assert json.loads(first.action) == {"name": "bash", "arguments": {"command": "ls"}}
     assert (list(first.prompt_ids), first.output_ids, first.logprobs) == ([1], [2, 3], [-1, -2])

@@ -22,8 +22,8 @@ from agentgym.trainers.data.stored import Filter, read_files
 def test_a_job_of_harbor(tmp_path):
     logs = Logs()
     logs.read(job(tmp_path / "job"))
-    told = [(e.env, e.task_id, e.attempt, e.success, e.reward, len(e.turns), e.instruction) for e in logs.episodes]
-    assert told == [
+    rows = [(e.env, e.task_id, e.attempt, e.success, e.reward, len(e.turns), e.instruction) for e in logs.episodes]
+    assert rows == [
         ("rlvr/Harbor-v0", "hello", 0, True, 1.0, 1, "Do it."),
         ("rlvr/Harbor-v0", "hello", 1, False, 0.0, 1, "Do it."),
         ("rlvr/Harbor-v0", "other", 0, False, 0.0, 1, "Do it."),
@@ -51,8 +51,8 @@ def test_a_log_of_inspect_ai(tmp_path):
     logs.read(
         log(tmp_path / "x.eval", [sample(1, "C"), sample(1, 0.5, epoch=2), sample(2, "I"), sample(3, None, error=error)])
     )
-    told = [(e.env, e.task_id, e.attempt, e.success, e.reason) for e in logs.episodes]
-    assert told == [
+    rows = [(e.env, e.task_id, e.attempt, e.success, e.reason) for e in logs.episodes]
+    assert rows == [
         ("inspect_ai/arith", "1", 0, True, "success"),
         ("inspect_ai/arith", "1", 1, False, "failure"),
         ("inspect_ai/arith", "2", 0, False, "failure"),
@@ -197,14 +197,14 @@ def test_no_command_takes_what_is_no_log(name, tmp_path, capsys):
 
 
 def test_our_documents_come_back(tmp_path, capsys):
-    held = Episode("rlvr/GuessNumber-v0", "train/0/3", "g", 5, 2, instruction="Guess.", success=True, reason="success")
-    held.reward = 1.0
-    held.add(Turn("Guess.", "k", None, [1, 2], [3], [-0.5], text="5", action="5", reward=1.0, rewards={"success": 1.0}))
-    (tmp_path / "episodes.jsonl").write_text(f"{held.to_json()}\n")
+    original = Episode("rlvr/GuessNumber-v0", "train/0/3", "g", 5, 2, instruction="Guess.", success=True, reason="success")
+    original.reward = 1.0
+    original.add(Turn("Guess.", "k", None, [1, 2], [3], [-0.5], text="5", action="5", reward=1.0, rewards={"success": 1.0}))
+    (tmp_path / "episodes.jsonl").write_text(f"{original.to_json()}\n")
     assert main(["export", str(tmp_path), "--as", "atif", "--out", str(tmp_path / "atif")]) == 0
     assert main(["import", str(tmp_path / "atif"), "--out", str(tmp_path / "back")]) == 0, capsys.readouterr().err
     (again,) = read_episodes(tmp_path / "back" / "episodes.jsonl")
-    assert again.to_json() == held.to_json()
+    assert again.to_json() == original.to_json()
     assert main(["export", str(tmp_path), "--as", "atif", "--out", str(tmp_path / "atif")]) != 0
     assert "not empty" in capsys.readouterr().err
 

@@ -116,7 +116,7 @@ def test_a_server_that_dies_is_a_fault_and_the_next_episode_has_another(env):
 
 def test_an_error_of_the_protocol_is_the_calls_unless_the_plainest_call_fails_too(env):  # mcp 2.3.0
     env.reset(seed=1)
-    for call, said in (
+    for call, message in (
         ("strict[up]", "no word 'up'"),
         ("strict[code]", "internal error at 'code'"),
         ("strict[own code]", "no luck with 'own code'"),
@@ -125,7 +125,7 @@ def test_an_error_of_the_protocol_is_the_calls_unless_the_plainest_call_fails_to
         ('{"name": "add", "arguments": {"a": "one", "b": 1}}', "'a' of add must be of type integer"),
     ):
         text, _, terminated, truncated, info = env.step(call)
-        assert said in text and (info["valid"], terminated, truncated) == (False, False, False)
+        assert message in text and (info["valid"], terminated, truncated) == (False, False, False)
     assert env.step("note[a]")[0] == "a"  # the episode goes on
     down = Sums(tool_server=f"{WHERE} --down")
     down.reset(seed=1)

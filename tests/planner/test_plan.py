@@ -226,9 +226,9 @@ def test_the_command_prints_the_plan_and_starts_nothing(tmp_path, monkeypatch, c
     monkeypatch.setenv("COLUMNS", "120")
     words = ["train", "--env", "rlvr/GuessNumber-v0", "--out", str(tmp_path / "run"), "--concurrency", "8", "--plan"]
     assert main(words) == 0
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     for part in ("weights", "optimizer state", "key-value cache", "activations", "logits", "as the expert plays", "It fits"):
-        assert part in shown
+        assert part in output
     assert main([*words, "--json"]) == 0
     numbers = json.loads(capsys.readouterr().out)
     assert numbers["fits"] and numbers["need"] == max(

@@ -46,9 +46,9 @@ def test_the_stand_in_cuts_text_as_coarsely_as_words_and_shows_tools():
     tokenizer = stand_in([("rlvr/GuessNumber-v0", {})], 0)
     assert len(tokenizer("Guess a number, please.")["input_ids"]) <= 12
     tools = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
-    said = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
-    shown = tokenizer.apply_chat_template(said, tools=tools, tokenize=False, add_generation_prompt=True)
-    assert '"look"' in shown and shown.endswith("<|im_end|>\n<|im_start|>assistant\n")
+    messages = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
+    rendered = tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=True)
+    assert '"look"' in rendered and rendered.endswith("<|im_end|>\n<|im_start|>assistant\n")
 
 
 def test_a_plan_for_a_gpu_elsewhere_times_nothing_and_caps_rows(monkeypatch, capsys):
@@ -68,9 +68,9 @@ def test_the_table_at_the_end_of_a_run_cuts_no_word_at_80_columns():
     rest = {"tasks": 200, "split": "valid_unseen", "credit": "gigpo", "episodes": 24_000, "train_seconds": 1234.0}
     console = Console(width=80, file=io.StringIO(), record=True)
     console.print(_table({**rates, **rest, "fault_share": 0.02, "comparable": False}))
-    shown = console.export_text()
-    assert "…" not in shown and max(map(len, shown.splitlines())) <= 80
-    assert all(word in shown for word in ("infrastructure", "seconds", "1234", "2.0%", "comparable"))
+    output = console.export_text()
+    assert "…" not in output and max(map(len, output.splitlines())) <= 80
+    assert all(word in output for word in ("infrastructure", "seconds", "1234", "2.0%", "comparable"))
 
 
 def test_durations_in_words():

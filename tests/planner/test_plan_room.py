@@ -65,10 +65,10 @@ def test_vllm_gets_what_the_trainer_leaves_of_a_gpu():
     workload, card = Workload(shape(), PLAY), Memory("cuda", "a GPU", free=60 * 2**30, total=80 * 2**30)
     config = TrainConfig(engine="vllm", model="x", precision="bf16", test_tasks=0, eval_tasks=0, concurrency=8)
     alone = plan(replace(config, engine_options={"device_ids": [1]}), workload, card).phases
-    told = with_share(config, workload, card)
-    share = told.engine_options["gpu_memory_utilization"]
+    shared = with_share(config, workload, card)
+    share = shared.engine_options["gpu_memory_utilization"]
     assert (
-        share == math.floor(100 * ((card.free - max(alone)) / card.total - 0.03)) / 100 and plan(told, workload, card).fits
+        share == math.floor(100 * ((card.free - max(alone)) / card.total - 0.03)) / 100 and plan(shared, workload, card).fits
     )
     tight = replace(card, free=max(alone) + card.total // 10)
     assert with_share(config, workload, tight).engine_options == {"gpu_memory_utilization": 0.07}

@@ -42,9 +42,9 @@ def test_every_hostile_text_is_shown_as_text(watched: Watched):
     page.get_by_placeholder("find").fill(ATTACKS[0])
     assert watched.rows().count() == 1
     watched.rows().first.click()
-    shown = page.locator("#episodes .detail").inner_text()
+    text = page.locator("#episodes .detail").inner_text()
     for attack in ATTACKS[:3]:
-        assert attack in shown
+        assert attack in text
     assert page.locator("main img, main iframe, main script, .detail svg[onload]").count() == 0
     for details in page.locator("details").all():
         details.evaluate("element => element.open = true")
@@ -71,10 +71,10 @@ def test_injected_markup_would_not_run_even_if_it_got_in(browser: Any, report: P
 def test_filters_by_type_and_step_and_their_combination(watched: Watched):
     page = watched.page
     page.get_by_label("every task type").select_option("clean")
-    some = watched.rows().count()
+    row_count = watched.rows().count()
     assert all("clean" in text for text in watched.rows().all_inner_texts())
     page.get_by_label("every step").select_option("eval/50")
-    assert watched.rows().count() < some
+    assert watched.rows().count() < row_count
     page.get_by_placeholder("find").fill("nothing has this")
     assert page.get_by_text("No episode fits these filters.").is_visible()
 
@@ -156,8 +156,8 @@ def test_two_runs_are_compared_on_one_page(browser: Any, tmp_path: Path, capsys:
         with (folder / "episodes.jsonl").open("a") as file:
             file.writelines(e.to_json() + "\n" for e in episodes)
     assert main(["compare", *map(str, folders)]) == 0
-    shown = capsys.readouterr().out
-    assert "B is better" in shown and "compare-with-a.html" in shown
+    output = capsys.readouterr().out
+    assert "B is better" in output and "compare-with-a.html" in output
     watched = Watched(browser, folders[1] / "compare-with-a.html")
     page = watched.page
     assert "+100.0 points" in page.locator("#head").inner_text()

@@ -134,9 +134,9 @@ def test_hostile_text_is_text_in_every_measure(browser: Any, hostile: Path) -> N
     for details in page.locator("details").all():
         details.evaluate("element => element.open = true")
     assert page.locator("h1").inner_text() == hostile.name
-    shown = page.locator("#measures").inner_text()
+    text = page.locator("#measures").inner_text()
     for attack in ATTACKS[:3]:
-        assert attack in shown
+        assert attack in text
         assert attack in page.locator("#types").inner_text()
     assert page.locator("#measures li.wrong").count() == 2
     watched.rows().nth(2).click()

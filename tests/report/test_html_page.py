@@ -139,8 +139,8 @@ def test_properties_of_the_sample(outcomes: list[str], limit: int):
     assert len(chosen) == min(limit, len(rows))
     assert len(set(chosen)) == len(chosen)
     assert chosen == sorted(chosen, key=lambda r: r.offset)
-    kept = sum(r.outcome == "failed" for r in chosen)
-    assert kept == outcomes.count("failed") or kept >= limit // 2 - 1
+    failures = sum(r.outcome == "failed" for r in chosen)
+    assert failures == outcomes.count("failed") or failures >= limit // 2 - 1
 
 
 @given(
@@ -151,10 +151,10 @@ def test_groups_are_whole_or_not_there(members: list[tuple[int, str]], limit: in
     rows = [replace(row(i, outcome), group=str(group)) for i, (group, outcome) in enumerate(members)]
     size = Counter(r.group for r in rows)
     chosen = select(rows, limit)
-    shown = Counter(r.group for r in chosen)
+    group_sizes = Counter(r.group for r in chosen)
     assert len(chosen) <= limit and bool(chosen) == bool(rows)
-    assert all(shown[group] == size[group] for group in shown) or len(shown) == 1
-    left = [size[group] for group in size if group not in shown]
+    assert all(group_sizes[group] == size[group] for group in group_sizes) or len(group_sizes) == 1
+    left = [size[group] for group in size if group not in group_sizes]
     assert not left or min(left) > limit - len(chosen)  # whatever would have fitted is there
 
 

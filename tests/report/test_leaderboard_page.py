@@ -53,8 +53,8 @@ def test_the_page_shows_ranks_and_who_has_none(browser: Any, tmp_path: Path, wid
     watched = Watched(browser, write_leaderboard(board(), tmp_path / "board.html"), width, 900, scheme)
     lines = watched.page.locator(".board tbody tr")
     assert [text.split()[0] for text in lines.all_inner_texts()] == ["1", "2", "3", "–"]
-    said = lines.nth(1).inner_text()
-    assert ATTACKS[0] in said and said.count("told apart") == 2 and said.count("not told apart") == 1
+    second_line = lines.nth(1).inner_text()
+    assert ATTACKS[0] in second_line and second_line.count("told apart") == 2 and second_line.count("not told apart") == 1
     heads = watched.page.locator(".board thead").inner_text()
     assert "minus gigpo" in heads and "minus grpo" in heads
     assert "told apart" in lines.nth(2).inner_text() and "not comparable" in lines.nth(3).inner_text()

@@ -46,6 +46,6 @@ def test_what_to_do_after_three_in_a_row(last: list[dict[str, Any]], words: str)
     assert PATIENCE == 3
     before = [{"step": 9, "phase": "sft"}, row(4, 1, 3, grad_norm=1.0)]
     assert advice([*before, *last[:2]]) == ""
-    said = advice([*before, *last])
-    assert said.startswith("3 steps in a row without an update; ") and words in said
+    suggestion = advice([*before, *last])
+    assert suggestion.startswith("3 steps in a row without an update; ") and words in suggestion
     assert advice([*before, *last, row(4, 1, 3, grad_norm=1.0)]) == "" == advice([])

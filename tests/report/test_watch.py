@@ -127,8 +127,8 @@ def test_however_a_file_changes_the_lines_are_those_of_the_file(
 
 def follow(tail: Tail, lines: list[bytes], budget: int) -> None:
     while True:
-        kept, added = tail.look(budget)
-        lines[kept:] = added
+        unchanged, added = tail.look(budget)
+        lines[unchanged:] = added
         assert len(tail) == len(lines)
         if not tail.behind:
             return
@@ -165,9 +165,9 @@ def test_the_index_agrees_with_the_page_of_the_finished_run(run_folder: Path):
     listed = run.state()["episodes"]
     assert listed["groups"][0]["step"] == "50" and listed["too_many"] == (listed["faults"] > 0.01 * len(rows))
     for group in listed["groups"]:
-        shown = run.group(group["group"])["episodes"]
-        assert [e["outcome"] for e in shown] == group["outcomes"] or len(shown) > 1
-        assert all(e["env"] == group["env"] for e in shown)
+        episodes = run.group(group["group"])["episodes"]
+        assert [e["outcome"] for e in episodes] == group["outcomes"] or len(episodes) > 1
+        assert all(e["env"] == group["env"] for e in episodes)
 
 
 def test_a_run_that_resumes_from_an_earlier_checkpoint(tmp_path: Path):
@@ -338,8 +338,8 @@ def test_facts_are_found_in_both_forms_of_a_configuration():
 def test_branches_are_told_apart_from_episodes_that_the_policy_played_whole(tmp_path: Path):
     whole = Episode("rlvr/Household-v0", "t", "3/t", 0, success=True, reason="success")
     branch = replace(whole, attempt=1, forks=[[0, 1, 0]], success=False, reason="horizon")
-    held = replace(branch, group_id="eval/3/t")  # an evaluation never branches off, whatever a file says
-    assert [row_of(0, json.loads(e.to_json()), training=True).part for e in (whole, branch, held)] == [
+    evaluation = replace(branch, group_id="eval/3/t")  # an evaluation never branches off, whatever a file says
+    assert [row_of(0, json.loads(e.to_json()), training=True).part for e in (whole, branch, evaluation)] == [
         "train",
         "branched",
         "eval",

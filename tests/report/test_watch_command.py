@@ -29,8 +29,8 @@ def _interruptible() -> None:
 def test_the_command_ends_cleanly(run_folder: Path, number: signal.Signals):
     process = watching(str(run_folder), "--port", "0")
     assert process.stdout is not None
-    said = process.stdout.readline()
-    assert re.search(r"at http://127\.0\.0\.1:\d+/ ", said), said
+    line = process.stdout.readline()
+    assert re.search(r"at http://127\.0\.0\.1:\d+/ ", line), line
     process.send_signal(number)
     rest, _ = process.communicate(timeout=60)
     assert process.returncode == 0 and "Traceback" not in rest
@@ -55,8 +55,8 @@ def test_the_page_opens_in_a_browser_that_returns_when_it_is_closed(run_folder: 
 def test_a_taken_port_is_said_and_the_default_one_moves(run_folder: Path):
     with serving(run_folder) as server:
         process = watching(str(run_folder), "--port", str(server.port))
-        said, _ = process.communicate(timeout=60)
-        assert process.returncode == 2 and f"port {server.port} is taken" in said
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 2 and f"port {server.port} is taken" in output
 
 
 def test_the_terminal_shows_the_same_once_where_it_is_no_terminal(
@@ -66,15 +66,15 @@ def test_the_terminal_shows_the_same_once_where_it_is_no_terminal(
 
     monkeypatch.setenv("COLUMNS", "110")
     assert main(["watch", str(run_folder), str(run_folder.parent / "none"), "--terminal"]) == 0
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
-        "success in training" in shown
-        and "newest groups" in shown
-        and "attempt 0" in shown
-        and "does not exist yet" in shown
+        "success in training" in output
+        and "newest groups" in output
+        and "attempt 0" in output
+        and "does not exist yet" in output
     )
-    assert "\x1b" not in shown and "\u202e" not in shown and "\x00" not in shown
-    assert max(map(len, shown.splitlines())) <= 110
+    assert "\x1b" not in output and "\u202e" not in output and "\x00" not in output
+    assert max(map(len, output.splitlines())) <= 110
 
 
 def test_the_terminal_has_the_curriculum_and_the_word_of_an_idle_step(
@@ -88,11 +88,11 @@ def test_the_terminal_has_the_curriculum_and_the_word_of_an_idle_step(
     rows = [json.dumps({"step": step, **idle, **own}) for step in (1, 2, 3)]
     (tmp_path / "metrics.jsonl").write_text("\n".join(rows) + "\n")
     assert main(["watch", str(tmp_path), "--terminal"]) == 0
-    shown = capsys.readouterr().out
-    assert "step 3: no update: all 4 groups had equal returns. 3 steps in a row" in " ".join(shown.split())
-    curves = {line.split()[0]: line.split()[-1] for line in shown.splitlines() if "▁" in line}
+    output = capsys.readouterr().out
+    assert "step 3: no update: all 4 groups had equal returns. 3 steps in a row" in " ".join(output.split())
+    curves = {line.split()[0]: line.split()[-1] for line in output.splitlines() if "▁" in line}
     assert curves["back"] == "3" and curves["valid"] == "0.5" and curves["hinted"] == "0.25" and "entropy" not in curves
-    assert "\x1b" not in shown and max(map(len, shown.splitlines())) <= 80
+    assert "\x1b" not in output and max(map(len, output.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("end", ["close", "kill"])

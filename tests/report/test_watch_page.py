@@ -23,9 +23,9 @@ BIG = int(os.environ.get("AGENTGYM_WATCHED_EPISODES", "4000"))
 
 def asked(server: PageServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-    given = {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.putrequest(method, path, skip_host="Host" in given)
-    for name, value in given.items():
+    headers_sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.putrequest(method, path, skip_host="Host" in headers_sent)
+    for name, value in headers_sent.items():
         connection.putheader(name, value)
     connection.endheaders()
     answer = connection.getresponse()
@@ -141,15 +141,15 @@ def test_hostile_text_of_groups_errors_and_names_is_shown_as_text(
         page = seen.page
         page.locator(".detail .turn").first.wait_for()
         fetch = Watch.group
-        monkeypatch.setattr(Watch, "group", lambda *given: (time.sleep(1), fetch(*given))[1])  # so long another one is shown
+        monkeypatch.setattr(Watch, "group", lambda *args: (time.sleep(1), fetch(*args))[1])  # so long another one is shown
         page.get_by_label("part").select_option("every part")
         page.locator("#episodes .row", has_text="script").first.click()
         page.locator(".detail:not([aria-busy]) .turn").first.wait_for()
         for details in page.locator("details").all():
             details.evaluate("element => element.open = true")
-        shown = page.locator("body").inner_text()
+        text = page.locator("body").inner_text()
         for attack in ATTACKS[:3]:
-            assert attack in shown
+            assert attack in text
         assert folder.name in page.locator("h1").inner_text() and ATTACKS[0] in page.locator("#errors").inner_text()
         assert page.locator("main img, header img, iframe, main script, svg[onload]").count() == 0
         page.evaluate("""() => {
@@ -173,7 +173,7 @@ def test_a_group_that_cannot_be_drawn_is_said_and_the_next_one_is_shown(
         page.locator(".detail:not([aria-busy]) .turn").first.wait_for()
         fetch = Watch.group
         broken = {"episodes": [{"attempt": 0}]}  # an answer without what every episode has
-        monkeypatch.setattr(Watch, "group", lambda *given: broken)
+        monkeypatch.setattr(Watch, "group", lambda *args: broken)
         page.locator("#episodes .row").nth(1).click()
         page.locator(".detail:not([aria-busy])", has_text="This group cannot be shown").wait_for()
         assert page.locator(".detail .turn").count() == 0  # nothing of the group before it
@@ -310,10 +310,10 @@ def test_other_machines_need_the_token(browser: Any, run_folder: Path):
             assert asked(server, path, Authorization="Bearer wrong")[0] == 401
             assert asked(server, path, Authorization="Bearer a long; secret", Host="box.example")[0] == 200
         assert asked(server, "/?token=wrong")[0] == 401
-        kept = asked(server, "/?token=a%20long%3B%20secret")[1]["set-cookie"].split("; HttpOnly")[0]
+        cookie = asked(server, "/?token=a%20long%3B%20secret")[1]["set-cookie"].split("; HttpOnly")[0]
         for others in ("", 'a={"x": 1}; ', "flag; x[1]=2; "):  # cookies know no ports: some are of other servers here
-            assert asked(server, "/state", Cookie=others + kept)[0] == 200, others
-        assert asked(server, "/state", Cookie=kept[:-4] + '"')[0] == 401
+            assert asked(server, "/state", Cookie=others + cookie)[0] == 200, others
+        assert asked(server, "/state", Cookie=cookie[:-4] + '"')[0] == 401
         seen = Seen(browser, f"http://127.0.0.1:{server.port}/?token=a%20long%3B%20secret")
         seen.page.locator(".detail .turn").first.wait_for()
         assert "token" not in seen.page.url
@@ -342,8 +342,8 @@ def large(browser: Any, folder: Path, count: int) -> dict[str, float]:
         before = time.process_time()
         seen = Seen(browser, server.address)
         page = seen.page
-        shown = f"{count // 1000}k" if count >= 10_000 else str(count)
-        seen.until(f"[...document.querySelectorAll('.tile b')].some(b => b.innerText === '{shown}')")
+        label = f"{count // 1000}k" if count >= 10_000 else str(count)
+        seen.until(f"[...document.querySelectorAll('.tile b')].some(b => b.innerText === '{label}')")
         page.locator(".detail .actions tbody tr").first.wait_for()
         opened = time.process_time() - before
         newest = page.locator("#episodes .row").first.inner_text()

@@ -24,8 +24,8 @@ def test_one_run_and_two_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     runs = [str(write_run(tmp_path / name, steps=30, each=8)) for name in ("a", "b")]
     from PIL import Image
 
-    for name, given, width in (("watch", runs[:1], 1120), ("watch_widths", runs, 1618)):
-        script.main(given)
+    for name, folders, width in (("watch", runs[:1], 1120), ("watch_widths", runs, 1618)):
+        script.main(folders)
         with Image.open(tmp_path / f"{name}.png") as made:
             assert abs(made.width - width) < 3 and made.height > 700
             assert len(made.convert("RGB").getcolors(1 << 20) or []) > 50  # not an empty page

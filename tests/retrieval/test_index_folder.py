@@ -38,14 +38,14 @@ def test_two_processes_that_build_one_folder_make_one_index(tmp_path: Path) -> N
 
 def test_a_second_build_waits_for_the_first(tmp_path: Path) -> None:
     corpus, index = write_corpus(tmp_path / "c.jsonl", DOCUMENTS), tmp_path / "index"
-    there, go, said = threading.Event(), threading.Event(), list[str]()
+    there, go, messages = threading.Event(), threading.Event(), list[str]()
 
     def pause(what: str, done: int, total: int | None) -> None:
         there.set()
         go.wait(60)
 
     first = threading.Thread(target=build_disk_index, args=(corpus, index, pause))
-    second = threading.Thread(target=build_disk_index, args=(corpus, index, lambda what, *_: said.append(what)))
+    second = threading.Thread(target=build_disk_index, args=(corpus, index, lambda what, *_: messages.append(what)))
     first.start()
     assert there.wait(60)
     second.start()
@@ -54,7 +54,7 @@ def test_a_second_build_waits_for_the_first(tmp_path: Path) -> None:
     go.set()
     first.join(60)
     second.join(60)
-    assert said == [] and DiskIndex(index).size == 4
+    assert messages == [] and DiskIndex(index).size == 4
 
 
 def test_two_processes_share_an_index_while_a_third_is_killed(tmp_path: Path) -> None:

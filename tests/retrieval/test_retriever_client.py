@@ -98,12 +98,12 @@ def test_forms_of_documents_that_genuine_servers_send() -> None:
 
 
 def test_failures_are_retried_with_back_off_and_refusals_are_not() -> None:
-    said, times = [503, 429, 500, 200, 404], list[float]()
+    statuses, times = [503, 429, 500, 200, 404], list[float]()
     good = json.dumps({"result": [[{"document": {"id": "1", "contents": "x\ny"}, "score": 1}]]}).encode()
 
     def answer(handler: Any) -> None:
         times.append(time.monotonic())
-        say(handler, good, said[len(times) - 1])
+        say(handler, good, statuses[len(times) - 1])
 
     with answering(answer) as url:
         client = Client(url, backoff=0.05)
@@ -142,9 +142,9 @@ def test_servers_that_are_late_or_drip_are_a_timeout() -> None:
 
 
 def test_nobody_there() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         with pytest.raises(BadConfig, match=rf"nothing answers at {url}/retrieve .*start the retriever first"):
             open_retriever(url)
         with pytest.raises(Fault, match="in 3 attempts") as fault:
@@ -179,11 +179,11 @@ def test_no_more_is_read_of_an_answer_than_the_documents_may_take() -> None:
     def answer(size: int) -> bytes:
         return json.dumps({"result": [[{"document": {"id": "1", "contents": "x" * size}, "score": 1.0}]]}).encode()
 
-    asked: list[int] = []
-    with answering(lambda handler: (asked.append(1), say(handler, answer(320 * 1024 - 200)))[1]) as url:
+    sizes: list[int] = []
+    with answering(lambda handler: (sizes.append(1), say(handler, answer(320 * 1024 - 200)))[1]) as url:
         assert len(Client(url).search(["red"], 1)[0][0].document.title) > 300_000
-    with answering(lambda handler: (asked.append(1), say(handler, answer(321 * 1024)))[1]) as url:
+    with answering(lambda handler: (sizes.append(1), say(handler, answer(321 * 1024)))[1]) as url:
         with pytest.raises(Fault, match="more than 320 KiB for 1 documents of 1 queries"):
             Client(url, backoff=0.001).search(["red"], 1)
         assert len(Client(url).search(["red"], 2)[0]) == 1  # two documents may take more
-    assert len(asked) == 3
+    assert len(sizes) == 3

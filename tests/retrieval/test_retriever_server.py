@@ -138,15 +138,15 @@ def test_what_arrives_together_is_answered_by_one_batch() -> None:
     async def play() -> None:
         slow = Slow()
         batches = Batches(slow, most=8, cached=5)  # pyright: ignore[reportArgumentType]
-        asked = [asyncio.ensure_future(batches.search([f"q{i % 10}"], 1)) for i in range(40)]
+        searches = [asyncio.ensure_future(batches.search([f"q{i % 10}"], 1)) for i in range(40)]
         await asyncio.sleep(0.05)
-        asked += [
+        searches += [
             asyncio.ensure_future(batches.search(["other", "q0"], 2)),
             asyncio.ensure_future(batches.search(["q9"], 1)),
         ]
         await asyncio.sleep(0.05)
         slow.go.set()
-        found = await asyncio.gather(*asked)
+        found = await asyncio.gather(*searches)
         assert [hit.score for hits in found[:10] for hit in hits[0]] == [2.0] * 10 and len(found[40][0]) == 2
         assert slow.batches == [[f"q{i}" for i in range(8)], ["q8", "q9"], ["other", "q0"]]
         assert (batches.searched, batches.batches, batches.remembered) == (12, 3, 0)
@@ -208,8 +208,8 @@ def test_time_and_waiting_are_limited() -> None:
         slow = Slow()
         batches = Batches(slow, waiting=2)  # pyright: ignore[reportArgumentType]
         app = App(batches, seconds=0.2)
-        status, said = await ask(app, {"queries": ["first"]})
-        assert status == 504 and "longer than 0.2 seconds" in said["detail"]
+        status, answer = await ask(app, {"queries": ["first"]})
+        assert status == 504 and "longer than 0.2 seconds" in answer["detail"]
         waiting = [asyncio.ensure_future(ask(app, {"queries": [name]})) for name in ("a", "b", "c")]
         assert [status for status, _ in await asyncio.gather(*waiting)] == [504, 504, 503]
         with pytest.raises(QueueFull, match="2 queries wait already"):

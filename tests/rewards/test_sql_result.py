@@ -14,7 +14,7 @@ from agentgym.rewards.sql_result import (
 
 
 @pytest.mark.parametrize(
-    ("given", "gold", "ordered", "same"),
+    ("candidate", "gold", "ordered", "same"),
     [
         ([(1,)], [(1.0,)], False, True),  # as Python's equality, and so BIRD's
         ([("1",)], [(1,)], False, False),
@@ -38,9 +38,9 @@ from agentgym.rewards.sql_result import (
         ([("a", 1.5), ("b", None)], [("b", None), ("a", 1.5)], False, True),
     ],
 )
-def test_same_result(given, gold, ordered, same):
-    assert same_result(given, gold, ordered=ordered) is same
-    assert same_result(gold, given, ordered=ordered) is same
+def test_same_result(candidate, gold, ordered, same):
+    assert same_result(candidate, gold, ordered=ordered) is same
+    assert same_result(gold, candidate, ordered=ordered) is same
 
 
 def test_column_orders_are_those_that_can_be():
@@ -86,7 +86,7 @@ def test_without_distinct(sql, expected):
 
 
 @pytest.mark.parametrize(
-    ("given", "gold", "unordered", "ordered", "as_sets"),
+    ("candidate", "gold", "unordered", "ordered", "as_sets"),
     [
         ([], [], True, True, True),
         ([(1,)], [], False, False, False),
@@ -102,7 +102,7 @@ def test_without_distinct(sql, expected):
         ([(1, 1)], [(1,)], False, False, False),
     ],
 )
-def test_the_rules_of_spider_and_bird(given, gold, unordered, ordered, as_sets):
-    assert same_in_spider(given, gold, ordered=False) is unordered
-    assert same_in_spider(given, gold, ordered=True) is ordered
-    assert same_in_bird(given, gold) is as_sets
+def test_the_rules_of_spider_and_bird(candidate, gold, unordered, ordered, as_sets):
+    assert same_in_spider(candidate, gold, ordered=False) is unordered
+    assert same_in_spider(candidate, gold, ordered=True) is ordered
+    assert same_in_bird(candidate, gold) is as_sets

@@ -87,8 +87,8 @@ class Script:
     async def take(self, observation, info, *, env, seed, session):
         await asyncio.sleep(0)
         self.turns += 1
-        said = self.actions[self.turns - 1] if self.turns <= len(self.actions) else await consult(env, expert)
-        return Turn(observation, action=said)
+        action = self.actions[self.turns - 1] if self.turns <= len(self.actions) else await consult(env, expert)
+        return Turn(observation, action=action)
 
     def fork(self):
         return Script(self.actions, self.turns)
@@ -166,15 +166,15 @@ def test_a_fault_whose_environment_has_made_the_control_is_an_infrastructure_err
 def test_a_program_that_faults_at_random_gains_no_second_draw(tmp_path, monkeypatch):
     """It is repeated, not played again: the agent is asked once for every turn, and its last action stands."""
     monkeypatch.setenv(MARKS, str(tmp_path))
-    asked = []
+    calls = []
 
     class Counting(Agent):
         def begin(self, task, tools):
-            asked.append(task.id)
+            calls.append(task.id)
             return super().begin(task, tools)
 
     collect(Counting({1: ["once"]}), Hostile, tasks=3)
-    assert sorted(asked) == ["train/0/0", "train/0/1", "train/0/2"]
+    assert sorted(calls) == ["train/0/0", "train/0/1", "train/0/2"]
 
 
 class Server(ScriptedEngine):

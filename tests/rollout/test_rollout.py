@@ -313,8 +313,8 @@ def unreadable(env):
     return Unreadable()
 
 
-def first_of(env, *given):
-    return given[0]
+def first_of(env, *args):
+    return args[0]
 
 
 def test_what_cannot_be_read_is_the_trouble_of_its_environment_alone():
@@ -340,13 +340,13 @@ def asleep(env, seconds):
 
 
 @pytest.mark.parametrize(
-    "cores, processes, asked, count",
+    "cores, processes, requested, count",
     [(1, 1, 0, 2), (8, 1, 0, 8), (8, 4, 0, 2), (64, 1, 0, 16), (8, 1, 3, 3), (8, 1, 200, 128)],
 )
-def test_workers_are_as_many_as_cores(monkeypatch, cores, processes, asked, count):
+def test_workers_are_as_many_as_cores(monkeypatch, cores, processes, requested, count):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cores))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
-    assert RolloutConfig(workers=asked).worker_count() == count
+    assert RolloutConfig(workers=requested).worker_count() == count
 
 
 def test_bad_options_are_refused():
@@ -359,7 +359,7 @@ def test_bad_options_are_refused():
 @pytest.mark.parametrize("error", [BadConfig("the key is wrong"), EngineDead("it has ended")])
 def test_what_no_episode_would_escape_ends_the_rollout_and_keeps_what_was_finished(tmp_path, error):
     class Failing(ScriptedEngine):
-        asked = 0
+        calls = 0
 
         async def generate(self, *arguments, **options):
             self.asked += 1

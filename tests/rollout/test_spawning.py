@@ -55,8 +55,8 @@ def test_what_cannot_be_sent_is_registered_by_the_script_again(tmp_path):
 
 @pytest.mark.parametrize("options", ["", ", env_options={}"])
 def test_without_a_guard_it_is_told_what_to_do(tmp_path, options):
-    code, said, error = ran(tmp_path, script=ENV + PLAY.replace("tasks=2", "tasks=2" + options))
-    assert code == 1 and "[True, True]" not in said
+    code, output, error = ran(tmp_path, script=ENV + PLAY.replace("tasks=2", "tasks=2" + options))
+    assert code == 1 and "[True, True]" not in output
     assert "this script plays episodes while a worker process imports it: put the script's code under" in error
     assert error.splitlines()[-1].startswith("agentgym.errors.BadConfig: a worker process imports this script, where")
 
@@ -70,8 +70,8 @@ def test_a_pool_of_ones_own_is_left_alone(tmp_path):
         "        print(pool.map(double, [2]))\n"
     ).replace("import multiprocessing, slow", "import multiprocessing, slow\ndef double(n): return 2 * n\n")
     script = script.replace("\nepisodes", "\nif __name__ == '__main__':\n    episodes").replace("\nprint([", "\n    print([")
-    code, said, error = ran(tmp_path, slow=ENV, script=script)
-    assert (code, said) == (0, ["[True, True]", "[4]"]), error
+    code, output, error = ran(tmp_path, slow=ENV, script=script)
+    assert (code, output) == (0, ["[True, True]", "[4]"]), error
 
 
 POLICY = """
@@ -122,8 +122,8 @@ def test_a_notebook_has_no_file_to_import(tmp_path, policy):
 @pytest.mark.long
 def test_a_policy_that_cannot_be_sent_is_one_error(tmp_path):
     script = "import slow, threading" + POLICY + "Mine.lock = threading.Lock()\n" + MINE
-    code, said, error = ran(tmp_path, slow=ENV, script=script)
-    assert (code, said) == (1, ["begun"])
+    code, output, error = ran(tmp_path, slow=ENV, script=script)
+    assert (code, output) == (1, ["begun"])
     assert "agentgym.errors.BadConfig: consult cannot be sent to a worker: " in error and "lock" in error
 
 
@@ -132,6 +132,6 @@ def test_a_policy_of_a_module_that_workers_do_not_find_is_one_error(tmp_path):
     """A module that was put together by hand stands on no path."""
     script = "import slow, sys, types\nmodule = sys.modules['made'] = types.ModuleType('made')\n"
     script += f"exec({POLICY!r}, vars(module))\nfrom made import Mine\n" + MINE
-    code, said, error = ran(tmp_path, slow=ENV, script=script)
-    assert (code, said) == (1, ["begun"])
+    code, output, error = ran(tmp_path, slow=ENV, script=script)
+    assert (code, output) == (1, ["begun"])
     assert "agentgym.errors.BadConfig: a worker cannot import what it is sent: No module named 'made'" in error

@@ -22,7 +22,7 @@ class Tree:
         self.root = root
         self.mkdir, self.rmdir, self.write = Path.mkdir, Path.rmdir, Path.write_text
         self.add(root, "memory pids cpu")
-        monkeypatch.setattr(Path, "mkdir", lambda path, *given, **options: self.make(path, *given, **options))
+        monkeypatch.setattr(Path, "mkdir", lambda path, *args, **options: self.make(path, *args, **options))
         monkeypatch.setattr(Path, "rmdir", lambda path: self.remove(path))
         monkeypatch.setattr(Path, "write_text", lambda path, text: self.written(path, text))
 
@@ -36,7 +36,7 @@ class Tree:
                 self.write(path / name, "oom_kill 0\n" if name == "memory.events" else "max")
         return path
 
-    def make(self, path: Path, *given: object, exist_ok: bool = False) -> None:
+    def make(self, path: Path, *args: object, exist_ok: bool = False) -> None:
         if not (exist_ok and path.is_dir()):
             self.mkdir(path)
             self.add(path, (path.parent / "cgroup.subtree_control").read_text())

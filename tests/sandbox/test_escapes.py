@@ -76,8 +76,10 @@ for pid in {[pid, *outer]}:
     except OSError: pass
 print('end')
 """
-        said = two.python(code).text
-        assert said.endswith("end\n") and "hidden" not in said and "listed" not in said and "killed" not in said, said
+        output = two.python(code).text
+        assert output.endswith("end\n") and "hidden" not in output and "listed" not in output and "killed" not in output, (
+            output
+        )
         assert kernel.run("secret").text == "'hidden answer'\n"
         assert one.run("echo alive").text == two.run("echo alive").text == "alive\n"
 

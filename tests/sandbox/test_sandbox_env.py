@@ -116,12 +116,12 @@ def test_a_failure_to_start_is_not_kept_for_the_next_caller():
 
 def test_two_faults_end_the_episode_and_the_next_one_works(environment, monkeypatch):
     environment.step("x = 1")
-    taken = []
+    calls = []
 
-    def dead(*given, **options):
-        sandbox = take(*given, **options)
+    def dead(*args, **options):
+        sandbox = take(*args, **options)
         kill(sandbox)
-        taken.append(sandbox)
+        calls.append(sandbox)
         return sandbox
 
     kill(environment._sandbox)
@@ -129,7 +129,7 @@ def test_two_faults_end_the_episode_and_the_next_one_works(environment, monkeypa
         patch.setattr("agentgym.sandbox.env.take", dead)
         _, reward, terminated, truncated, info = environment.step("x")
     assert (reward, terminated, truncated, info["reason"], info["success"]) == (0, False, True, "crash", None)
-    assert "sandbox is gone" in info["error"] and len(taken) == 1 and environment._sandbox is None
+    assert "sandbox is gone" in info["error"] and len(calls) == 1 and environment._sandbox is None
     with pytest.raises(EpisodeOver):
         environment.step("x")
     environment.reset(seed=1)

@@ -138,13 +138,13 @@ def test_more_files_than_select_can_wait_for(box: Any) -> None:
     if limit[1] < 2000:
         pytest.skip(f"at most {limit[1]} files may be open here")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit[0], 2000), limit[1]))
-    kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    descriptors = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
     try:
         kernel = box.kernel()
         assert kernel.run("1 + 1").text == "2\n" and kernel.run("while True: pass", 0.2).reason == "timeout"
         assert box.run("cat", stdin=b"x").text == "x"
     finally:
-        for file in kept:
+        for file in descriptors:
             os.close(file)
         resource.setrlimit(resource.RLIMIT_NOFILE, limit)
 
@@ -288,10 +288,10 @@ for sleeper in sleepers: sleeper.kill()
 
 def test_the_socket_of_a_fork_server_is_not_to_be_had(box: Any) -> None:
     assert box.python("import os; print(sorted(os.listdir('/proc/self/fd'))[:4])").text == "['0', '1', '2', '3']\n"
-    said = box.kernel().run(
+    output = box.kernel().run(
         "import os; [os.readlink(f'/proc/self/fd/{n}').split(':')[0] for n in os.listdir('/proc/self/fd')[:4]]"
     )
-    assert said.text.count("socket") == 1  # its own control
+    assert output.text.count("socket") == 1  # its own control
     assert isinstance(box._host, socket.socket)
 
 

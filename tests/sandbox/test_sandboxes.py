@@ -213,13 +213,13 @@ def test_neighbours_do_not_meet(backend: str) -> None:
         kernel = one.kernel()
         port = kernel.run("import socket, os; s = socket.create_server(('127.0.0.1', 0)); s.getsockname()[1]").text.strip()
         pid = kernel.run("os.getpid()").text.strip()
-        said = two.python(
+        output = two.python(
             f"import os, socket, glob\nprint(glob.glob('*'), glob.glob('/tmp/*'), glob.glob('/dev/shm/*'))\n"
             f"try: socket.create_connection(('127.0.0.1', {port}), 1); print('met')\nexcept OSError: print('refused')\n"
             f"print(sorted(int(n) for n in os.listdir('/proc') if n.isdigit()))"
         ).text
-        lines = said.splitlines()
-        assert lines[:2] == ["[] [] []", "refused"] and len(lines[2].split(",")) == 2, said
+        lines = output.splitlines()
+        assert lines[:2] == ["[] [] []", "refused"] and len(lines[2].split(",")) == 2, output
         assert pid and kernel.run("1 + 1").text == "2\n"
     finally:
         one.close()

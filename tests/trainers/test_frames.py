@@ -42,8 +42,8 @@ def test_few_functions_lie_between_the_command_and_the_gradient(stacks, tmp_path
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(to_toml(config))
     assert small_envs and main(["train", str(recipe)]) == 0, capsys.readouterr()
-    said = capsys.readouterr().out
-    assert "success on test tasks: not measured" in said and "nan" not in said
+    output = capsys.readouterr().out
+    assert "success on test tasks: not measured" in output and "nan" not in output
     files = str(tmp_path / "run")
     assert main(["sft", files, "--model", files, "--out", str(tmp_path / "sft")]) == 0, capsys.readouterr()
     phases = {functions[-1]: functions for functions in stacks}

@@ -49,13 +49,13 @@ async def attempt(job: dict[str, Any]) -> None:
     )  # fmt: skip
     history = await agent.run(max_steps=job["steps"])
     errors = [error for error in history.errors() if error]
-    told = {
+    record = {
         "answer": history.final_result(),
         "steps": len(history.history),
         "errors": errors,
         "actions": history.action_names(),
     }
-    print(json.dumps(told), file=answers, flush=True)
+    print(json.dumps(record), file=answers, flush=True)
 
 
 for line in sys.stdin:

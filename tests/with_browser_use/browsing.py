@@ -89,6 +89,6 @@ def attempt(task: Any, access: Access, tokens: int, steps: int) -> tuple[dict[st
     with browser(task) as (cdp, url, judge):
         job = {"cdp": cdp, "instruction": f"{task.instruction}\nStart at {url}", "tokens": tokens, "steps": steps}
         job |= {"base_url": access.base_url, "api_key": access.api_key, "model": access.model}
-        told = AGENTS.ask(job)
-        assert "broken" not in told, "browser-use raised, or took too long; standard error says how"
-        return told, judge(told["answer"])
+        record = AGENTS.ask(job)
+        assert "broken" not in record, "browser-use raised, or took too long; standard error says how"
+        return record, judge(record["answer"])

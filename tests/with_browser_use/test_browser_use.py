@@ -25,8 +25,8 @@ def test_a_task_is_solved_through_the_gateway() -> None:
     app = App(gateway, key="secret")
     with loopback.serving(app) as url:
         access = Access(f"{url}/v1", app.session_key("one"), "policy")
-        told, right = browsing.attempt(task, access, 400, 4)
-    assert told["errors"] == [] and told["steps"] == 2, told
+        record, right = browsing.attempt(task, access, 400, 4)
+    assert record["errors"] == [] and record["steps"] == 2, record
     turns = [turn for row in gateway.sessions.open["one"].rows for turn in row]
     prompts = [gateway.template.encoder.decode(turn.prompt_ids) for turn in turns]
     assert "shop.test" in prompts[1] and "JSON Schema" in prompts[0]

@@ -43,7 +43,7 @@ def test_it_is_trained(policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     )  # fmt: skip
     train(config)
     found = check_run(tmp_path / "run", policy, sampled, 2)
-    tried = [kind for told in web_harness.TOLD for kind in told["actions"]]
+    tried = [kind for record in web_harness.TOLD for kind in record["actions"]]
     counts = {kind: tried.count(kind) for kind in sorted(set(tried))}
     print(f"\n{found}; attempts {len(web_harness.TOLD)}, actions carried out: {counts}")
     assert len(web_harness.TOLD) >= 6 and found["updates"] >= 1

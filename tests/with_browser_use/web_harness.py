@@ -20,8 +20,8 @@ def play(task: Any, access: Access) -> tuple[float, bool]:
     An action is paid, and where none could be read, how far the JSON was right.
     """
     with TURN:
-        told, right = browsing.attempt(task, access, TOKENS, STEPS)
-    TOLD.append(told)
-    kinds = set(told["actions"])
-    columns = [int(found[1]) for error in told["errors"] if (found := re.search(r"line 1 column (\d+)", error))]
+        record, right = browsing.attempt(task, access, TOKENS, STEPS)
+    TOLD.append(record)
+    kinds = set(record["actions"])
+    columns = [int(found[1]) for error in record["errors"] if (found := re.search(r"line 1 column (\d+)", error))]
     return float(right) + 0.5 * ("navigate" in kinds) + 0.25 * len(kinds) + 0.002 * max(columns, default=0), right

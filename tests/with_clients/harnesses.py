@@ -43,8 +43,8 @@ class Child:
 
     async def read(self, process: Any) -> None:
         while line := await process.stdout.readline():
-            said = json.loads(line)
-            self.heard[said["id"]].put_nowait(said)
+            message = json.loads(line)
+            self.heard[message["id"]].put_nowait(message)
         for heard in self.heard.values():
             heard.put_nowait({"end": f"the process of {self.harness} ended"})
 
@@ -64,12 +64,12 @@ class Child:
             instruction = await asyncio.to_thread(session.reset, task)
             self.say(id=id, base_url=access.base_url, api_key=access.api_key, model=access.model, instruction=instruction)
             commands: list[str] = []
-            while "end" not in (said := await heard.get()):
-                commands.append(said["act"])
-                observed = await asyncio.to_thread(session.call, "bash", {"command": said["act"]})
+            while "end" not in (event := await heard.get()):
+                commands.append(event["act"])
+                observed = await asyncio.to_thread(session.call, "bash", {"command": event["act"]})
                 self.say(id=id, observed=observed, done=session.done)
-            if said["end"].startswith(("raised", "the process")):
-                BROKEN.append(said["end"])
+            if event["end"].startswith(("raised", "the process")):
+                BROKEN.append(event["end"])
             # the task is far out of reach; looking around is not
             return session.reward + 0.5 * ("pwd" in commands) + 0.25 * len(set(commands)), bool(session.success)
 
@@ -99,13 +99,13 @@ async def claude(task: Any, access: Access) -> tuple[float, bool]:
             str(agents / "claude"), *words, "--output-format", "stream-json", "--", "Call reset, then do the task.",
             cwd=home, env=names, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
-        told, _ = await process.communicate()
+        output, _ = await process.communicate()
         rewards = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    lines = [json.loads(line) for line in told.decode().splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in output.decode().splitlines() if line.startswith("{")]
     blocks = [block for line in lines if line["type"] == "assistant" for block in line["message"]["content"]]
     commands = [str(block.get("input", {}).get("command")) for block in blocks]
     commands += re.findall(r'"command": "([a-z ]+)"', " ".join(str(block.get("text")) for block in blocks))
     if not blocks:
-        BROKEN.append(told.decode()[-600:])
+        BROKEN.append(output.decode()[-600:])
     reward = sum(row["reward"] for row in rewards)
     return reward + 0.5 * ("pwd" in commands) + 0.25 * len(set(commands)), bool(rewards and rewards[0]["success"])

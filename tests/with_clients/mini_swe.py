@@ -45,24 +45,24 @@ class Canned:
 
 
 def play(line: str) -> dict[str, Any]:
-    asked = json.loads(line)
-    file = "mini_textbased.yaml" if asked["textbased"] else "mini.yaml"
+    job = json.loads(line)
+    file = "mini_textbased.yaml" if job["textbased"] else "mini.yaml"
     config = yaml.safe_load((package_dir / "config" / file).read_text())
-    kind = LitellmTextbasedModel if asked["textbased"] else LitellmModel
-    access = {"api_base": asked["base_url"], "api_key": asked["api_key"], "max_tokens": 96, "temperature": 1.0}
+    kind = LitellmTextbasedModel if job["textbased"] else LitellmModel
+    access = {"api_base": job["base_url"], "api_key": job["api_key"], "max_tokens": 96, "temperature": 1.0}
     options = {**config["model"], "model_kwargs": {**config["model"]["model_kwargs"], **access}}
-    model = kind(model_name=f"openai/{asked['model']}", cost_tracking="ignore_errors", **options)
-    env = Canned(asked["steps"])
+    model = kind(model_name=f"openai/{job['model']}", cost_tracking="ignore_errors", **options)
+    env = Canned(job["steps"])
     wanted = {name: config["agent"][name] for name in ("system_template", "instance_template")}
-    agent = DefaultAgent(model, env, **wanted, step_limit=2 * asked["steps"], max_consecutive_format_errors=0)
-    end = agent.run(asked["task"])
+    agent = DefaultAgent(model, env, **wanted, step_limit=2 * job["steps"], max_consecutive_format_errors=0)
+    end = agent.run(job["task"])
     replies = [m for m in agent.messages if m["role"] == "assistant"]
-    said = [(m["extra"]["response"]["choices"][0]["message"]) for m in replies]
+    messages = [(m["extra"]["response"]["choices"][0]["message"]) for m in replies]
     return {
-        "key": asked["api_key"],
+        "key": job["api_key"],
         "end": end["exit_status"],
         "commands": env.commands,
-        "said": said,
+        "said": messages,
         "calls": agent.n_calls,
     }
 

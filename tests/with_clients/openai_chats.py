@@ -65,10 +65,10 @@ async def chat(url: str, number: int, turns: int) -> dict[str, Any]:
             options["tools"] = TOOLS
         got = await (streamed if kind == "stream" else whole)(client, options)
         log.append({"sent": json.loads(json.dumps(messages)), **got})
-        said = got["message"]
-        messages.append({**said, "content": (said.get("content") or "").strip() or None} if turn % 2 else said)
+        message = got["message"]
+        messages.append({**message, "content": (message.get("content") or "").strip() or None} if turn % 2 else message)
         text = " ".join(rng.choices(WORDS, k=60))
-        calls = said.get("tool_calls", [])
+        calls = message.get("tool_calls", [])
         messages += [{"role": "tool", "tool_call_id": call["id"], "content": text} for call in calls]
         messages += [] if calls else [{"role": "user", "content": text}]
         if kind == "rewrite" and turn == turns // 2:

@@ -89,8 +89,8 @@ async def langgraph(job: Job, act: Act) -> str:
 
     options: Any = {"base_url": job["base_url"], "api_key": job["api_key"], "max_tokens": TOKENS, "max_retries": 0}
     agent = create_react_agent(ChatOpenAI(model=job["model"], **options), [bash], prompt="Use bash.")
-    asked: Any = {"messages": [("user", job["instruction"])]}
-    done = await agent.ainvoke(asked, {"recursion_limit": 2 * STEPS + 1})
+    state: Any = {"messages": [("user", job["instruction"])]}
+    done = await agent.ainvoke(state, {"recursion_limit": 2 * STEPS + 1})
     return str(done["messages"][-1].content)
 
 
@@ -149,12 +149,12 @@ async def main(harness: str) -> None:
         tell({"id": job["id"], "end": str(end)})
 
     while line := await reader.readline():
-        said = json.loads(line)
-        if "observed" in said:
-            answers[said["id"]].put_nowait(said)
+        message = json.loads(line)
+        if "observed" in message:
+            answers[message["id"]].put_nowait(message)
         else:
-            answers[said["id"]] = asyncio.Queue()
-            running.add(asyncio.ensure_future(one(said)))
+            answers[message["id"]] = asyncio.Queue()
+            running.add(asyncio.ensure_future(one(message)))
 
 
 if __name__ == "__main__":

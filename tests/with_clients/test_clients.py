@@ -50,9 +50,9 @@ def served(folder: Path, tmp_path: Path) -> Iterator[tuple[str, Path]]:
         process.kill()
 
 
-def run(script: str, *arguments: str, given: str = "") -> list[dict[str, Any]]:
+def run(script: str, *arguments: str, stdin: str = "") -> list[dict[str, Any]]:
     command = [CLIENTS, str(HERE / script), *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -86,13 +86,13 @@ def test_openai(served: tuple[str, Path], folder: Path) -> None:
         assert {turn.policy_version for turn in episode.turns} == {got["version"] for got in log} == {0}
         assert episode.metrics["rows"] == (2 if chat["kind"] == "rewrite" else 1) and episode.success
         for got in log:
-            ids, said = got["ids"], got["message"]
+            ids, message = got["ids"], got["message"]
             text = tokenizer.decode(ids[:-1] if ids[-1] in stops else ids)
-            if said.get("tool_calls"):
+            if message.get("tool_calls"):
                 calls += 1
                 assert text.strip().endswith("</tool_call>") and got["finish"] == "tool_calls"
             else:
-                assert said["content"] == text
+                assert message["content"] == text
             if chat["kind"] != "tools" and "<|" not in str(got["sent"]):  # transformers itself would read control strings
                 own = tokenizer.apply_chat_template(got["sent"], add_generation_prompt=True, return_dict=False)
                 assert own == got["prompt"]
@@ -103,12 +103,12 @@ def test_openai(served: tuple[str, Path], folder: Path) -> None:
 
 def test_mini_swe_agent(served: tuple[str, Path], folder: Path) -> None:
     url, out = served
-    asked = [
+    jobs = [
         {"base_url": url, "api_key": f"x:agent-{n}", "model": "model", "task": f"Fix issue {n}.", "steps": STEPS}
         for n in range(AGENTS)
     ]
-    lines = [json.dumps({**one, "textbased": n % 3 == 2}) for n, one in enumerate(asked)]
-    agents = run("mini_swe.py", given="\n".join(lines) + "\n")
+    lines = [json.dumps({**one, "textbased": n % 3 == 2}) for n, one in enumerate(jobs)]
+    agents = run("mini_swe.py", stdin="\n".join(lines) + "\n")
     assert len(agents) == AGENTS
     import httpx2
 

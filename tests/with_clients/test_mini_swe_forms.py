@@ -38,18 +38,18 @@ BASH = {"type": "object", "properties": {"command": {"type": "string"}}, "requir
 
 
 def test_outputs_and_replies() -> None:
-    asked = [{"output": text, "returncode": code, "exception_info": ended} for text, code, ended in OUTPUTS]
-    lines = [json.dumps(one) for one in [*asked, *({"reply": reply} for reply in REPLIES)]]
+    outputs = [{"output": text, "returncode": code, "exception_info": ended} for text, code, ended in OUTPUTS]
+    lines = [json.dumps(one) for one in [*outputs, *({"reply": reply} for reply in REPLIES)]]
     script = str(Path(__file__).parent / "mini_swe_forms.py")
     done = subprocess.run(
         [CLIENTS, script], input="\n".join(lines), capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    *said, templates = [json.loads(line) for line in done.stdout.splitlines()]
-    for (text, code, ended), theirs in zip(OUTPUTS, said, strict=False):
+    *rendered, templates = [json.loads(line) for line in done.stdout.splitlines()]
+    for (text, code, ended), theirs in zip(OUTPUTS, rendered, strict=False):
         assert formatted_output(text, code, ended) == theirs
     form = load_prompt("mini-swe")
-    for reply, theirs in zip(REPLIES, said[len(OUTPUTS) :], strict=True):
+    for reply, theirs in zip(REPLIES, rendered[len(OUTPUTS) :], strict=True):
         parsed = form.reply.parse(reply, {"bash": Tool("bash", "", BASH)})
         call = parse_call(parsed.action, {"bash": Tool("bash", "", BASH)}) if parsed.has_action else None
         assert (call.arguments["command"] if isinstance(call, Call) else None) == theirs, reply

@@ -30,12 +30,12 @@ def test_output_types_of_real_clients() -> None:
     with loopback.serving(App(gateway)) as url:
         done = subprocess.run([CLIENTS, str(SCRIPT), f"{url}/v1"], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [got["good"] for got in told] == [{"city": "Oslo"}] * 5, told
-    assert all(isinstance(got["bad"], str) for got in told), told
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [got["good"] for got in records] == [{"city": "Oslo"}] * 5, records
+    assert all(isinstance(got["bad"], str) for got in records), records
     for session in ("good", "bad"):  # sampled freely: every reply is trained, the broken ones too
         turns = [turn for row in gateway.sessions.open[session].rows for turn in row]
         assert len(turns) >= 5 and all(turn.extra.get("train", True) for turn in turns)
         prompts = [gateway.template.encoder.decode(turn.prompt_ids) for turn in turns]
         assert sum("eply with one JSON object" in prompt for prompt in prompts) >= 5, prompts
-    print("\n" + "\n".join(f"{got['way']}: {got['bad']}" for got in told))
+    print("\n" + "\n".join(f"{got['way']}: {got['bad']}" for got in records))

@@ -24,8 +24,10 @@ class Place(BaseModel):
 
 
 async def openai_chat(client: Any, url: str, key: str) -> Any:
-    said: Any = [{"role": "user", "content": "Where?"}]
-    return (await client.chat.completions.parse(model="m", messages=said, response_format=Place)).choices[0].message.parsed
+    messages: Any = [{"role": "user", "content": "Where?"}]
+    return (
+        (await client.chat.completions.parse(model="m", messages=messages, response_format=Place)).choices[0].message.parsed
+    )
 
 
 async def openai_responses(client: Any, url: str, key: str) -> Any:
@@ -35,8 +37,8 @@ async def openai_responses(client: Any, url: str, key: str) -> Any:
 async def anthropic_messages(client: Any, url: str, key: str) -> Any:
     claude = anthropic.AsyncAnthropic(base_url=url.removesuffix("/v1"), api_key=key, max_retries=0)
     form: Any = {"format": {"type": "json_schema", "schema": Place.model_json_schema()}}
-    said: Any = [{"role": "user", "content": "Where?"}]
-    done: Any = await claude.messages.create(model="m", max_tokens=64, messages=said, extra_body={"output_config": form})
+    messages: Any = [{"role": "user", "content": "Where?"}]
+    done: Any = await claude.messages.create(model="m", max_tokens=64, messages=messages, extra_body={"output_config": form})
     return Place.model_validate_json(done.content[0].text)
 
 
@@ -61,14 +63,14 @@ async def pydantic_ai(client: Any, url: str, key: str) -> Any:
 async def main(url: str) -> None:
     agents.set_tracing_disabled(True)
     for way in (openai_chat, openai_responses, anthropic_messages, openai_agents, pydantic_ai):
-        told: dict[str, Any] = {"way": way.__name__}
+        record: dict[str, Any] = {"way": way.__name__}
         for session in ("good", "bad"):
             client = openai.AsyncOpenAI(base_url=url, api_key=f"x:{session}", max_retries=0)
             try:
-                told[session] = (await way(client, url, f"x:{session}")).model_dump()
+                record[session] = (await way(client, url, f"x:{session}")).model_dump()
             except Exception as error:
-                told[session] = f"{type(error).__name__}: {error}"[:200]
-        tell(told)
+                record[session] = f"{type(error).__name__}: {error}"[:200]
+        tell(record)
 
 
 asyncio.run(main(sys.argv[1]))

@@ -26,30 +26,30 @@ def words(rng: random.Random) -> str:
 async def messages(url: str, name: str, turns: int, rng: random.Random, *, stream: bool = False) -> list[str]:
     client = anthropic.AsyncAnthropic(base_url=url.removesuffix("/v1"), api_key=f"x:{name}", max_retries=0)
     tool: Any = {"name": "bash", "description": "Run a command.", "input_schema": SCHEMA}
-    said: list[Any] = [{"role": "user", "content": words(rng) or "go"}]
+    history: list[Any] = [{"role": "user", "content": words(rng) or "go"}]
     texts: list[str] = []
     options: Any = {"model": "model", "max_tokens": 64, "tools": [tool], "system": [{"type": "text", "text": "Be brief."}]}
     options["extra_body"] = {"temperature": 0.9}  # which the package no longer has a parameter for
     for turn in range(turns):
-        counted = await client.messages.count_tokens(model="model", messages=said, tools=[tool], system=options["system"])
+        counted = await client.messages.count_tokens(model="model", messages=history, tools=[tool], system=options["system"])
         if stream:
             pieces: list[str] = []
-            async with client.messages.stream(**options, messages=said) as events:
+            async with client.messages.stream(**options, messages=history) as events:
                 async for piece in events.text_stream:
                     pieces.append(piece)
                 got = await events.get_final_message()
             assert "".join(pieces) == "".join(block.text for block in got.content if block.type == "text")
         else:
-            got = await client.messages.create(**options, messages=said)
+            got = await client.messages.create(**options, messages=history)
         assert got.usage.input_tokens == counted.input_tokens and got.usage.output_tokens
         called = any(block.type == "tool_use" for block in got.content)
         assert got.stop_reason == "max_tokens" or (got.stop_reason == "tool_use") == called
         texts.append("".join(block.text for block in got.content if block.type == "text"))
-        said.append({"role": "assistant", "content": [block.model_dump(exclude_none=True) for block in got.content]})
+        history.append({"role": "assistant", "content": [block.model_dump(exclude_none=True) for block in got.content]})
         calls = [block.id for block in got.content if block.type == "tool_use"]
         heard: list[Any] = [{"type": "tool_result", "tool_use_id": id, "content": words(rng)} for id in calls]
         more = [] if calls and turn % 2 else [{"type": "text", "text": f"{turn} {words(rng)}"}]  # as Claude Code reminds
-        said.append({"role": "user", "content": [*heard, *more]})
+        history.append({"role": "user", "content": [*heard, *more]})
     return texts
 
 
@@ -65,10 +65,10 @@ async def responses(
     id = None
     for turn in range(turns):
         sent += new
-        asked = {"input": new, "previous_response_id": id} if previous else {"input": sent}
+        fields = {"input": new, "previous_response_id": id} if previous else {"input": sent}
         if stream:
             pieces: list[str] = []
-            async with client.responses.stream(**options, **asked) as events:
+            async with client.responses.stream(**options, **fields) as events:
                 async for event in events:
                     if event.type == "response.output_text.delta":
                         pieces.append(event.delta)
@@ -76,7 +76,7 @@ async def responses(
                         got = event.response
             assert "".join(pieces) == got.output_text
         else:
-            got = await client.responses.create(**options, **asked)
+            got = await client.responses.create(**options, **fields)
         id = got.id
         texts.append(got.output_text)
         sent += [item.model_dump(exclude_none=True) for item in got.output]
@@ -125,34 +125,34 @@ async def extras(url: str, name: str, turns: int, rng: random.Random) -> list[st
     """Stop strings, several choices, forced calls, what is refused: by the openai package."""
     client = openai.AsyncOpenAI(base_url=url, api_key=f"x:{name}", max_retries=0)
     tools: Any = [{"type": "function", "function": {"name": "bash", "parameters": SCHEMA}}]
-    asked: Any = {**ASKED, "messages": [{"role": "user", "content": "go"}], "max_tokens": 48}
-    told: list[str] = []
-    got = await client.chat.completions.create(**asked, n=3)
-    told.append(f"n {len(got.choices)}")
-    stopped = await client.chat.completions.create(**asked, stop=["e", "o"])
+    request: Any = {**ASKED, "messages": [{"role": "user", "content": "go"}], "max_tokens": 48}
+    differences: list[str] = []
+    got = await client.chat.completions.create(**request, n=3)
+    differences.append(f"n {len(got.choices)}")
+    stopped = await client.chat.completions.create(**request, stop=["e", "o"])
     assert "e" not in (stopped.choices[0].message.content or ""), stopped
-    told.append(f"stop {stopped.choices[0].finish_reason}")
+    differences.append(f"stop {stopped.choices[0].finish_reason}")
     for choice in ("required", {"type": "function", "function": {"name": "bash"}}):
-        forced = await client.chat.completions.create(**asked, tools=tools, tool_choice=choice)
+        forced = await client.chat.completions.create(**request, tools=tools, tool_choice=choice)
         calls = forced.choices[0].message.tool_calls
-        told.append("forced" if calls else "spoiled")
-    parts = await client.chat.completions.create(**asked, tools=tools, tool_choice="required", stream=True)
-    told.append("forced" if [part async for part in parts if part.choices[0].delta.tool_calls] else "spoiled")
+        differences.append("forced" if calls else "spoiled")
+    parts = await client.chat.completions.create(**request, tools=tools, tool_choice="required", stream=True)
+    differences.append("forced" if [part async for part in parts if part.choices[0].delta.tool_calls] else "spoiled")
     for option in ({"logit_bias": {"1": 1}}, {"frequency_penalty": 1}):
         try:
-            await client.chat.completions.create(**asked, **option)
+            await client.chat.completions.create(**request, **option)
         except openai.BadRequestError as error:
-            told.append(f"400 {error.body['param']}")  # pyright: ignore
+            differences.append(f"400 {error.body['param']}")  # pyright: ignore
     try:
         await client.responses.create(model="model", input="x", previous_response_id="resp_none")
     except openai.BadRequestError as error:
-        told.append(str(error.code))
+        differences.append(str(error.code))
     try:
         claude = anthropic.AsyncAnthropic(base_url=url.removesuffix("/v1"), api_key=f"x:{name}", max_retries=0)
         await claude.messages.create(model="other", max_tokens=4, messages=[{"role": "user", "content": "x"}])
     except anthropic.NotFoundError as error:
-        told.append(error.body["error"]["type"])  # pyright: ignore
-    return told
+        differences.append(error.body["error"]["type"])  # pyright: ignore
+    return differences
 
 
 KINDS: Any = {

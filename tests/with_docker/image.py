@@ -22,7 +22,7 @@ LEFT_OUT = re.compile(r"/usr/share/(doc|man|info|locale|lintian|bug|i18n|perl)/|
 
 def closure(names: tuple[str, ...]) -> list[str]:
     """Return installed packages and all that they need."""
-    shown = subprocess.run(
+    listing = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${Package}\t${Depends},${Pre-Depends}\t${Provides}\n"],
         capture_output=True,
         text=True,
@@ -30,7 +30,7 @@ def closure(names: tuple[str, ...]) -> list[str]:
     ).stdout
     needs: dict[str, list[str]] = {}
     provided: dict[str, str] = {}
-    for line in shown.splitlines():
+    for line in listing.splitlines():
         package, depends, provides = line.split("\t")
         needs[package] = [re.split(r"[ :(]", wanted.strip())[0] for wanted in re.split(r"[,|]", depends) if wanted.strip()]
         for name in provides.split(","):
@@ -57,10 +57,10 @@ def files(packages: list[str]) -> set[str]:
         path = Path(line)
         if line.startswith("/") and line != "/." and path.parent != path and os.path.lexists(path):
             found.add(str(path.parent.resolve() / path.name))
-    kept = {path for path in found if not LEFT_OUT.search(path + "/")}
-    for path in [Path(path) for path in kept if path.endswith(".py")]:  # compiled when it was installed
-        kept |= {str(compiled) for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc")}
-    return kept
+    included = {path for path in found if not LEFT_OUT.search(path + "/")}
+    for path in [Path(path) for path in included if path.endswith(".py")]:  # compiled when it was installed
+        included |= {str(compiled) for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc")}
+    return included
 
 
 def pack(target: Any, packages: list[str]) -> None:

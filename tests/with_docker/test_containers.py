@@ -32,18 +32,18 @@ def kill(api: Any, container: str) -> None:
 
 
 def archive(**files: bytes) -> bytes:
-    held = io.BytesIO()
-    with tarfile.open(fileobj=held, mode="w") as made:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as made:
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), 0o755
             made.addfile(entry, io.BytesIO(content))
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def content(packed: bytes, name: str) -> bytes:
-    with tarfile.open(fileobj=io.BytesIO(packed)) as held:
-        file = held.extractfile(name)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive_file:
+        file = archive_file.extractfile(name)
         assert file is not None
         return file.read()
 
@@ -55,9 +55,9 @@ def test_what_the_daemon_was_told(api: Any) -> None:
         assert host["NetworkMode"] == "none" and host["ReadonlyRootfs"] and facts["Config"]["User"] == "65534:65534"
         assert host["Memory"] == host["MemorySwap"] == LIMITS.memory + LIMITS.disk
         assert host["PidsLimit"] == LIMITS.processes + 8
-        told = dict(line.split(":\t") for line in box.run("cat /proc/self/status").stdout.decode().splitlines())
-        assert {told[name] for name in ("CapPrm", "CapEff", "CapBnd", "CapInh")} == {"0" * 16}
-        assert told["NoNewPrivs"] == "1" and told["Seccomp"] == "2" and told["Uid"].split() == ["65534"] * 4
+        status = dict(line.split(":\t") for line in box.run("cat /proc/self/status").stdout.decode().splitlines())
+        assert {status[name] for name in ("CapPrm", "CapEff", "CapBnd", "CapInh")} == {"0" * 16}
+        assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2" and status["Uid"].split() == ["65534"] * 4
         assert box.run("ulimit -n; ls /sys/class/net").stdout == f"{LIMITS.open_files}\nlo\n".encode()
         assert box.run("stat -c '%u %a' . /tmp").stdout == b"65534 755\n0 1777\n"
 

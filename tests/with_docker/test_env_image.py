@@ -82,11 +82,11 @@ def test_it_serves_the_environment_to_those_with_the_token(image: Any) -> None:
             if b" at http" in box.logs():
                 break
             time.sleep(0.2)
-        code, said = box.exec_run(["python3", "-c", ASK])
-        assert code == 0, said
+        code, output = box.exec_run(["python3", "-c", ASK])
+        assert code == 0, output
         env = make("frozenlake")
         first = env.reset(seed=5)[0]
-        assert json.loads(said.splitlines()[-1]) == [first, env.step("left")[0], 401]
+        assert json.loads(output.splitlines()[-1]) == [first, env.step("left")[0], 401]
         box.stop(timeout=60)
         assert box.wait()["StatusCode"] == 0 and b"and 1 open sessions" in box.logs()  # SIGTERM came through
     finally:

@@ -202,7 +202,7 @@ def test_tests_that_are_silent_about_failures_are_no_way_to_a_fault(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("test", "given"),
+    ("test", "test_rewards"),
     [
         ("echo '{\"reward\": 0.5}' > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt", 0.5),
         ("echo '{\"reward\": true}' > /logs/verifier/reward.json; exit 1", 1.0),
@@ -210,11 +210,11 @@ def test_tests_that_are_silent_about_failures_are_no_way_to_a_fault(tmp_path):
         ('echo \'{"a": 1, "b": 0.25}\' > /logs/verifier/reward.json', 0.25),
     ],
 )
-def test_rewards_of_tests(test, given, tmp_path):
+def test_rewards_of_tests(test, test_rewards, tmp_path):
     made = make(write(tmp_path / "t", test=test))
     made.reset(seed=0)
     _, reward, terminated, _, info = made.step("submit[]")
-    assert (reward, terminated, info["metrics"]) == (float(given >= 1), True, {"reward": given})
+    assert (reward, terminated, info["metrics"]) == (float(test_rewards >= 1), True, {"reward": test_rewards})
     made.close()
 
 
@@ -305,8 +305,8 @@ def test_a_folder_has_a_certificate_unless_it_has_a_defect(defect, tmp_path, cap
     file = tmp_path / "certificate.json"
     options = json.dumps({"daemon": PYTHON["daemon"]})
     checks = ["same verdict", "oracle solves", "tests stay hidden", "shortcut policies fail"]
-    asked = [word for name in checks for word in ("--check", name)]
-    code = main(["check", f"harbor:{folder}", "--env.backend-options", options, *asked, "--certificate", str(file)])
+    check_flags = [word for name in checks for word in ("--check", name)]
+    code = main(["check", f"harbor:{folder}", "--env.backend-options", options, *check_flags, "--certificate", str(file)])
     made = json.loads(file.read_text())
     verdicts = {name: claim["verdict"] for name, claim in made["claims"].items()}
     assert code == (1 if defect else 0), capsys.readouterr().out

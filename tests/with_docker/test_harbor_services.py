@@ -80,12 +80,12 @@ def test_a_task_with_services(api, tmp_path):
     name = "python3 -c 'import socket; print(socket.gethostbyname(\"{}\"))' 2>&1"
     assert "gaierror" in env.step(bash(name.format("vault")))[0]  # on another network
     assert "gaierror" not in env.step(bash(name.format("web")))[0]
-    held = [c for c in api.containers() if any(n in ours(api) for n in c["NetworkSettings"]["Networks"])]
-    for facts in map(api.inspect_container, (c["Id"] for c in held)):
+    attached = [c for c in api.containers() if any(n in ours(api) for n in c["NetworkSettings"]["Networks"])]
+    for facts in map(api.inspect_container, (c["Id"] for c in attached)):
         host = facts["HostConfig"]
         assert not host["Privileged"] and not host["PortBindings"] and host["CapDrop"] == ["ALL"]
         assert host["PidsLimit"] > 0 and host["Memory"] > 0 and "no-new-privileges" in host["SecurityOpt"]
-    assert len(held) == 3
+    assert len(attached) == 3
     assert env.step("submit[]")[4]["success"] is True
     env.close()
     assert (ours(api), {volume["Name"] for volume in api.volumes()["Volumes"] or []}) == before

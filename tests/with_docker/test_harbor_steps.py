@@ -70,7 +70,7 @@ def test_steps_are_one_episode(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "otherwise", "numbers", "given", "words"),
+    ("strategy", "otherwise", "numbers", "step_rewards", "words"),
     [
         ("mean", 0, (1, 0), 0.5, "the task ends with this step"),
         ("final", 0, (1, 0), 0.0, "the task ends with this step"),
@@ -79,14 +79,14 @@ def test_steps_are_one_episode(tmp_path):
     ],
 )
 @pytest.mark.long
-def test_rewards_of_steps_are_harbors(strategy, otherwise, numbers, given, words, tmp_path):
+def test_rewards_of_steps_are_harbors(strategy, otherwise, numbers, step_rewards, words, tmp_path):
     env = make(stepped(tmp_path / "t", f'multi_step_reward_strategy = "{strategy}"', otherwise=otherwise))
     env.reset(seed=0)
     for number in numbers:
         env.step(bash(f"echo {number} > number"))
         observation, _, terminated, _, info = env.step("submit[]")
     assert terminated and words in observation
-    assert info["metrics"]["reward"] == pytest.approx(given) and info["success"] is (given >= 1)
+    assert info["metrics"]["reward"] == pytest.approx(step_rewards) and info["success"] is (step_rewards >= 1)
     env.close()
 
 

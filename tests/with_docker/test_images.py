@@ -71,8 +71,8 @@ def test_an_image_is_pulled_once_from_a_registry_that_was_named(registry: Regist
         found = list(pool.map(lambda _: images.have(daemon, name, f"docker.io, {registry.host}")["Id"], range(4)))
     assert len(set(found)) == 1 and sum("blobs" in path for path in registry.asked) == 2  # the config and the layer
     assert capfd.readouterr().err.count(f"pulling {name}: done after") == 1
-    asked = len(registry.asked)
-    assert images.have(daemon, name)["Id"] == found[0] and len(registry.asked) == asked
+    request_count = len(registry.asked)
+    assert images.have(daemon, name)["Id"] == found[0] and len(registry.asked) == request_count
 
 
 def test_what_cannot_be_pulled(registry: Registry) -> None:
@@ -153,13 +153,13 @@ def test_two_processes_build_an_image_once(tmp_path: Path) -> None:
         subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
         for _ in range(2)
     ]
-    told = [process.communicate(timeout=120) for process in processes]
-    assert told[0][0] == told[1][0] and told[0][0].startswith("sha256:"), told
-    assert sum("building the image" in err for _, err in told) == 1
+    outputs = [process.communicate(timeout=120) for process in processes]
+    assert outputs[0][0] == outputs[1][0] and outputs[0][0].startswith("sha256:"), outputs
+    assert sum("building the image" in err for _, err in outputs) == 1
     daemon = connect(URL)
-    assert any(images._used(tag) for tag in daemon.client.api.inspect_image(told[0][0].strip())["RepoTags"])
+    assert any(images._used(tag) for tag in daemon.client.api.inspect_image(outputs[0][0].strip())["RepoTags"])
     images.make_room(daemon, 0.001)
-    assert not here(told[0][0].strip())
+    assert not here(outputs[0][0].strip())
 
 
 def test_a_task_names_an_image_and_the_caller_the_registry(tmp_path: Path, registry: Registry) -> None:

@@ -61,8 +61,8 @@ def built(client: Any, folder: Path, tag: str) -> Any:
 
 def download(folder: Path, *wanted: str) -> None:
     """Put wheels for the Python of this machine's packages into a folder."""
-    shown = subprocess.run(["/usr/bin/python3", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
-    kind = ["--only-binary=:all:", "--python-version", ".".join(shown.split(".")[:2]), "--find-links", str(folder)]
+    version = subprocess.run(["/usr/bin/python3", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    kind = ["--only-binary=:all:", "--python-version", ".".join(version.split(".")[:2]), "--find-links", str(folder)]
     folder.mkdir(exist_ok=True)
     subprocess.run(
         [sys.executable, "-m", "pip", "download", "-q", *kind, "-d", str(folder), *wanted], check=True, timeout=900
@@ -100,9 +100,9 @@ def test_openenvs_client_plays_what_the_image_serves(image: Any) -> None:
             if b"Uvicorn running" in box.logs():
                 break
             time.sleep(0.2)
-        code, said = box.exec_run(["python3", "-c", PLAY])
-        assert code == 0, said.decode() + box.logs().decode()
+        code, output = box.exec_run(["python3", "-c", PLAY])
+        assert code == 0, output.decode() + box.logs().decode()
         env = make("frozenlake")
-        assert json.loads(said.splitlines()[-1]) == [env.reset(seed=5)[0], env.step("left")[0]]
+        assert json.loads(output.splitlines()[-1]) == [env.reset(seed=5)[0], env.step("left")[0]]
     finally:
         box.remove(force=True)

@@ -41,11 +41,11 @@ def drawn(seed: int) -> Episode:
 
 def test_documents_pass_harbors_models_and_come_back():
     for seed in range(200):
-        held = drawn(seed)
-        document = json.loads(json.dumps(to_atif(held, TOOLS)))
+        original = drawn(seed)
+        document = json.loads(json.dumps(to_atif(original, TOOLS)))
         genuine = Trajectory.model_validate(document)
         again = from_atif(genuine.to_json_dict(), "x")
-        assert again.to_json() == held.to_json(), seed
+        assert again.to_json() == original.to_json(), seed
 
 
 IMAGE = {"type": "image", "source": {"media_type": "image/png", "path": "a.png"}}

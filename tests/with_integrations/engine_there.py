@@ -32,7 +32,7 @@ def tokenizer_folder(path: Path) -> Path:
 @contextmanager
 def engine(says: Callable[[str], str]) -> Iterator[tuple[str, Sampled]]:
     """Serve replies to the text of prompts; yields the address, and every prompt with its tokens and log-probabilities."""
-    given: Sampled = []
+    sampled_replies: Sampled = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -44,14 +44,14 @@ def engine(says: Callable[[str], str]) -> Iterator[tuple[str, Sampled]]:
             self.tell({"object": "list", "data": [{"id": "model", "object": "model", "max_model_len": 65536}]})
 
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            prompt = asked["token_ids"]
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            prompt = request["token_ids"]
             ids = [*TOKENS.encode(says(TOKENS.decode(prompt))), TOKENS.eos_token_id]
             logprobs = [-0.001 * (1 + place + len(prompt) % 97) for place in range(len(ids))]
-            given.append((prompt, ids, logprobs))
-            told = [{"token": f"token_id:{id}", "logprob": value} for id, value in zip(ids, logprobs, strict=True)]
-            choice = {"index": 0, "token_ids": ids, "logprobs": {"content": told}, "finish_reason": "stop"}
-            self.tell({"request_id": str(len(given)), "choices": [choice]})
+            sampled_replies.append((prompt, ids, logprobs))
+            token_logprobs = [{"token": f"token_id:{id}", "logprob": value} for id, value in zip(ids, logprobs, strict=True)]
+            choice = {"index": 0, "token_ids": ids, "logprobs": {"content": token_logprobs}, "finish_reason": "stop"}
+            self.tell({"request_id": str(len(sampled_replies)), "choices": [choice]})
 
         def tell(self, answer: Any) -> None:
             body = json.dumps(answer).encode()
@@ -65,7 +65,7 @@ def engine(says: Callable[[str], str]) -> Iterator[tuple[str, Sampled]]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1", given
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1", sampled_replies
     finally:
         server.shutdown()
         thread.join(30)

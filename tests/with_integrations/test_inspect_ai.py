@@ -31,9 +31,13 @@ def test_its_evaluation_plays_our_episodes(tmp_path: Path) -> None:
     assert log.status == "success", log.error.message
     assert log.results.scores[0].metrics["accuracy"].value == 0.5
     for sample in log.samples:
-        told = sample.metadata[KEY]
+        metadata = sample.metadata[KEY]
         won = sample.id == tasks[0].id
-        assert (told["success"], told["reason"]) == (won, "success" if won else "horizon")
-        assert told["turns"] == (2 if won else 3) and told["invalid"] == 1 and len(told["turn_rewards"]) == told["turns"]
+        assert (metadata["success"], metadata["reason"]) == (won, "success" if won else "horizon")
+        assert (
+            metadata["turns"] == (2 if won else 3)
+            and metadata["invalid"] == 1
+            and len(metadata["turn_rewards"]) == metadata["turns"]
+        )
         assert sample.scores["success"].value == int(won)
         assert [message.role for message in sample.messages[-2:]] == ["user", "assistant"]

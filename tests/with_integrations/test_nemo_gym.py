@@ -32,8 +32,8 @@ def test_a_server_with_tools_is_played_as_ours_are() -> None:
     state = env.snapshot()
     assert env.step("answer[It is cold.]")[1:3] == (1.0, True)
     env.restore(state)
-    told, reward, terminated, _, done = env.step("answer[It is cold.]")
-    assert (told, reward, terminated, done["success"]) == ("Reward: 1", 1.0, True, True)
+    answer, reward, terminated, _, done = env.step("answer[It is cold.]")
+    assert (answer, reward, terminated, done["success"]) == ("Reward: 1", 1.0, True, True)
     env.reset(options={"task": 1})
     assert env.step("answer[It is cold.]")[4]["success"] is False  # its verifier wants the call
 
@@ -120,4 +120,9 @@ def test_a_reward_that_is_no_number_is_a_fault(reward: object) -> None:
     env = object.__new__(NeMoGymEnv)
     with pytest.raises(Fault, match="expected a finite number"):
         env._reward({"reward": reward})
-    assert [env._reward(told) for told in ({}, {"reward": None}, {"reward": True}, {"reward": 0.5})] == [0.0, 0.0, 1.0, 0.5]
+    assert [env._reward(reply) for reply in ({}, {"reward": None}, {"reward": True}, {"reward": 0.5})] == [
+        0.0,
+        0.0,
+        1.0,
+        0.5,
+    ]

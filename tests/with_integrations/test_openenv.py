@@ -76,8 +76,8 @@ def test_a_server_of_theirs_is_an_environment_here(url: str) -> None:
     observation, info = env.reset(seed=0, options={"task": 2})
     secret = answers.named_task(None, generator("reset", env.task.data["seed"]))
     assert "Guess it" in observation and info["valid"]
-    told = env.step("not a number")
-    assert "not a number" in told[0]
+    result = env.step("not a number")
+    assert "not a number" in result[0]
     observation, reward, terminated, _, info = env.step(str(secret.data["secret"]))
     assert (reward, terminated, info["success"], info["reason"]) == (1.0, True, True, "success")
     env.close()

@@ -73,11 +73,11 @@ def test_its_evaluation_plays_our_episodes(tmp_path: Path, monkeypatch: pytest.M
     assert turns.index(1) >= 2  # episodes go on side by side
     for trace in traces:
         assert not trace.errors, trace.errors
-        told = trace.info["agentgym"]
-        won = answers[told["task_id"]] == first
+        record = trace.info["agentgym"]
+        won = answers[record["task_id"]] == first
         assert trace.rewards["reward"].score == trace.metrics["success"] == float(won)
-        assert trace.metrics["invalid"] >= 1 and len(told["turn_rewards"]) == trace.metrics["turns"] == trace.num_turns
-        assert told["reason"] == ("success" if won else "horizon")
+        assert trace.metrics["invalid"] >= 1 and len(record["turn_rewards"]) == trace.metrics["turns"] == trace.num_turns
+        assert record["reason"] == ("success" if won else "horizon")
     assert sorted(t.metrics["turns"] for t in traces) == [2.0, 2.0, 4.0, 4.0]
     by_task: dict[str, set[int]] = {}
     for trace in traces:
@@ -108,8 +108,8 @@ def test_the_command_of_the_page_plays_a_taskset_package(tmp_path: Path) -> None
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     (file,) = tmp_path.rglob("traces.jsonl")
     (line,) = file.read_text().splitlines()
-    told = json.loads(line)["traces"][0]["info"]["agentgym"]
-    assert told["reason"] == "horizon" and told["task_id"].startswith("train/")
+    record = json.loads(line)["traces"][0]["info"]["agentgym"]
+    assert record["reason"] == "horizon" and record["task_id"].startswith("train/")
 
 
 def test_a_taskset_of_one_turn_is_an_environment_here() -> None:
@@ -117,8 +117,8 @@ def test_a_taskset_of_one_turn_is_an_environment_here() -> None:
     assert env.size() == 3
     observation, _ = env.reset(options={"task": 1})
     assert observation == "Be brief.\n\nReverse stop."
-    told, reward, terminated, _, info = env.step("pots")
-    assert (told, reward, terminated, info["success"]) == ("reversed: 1", 1.0, True, True)
+    answer, reward, terminated, _, info = env.step("pots")
+    assert (answer, reward, terminated, info["success"]) == ("reversed: 1", 1.0, True, True)
     env.reset(options={"task": 1})
     assert env.step("post")[4]["success"] is False
     episode = asyncio.run(agentgym.play("verifiers:reverse_there", agentgym.RandomAgent(), task=0))  # in a worker

@@ -27,30 +27,30 @@ TASKSET = {"id": "agentgym_there", "env": "rlvr/GuessNumber-v0", "tasks": 3}
 def start() -> tuple[Any, str]:
     """Start the server as prime-rl does, and return its process and address."""
     spawn = multiprocessing.get_context("spawn")
-    told: Any = spawn.Queue()
+    queue: Any = spawn.Queue()
     config = resolve_env_config({"taskset": TASKSET, "horizon": 4})
     options = {
         "max_workers": 1,
         "address": "tcp://127.0.0.1:0",
-        "address_queue": told,
+        "address_queue": queue,
         "config_data": env_config_data(config),
     }
     process = spawn.Process(target=serve_env, kwargs=options)
     process.start()
-    return process, told.get(timeout=240)
+    return process, queue.get(timeout=240)
 
 
 async def episodes(address: str, url: str, folder: Path, attempts: int) -> list[Any]:
     """Ask for a group of episodes of each task, as the orchestrator does."""
     client = EnvClient(address)
     await client.wait_for_server_startup()
-    asked = TrainClientConfig.model_validate(
+    config = TrainClientConfig.model_validate(
         {"base_url": url, "api_key_var": "NONE", "renderer": {"name": "default"}, "renderer_model_name": str(folder)}
     )
     tasks = list(load_taskset(taskset_config_type("agentgym_there").model_validate(TASKSET)))
     sampling = SamplingConfig(temperature=1.0, max_tokens=64)
     data = [task.data.model_dump(mode="json") for task in tasks for _ in range(attempts)]
-    played = await asyncio.gather(*(client.run(asked, "model", sampling, one) for one in data))
+    played = await asyncio.gather(*(client.run(config, "model", sampling, one) for one in data))
     await client.close()
     return list(played)
 
@@ -59,13 +59,13 @@ def test_what_reaches_the_trainer_is_what_was_sampled(tmp_path: Path) -> None:
     folder = tokenizer_folder(tmp_path / "tokenizer")
     process, address = start()
     try:
-        with engine(lambda prompt: f"I guess.<action>{40 + prompt.count('assistant')}</action>") as (url, given):
+        with engine(lambda prompt: f"I guess.<action>{40 + prompt.count('assistant')}</action>") as (url, sampled_replies):
             played = asyncio.run(episodes(address, url, folder, 2))
     finally:
         process.terminate()
         process.join(60)
     assert len(played) == 6 and not any(episode.errors for episode in played)
-    sampled = {(tuple(prompt), tuple(ids)): logprobs for prompt, ids, logprobs in given}
+    sampled = {(tuple(prompt), tuple(ids)): logprobs for prompt, ids, logprobs in sampled_replies}
     tokens = turns = 0
     for episode in played:
         (trace,) = episode.traces
@@ -76,8 +76,8 @@ def test_what_reaches_the_trainer_is_what_was_sampled(tmp_path: Path) -> None:
             for begin, end in zip(edges[::2], edges[1::2], strict=True):
                 assert sampled[tuple(ids[:begin]), tuple(ids[begin:end])] == logprobs[begin:end]
                 tokens, turns = tokens + end - begin, turns + 1
-    assert turns == len(given) == sum(int(episode.traces[0].metrics["turns"]) for episode in played)
-    assert tokens == sum(len(ids) for _, ids, _ in given) > 100
+    assert turns == len(sampled_replies) == sum(int(episode.traces[0].metrics["turns"]) for episode in played)
+    assert tokens == sum(len(ids) for _, ids, _ in sampled_replies) > 100
     seeds = {(e.traces[0].info["agentgym"]["task_id"], e.traces[0].info["agentgym"]["seed"]) for e in played}
     assert len(seeds) == 6  # attempts of a group differ
     print(f"\n{len(played)} episodes, {turns} turns, {tokens} sampled tokens, all of them as the engine gave them")

@@ -65,15 +65,15 @@ def test_sessions_of_a_prompt_meet_and_each_turn_has_its_advantage(tmp_path: Pat
         outputs = await sessions()
         assert not Meeting.open
         for attempt, output in enumerate(outputs):
-            told = output.as_dict()
-            mask = told["response_mask"]
-            assert "by_token" not in told and output.num_turns == 7
-            given, _ = get_adv_estimator_fn(NAME)(token_level_rewards=told["rm_scores"], response_mask=mask)
-            runs = [given[span].unique().tolist() for span in spans(mask)]
+            fields = output.as_dict()
+            mask = fields["response_mask"]
+            assert "by_token" not in fields and output.num_turns == 7
+            advantages, _ = get_adv_estimator_fn(NAME)(token_level_rewards=fields["rm_scores"], response_mask=mask)
+            runs = [advantages[span].unique().tolist() for span in spans(mask)]
             assert runs == [[(k + 1.0) * (-1) ** attempt] for k in range(3)]  # each turn its own number
-            assert float(given[mask == 0].abs().sum()) == 0.0
-            assert torch.isfinite(told["rollout_log_probs"]).all()
-            assert told["extra_fields"]["reward_extra_info"]["turns"] == 3
+            assert float(advantages[mask == 0].abs().sum()) == 0.0
+            assert torch.isfinite(fields["rollout_log_probs"]).all()
+            assert fields["extra_fields"]["reward_extra_info"]["turns"] == 3
         held_out = {**row, "extra_info": {**row["extra_info"], "train": False}}
         alone = await loop_over(servers, tokenizer, "grpo").run(params, uid="v", session_id=0, **held_out)
         assert alone.as_dict()["rm_scores"][-1] == alone.reward_score  # a validation waits for nobody

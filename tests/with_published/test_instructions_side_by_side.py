@@ -109,7 +109,7 @@ def test_ifeval_as_in_lm_eval():
         rows, lambda name, own, reply: (lm_eval(name, own, reply, False), lm_eval(name, own, reply, True)), 25, 2
     )
     assert not wrong, wrong[:3]
-    assert all(kept[True] and kept[False] for kept in seen.values()), seen
+    assert all(counts[True] and counts[False] for counts in seen.values()), seen
     assert len(seen) == 25
 
 
@@ -131,7 +131,7 @@ def test_ifbench_on_the_rows_of_its_test_set():
     wrong, seen = compare([*pairs, *(case[:2] for case in IFBENCH)], partial_of(table), 12, 5)
     assert not wrong, wrong[:3]
     assert set(table) == set(ALL_CHECKS) - set(ifeval.CHECKS)
-    assert [name for name, kept in seen.items() if not (kept[True] and kept[False])] == []
+    assert [name for name, counts in seen.items() if not (counts[True] and counts[False])] == []
 
 
 def test_ifbench_on_replies_of_a_model():

@@ -48,7 +48,7 @@ def test_a_whole_run_outlives_a_kill_of_the_client_and_of_the_server(skyrl, poli
     assert client.wait(300) != 0
     skyrl.start()
     summary = resume(tmp_path / "run", settings=settings)
-    rows = is_whole(tmp_path / "run", steps=STEPS, each=12 * 8, apart=1e-3)
+    rows = is_whole(tmp_path / "run", steps=STEPS, each=12 * 8, tolerance=1e-3)
     before, after = summary["success_before"], summary["success_after"]
     print(f"success: {before:.3f}, then {[round(row['success_train'], 2) for row in rows]}, at the end {after:.3f}")
     assert after - before >= 0.15

@@ -36,10 +36,16 @@ def words(case):
 
 def settings(backend, changes):
     """Return the settings of trainer and engines that these keys make; SkyRL makes the whole where vLLM can be imported."""
-    told = OmegaConf.to_container(OmegaConf.from_cli(overrides_dict_to_dotlist({**changes, "trainer.strategy": backend})))
-    assert told.keys() <= {"trainer", "generator"} and told.get("generator", {}).keys() <= {"inference_engine"}
-    engines = told.get("generator", {}).get("inference_engine", {})
-    return build_nested_dataclass(TrainerConfig, told["trainer"]), build_nested_dataclass(InferenceEngineConfig, engines)
+    settings_read = OmegaConf.to_container(
+        OmegaConf.from_cli(overrides_dict_to_dotlist({**changes, "trainer.strategy": backend}))
+    )
+    assert settings_read.keys() <= {"trainer", "generator"} and settings_read.get("generator", {}).keys() <= {
+        "inference_engine"
+    }
+    engines = settings_read.get("generator", {}).get("inference_engine", {})
+    return build_nested_dataclass(TrainerConfig, settings_read["trainer"]), build_nested_dataclass(
+        InferenceEngineConfig, engines
+    )
 
 
 @pytest.mark.parametrize(("case", "backend", "gpus"), [(0, "fsdp", 8), (1, "fsdp", 64), (2, "megatron", 64)])
@@ -50,10 +56,12 @@ def test_skyrl_reads_the_documented_command(case, backend, gpus):
     add_model(parser, EngineConfig)
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
-    given = vars(parser.parse_args(arguments))
-    told = EngineConfig.model_validate({key: value for key, value in given.items() if key in EngineConfig.model_fields})
-    assert told.backend == backend and given["host"] == "127.0.0.1"
-    trainer, engines = settings(told.backend, told.backend_config)
+    parsed = vars(parser.parse_args(arguments))
+    engine_config = EngineConfig.model_validate(
+        {key: value for key, value in parsed.items() if key in EngineConfig.model_fields}
+    )
+    assert engine_config.backend == backend and parsed["host"] == "127.0.0.1"
+    trainer, engines = settings(engine_config.backend, engine_config.backend_config)
     placement = trainer.placement
     assert placement.colocate_all and placement.policy_num_nodes * placement.policy_num_gpus_per_node == gpus
     assert engines.num_engines * engines.tensor_parallel_size == gpus, "engines have to fill the GPUs that they share"

@@ -46,6 +46,6 @@ def test_what_vllm_samples_is_what_skyrl_trains(skyrl, vllm, policy, tmp_path):
     )  # fmt: skip
     train(config)
     resume(tmp_path / "run", steps=4, settings=trusted(tmp_path / "run"))
-    for row in is_whole(tmp_path / "run", steps=4, each=9, apart=1e-3):
+    for row in is_whole(tmp_path / "run", steps=4, each=9, tolerance=1e-3):
         print(f"step {row['step']}: mismatch_mean {row['mismatch_mean']:.2g}, loss {row['loss']:.3g}")
     assert not list((skyrl.folder / "state").rglob("sampler_weights/agentgym-*.tar.gz")), "every version stays on the server"

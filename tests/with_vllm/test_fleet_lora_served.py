@@ -59,8 +59,8 @@ def test_three_steps_with_a_server_killed_in_mid_step_and_back(servers: list[Ser
     )
     table = rows(out)
     for row in table:
-        shown = ("servers", "servers_lost", "servers_back", "requests_moved", "prefix_hits", "mismatch_mean", "loss")
-        print(f"step {row['step']}: " + ", ".join(f"{name} {row[name]:.3g}" for name in shown))
+        columns = ("servers", "servers_lost", "servers_back", "requests_moved", "prefix_hits", "mismatch_mean", "loss")
+        print(f"step {row['step']}: " + ", ".join(f"{name} {row[name]:.3g}" for name in columns))
     assert killed[0] and summary["episodes"] == 8 * WARM + 24 and [row["step"] for row in table] == [1, 2, 3]
     assert all(row["faults"] == 0 and math.isfinite(row["loss"]) and row["mismatch_mean"] < 1e-3 for row in table)
     assert sum(row["servers_lost"] for row in table) >= 1, "one more where the machine is busy and the other is silent"

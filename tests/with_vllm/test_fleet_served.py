@@ -42,8 +42,8 @@ def test_five_steps_with_a_server_killed_in_mid_step(servers: list[Server], tmp_
     summary = train(config(servers[0].model, out, engine=f"vllm:{urls}", engine_options={}, steps=5, turn_tokens=24), show)
     table = rows(out)
     for row in table:
-        shown = ("servers", "servers_lost", "requests_moved", "prefix_hits", "mismatch_mean", "loss")
-        print(f"step {row['step']}: " + ", ".join(f"{name} {row[name]:.3g}" for name in shown))
+        columns = ("servers", "servers_lost", "requests_moved", "prefix_hits", "mismatch_mean", "loss")
+        print(f"step {row['step']}: " + ", ".join(f"{name} {row[name]:.3g}" for name in columns))
     assert killed[0] and summary["episodes"] == 8 * WARM + 40
     assert [row["step"] for row in table] == [1, 2, 3, 4, 5]
     assert all(row["faults"] == 0 and math.isfinite(row["loss"]) and row["grad_norm"] > 0.1 for row in table)

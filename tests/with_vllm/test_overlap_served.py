@@ -37,8 +37,8 @@ def test_episodes_pass_over_versions_and_a_stopped_run_goes_on(tmp_path: Path) -
     table = rows(out)
     assert [row["step"] for row in table] == list(range(1, 9))
     for row in table:
-        behind, apart = row["versions_behind"], row["mismatch_mean"]
-        print(f"step {row['step']}: {behind:.2f} behind, mismatch {apart:.1e}, sample size {row['mismatch_ess']:.4f}")
+        behind, mismatch = row["versions_behind"], row["mismatch_mean"]
+        print(f"step {row['step']}: {behind:.2f} behind, mismatch {mismatch:.1e}, sample size {row['mismatch_ess']:.4f}")
         assert row["faults"] == 0, [episode["error"] for episode in lines(out) if episode["error"]]
         assert math.isfinite(row["loss"]) and row["grad_norm"] > 0
         assert 0 <= row["versions_behind"] <= 1 and row["mismatch_ess"] > 0.5

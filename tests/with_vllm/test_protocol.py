@@ -81,8 +81,8 @@ def test_what_crosses_to_the_loop(served: Served, loop: asyncio.Runner, monkeypa
     crossed: list[int] = []
     generate = served.engine._llm.generate
 
-    async def counted(*asked: Any, **options: Any) -> AsyncGenerator[Any]:
-        async for output in generate(*asked, **options):
+    async def counted(*args: Any, **options: Any) -> AsyncGenerator[Any]:
+        async for output in generate(*args, **options):
             crossed.append(len(output.outputs[0].token_ids))
             yield output
 
@@ -146,15 +146,15 @@ def test_a_close_lets_go_of_whoever_waits(loop: asyncio.Runner, tmp_path: Path) 
     engine = greedy.start(loop, tiny.folder(tmp_path))
 
     async def play() -> list[str]:
-        asked = [asyncio.create_task(engine.generate([1, 2], Sampling(max_tokens=200), name)) for name in "ab"]
+        completions = [asyncio.create_task(engine.generate([1, 2], Sampling(max_tokens=200), name)) for name in "ab"]
         await asyncio.sleep(0.1)
         engine.abort("b")
         pausing = asyncio.create_task(engine.pause())
         await asyncio.sleep(0)
-        asked.append(asyncio.create_task(engine.generate([1, 2], Sampling(max_tokens=2), "late")))
+        completions.append(asyncio.create_task(engine.generate([1, 2], Sampling(max_tokens=2), "late")))
         await asyncio.sleep(0)
         engine.close()
-        done = await asyncio.wait_for(asyncio.gather(*asked), 30)
+        done = await asyncio.wait_for(asyncio.gather(*completions), 30)
         await asyncio.wait_for(pausing, 30)
         return [completion.finish for completion in done]
 

@@ -132,13 +132,13 @@ def test_an_engine_that_sleeps_wakes_for_the_weights_and_then_for_its_cache(
     """vLLM sleeps on GPUs only, so its two calls are recorded; requests, weights and order are real."""
     before, after = (tiny.folder(tmp_path / str(seed), seed=seed, kind="Qwen3") for seed in range(2))
     engine = greedy.start(loop, before)
-    engine._sleeps, said, memory_is_short = True, [], list[bool]()
+    engine._sleeps, calls, memory_is_short = True, [], list[bool]()
 
     async def sleep(level: int) -> None:
-        said.append(("sleep", level, len(engine._running)))
+        calls.append(("sleep", level, len(engine._running)))
 
     async def wake_up(tags: list[str]) -> None:
-        said.append(("wake", *tags))
+        calls.append(("wake", *tags))
         if memory_is_short:
             raise RuntimeError("out of memory")
 
@@ -159,7 +159,7 @@ def test_an_engine_that_sleeps_wakes_for_the_weights_and_then_for_its_cache(
         return await late
 
     late = loop.run(play())
-    assert said == [("sleep", 2, 0), ("wake", "weights"), ("wake", "kv_cache")]
+    assert calls == [("sleep", 2, 0), ("wake", "weights"), ("wake", "kv_cache")]
     assert late.policy_version == 1
     assert_scored(loop, HFEngine(greedy.library(after), None, slots=1), PROMPT, late)
 
@@ -294,9 +294,9 @@ def test_what_is_told_to_vllms_own_senders(tmp_path: Path) -> None:
 
     source = Checkpoint(tiny.model("Qwen3Moe", tie_word_embeddings=True))
     metas = source.metadata()
-    told = NCCLWeightTransferUpdateInfo(**shards.message(metas))
-    assert told.names == [meta.name for meta in metas] and told.shapes[0] == [272, 64]
-    assert set(told.dtype_names) == {"float32"}
+    info = NCCLWeightTransferUpdateInfo(**shards.message(metas))
+    assert info.names == [meta.name for meta in metas] and info.shapes[0] == [272, 64]
+    assert set(info.dtype_names) == {"float32"}
     nccl: Any = vllm_transfer.init_info("nccl", source, workers=2)
     assert (nccl.backend, nccl.is_sender, nccl.world_size, nccl.packed) == ("nccl", True, 3, True)
     ipc: Any = vllm_transfer.init_info("ipc", source, workers=1)
@@ -304,4 +304,4 @@ def test_what_is_told_to_vllms_own_senders(tmp_path: Path) -> None:
     assert ipc.packed_buffer_size_bytes >= max(meta.bytes for meta in metas)
     from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerWeightTransferEngine as Sender
 
-    assert [name for name, _ in Sender._checked_iter(source, metas)] == told.names  # vLLM's own check of a source
+    assert [name for name, _ in Sender._checked_iter(source, metas)] == info.names  # vLLM's own check of a source

@@ -118,9 +118,9 @@ def _drawn(rng: np.random.Generator, families: Sequence[str], values: Values, si
     chosen = list(dict.fromkeys([one, second[one]]))
     more = [place for place in rng.permutation(len(people)).tolist() if place not in chosen]
     watched = [*chosen, *more][: sizes.watched]
-    asked = [one, *(pick(rng, watched) for _ in slots[1:-1]), second[one]]
+    asked_slots = [one, *(pick(rng, watched) for _ in slots[1:-1]), second[one]]
     stream = _stream(rng, stated, talkers, order, sizes)
-    for slot, (texts, answers), who in zip(slots, questions, asked, strict=True):
+    for slot, (texts, answers), who in zip(slots, questions, asked_slots, strict=True):
         stream[slot.place]["question"] = {"text": texts[who], "answer": answers[who]}
     return {"watched": [people[watched[int(place)]] for place in rng.permutation(len(watched))], "sessions": stream}
 

@@ -39,10 +39,10 @@ def kind_of(text: str) -> str:
 
 def next_action(
     question: str,
-    shown: Iterable[tuple[str, str]],
+    shown_documents: Iterable[tuple[str, str]],
     opened: set[str],
     results: Sequence[tuple[str, str]],
-    asked: Sequence[str],
+    past_queries: Sequence[str],
 ) -> str:
     """Return a careful reader's next action.
 
@@ -54,11 +54,11 @@ def next_action(
     parsed = parse_question(question)
     if parsed is None:
         return spell("search", question)
-    facts = {(relation, subject): value for title, text in shown for relation, subject, value in read(title, text)}
+    facts = {(relation, subject): value for title, text in shown_documents for relation, subject, value in read(title, text)}
     here, relations = parsed
     for name in relations:
         if (name, here) not in facts:
-            return _look_up(name, here, opened, results, asked)
+            return _look_up(name, here, opened, results, past_queries)
         here = facts[name, here]
     return spell("answer", here)
 

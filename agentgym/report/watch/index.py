@@ -49,14 +49,14 @@ class EpisodeIndex:
 
     def look(self, *, training: bool, budget: int = BUDGET) -> None:
         """Read the new lines of the file."""
-        kept, lines = self.tail.look(budget)
-        if kept == len(self._outcome) and not lines:
+        unchanged, lines = self.tail.look(budget)
+        if unchanged == len(self._outcome) and not lines:
             return
         self.version += 1
-        for number in reversed(range(kept, len(self._outcome))):
+        for number in reversed(range(unchanged, len(self._outcome))):
             self._forget(number)
         evaluation = of_evaluation(self.tail.path)
-        for number, line in enumerate(lines, kept):
+        for number, line in enumerate(lines, unchanged):
             self._add(number, line, training, evaluation)
 
     def __len__(self) -> int:

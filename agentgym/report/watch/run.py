@@ -47,18 +47,18 @@ class Metrics:
     def look(self) -> None:
         """Read the new lines of the file."""
         before = len(self._lines)
-        kept, lines = self.tail.look()
-        if kept == before and not lines:
+        unchanged, lines = self.tail.look()
+        if unchanged == before and not lines:
             return
-        del self._lines[kept:]
-        for number, line in enumerate(lines, kept + 1):
+        del self._lines[unchanged:]
+        for number, line in enumerate(lines, unchanged + 1):
             try:
                 self._lines.append(_plain(metrics_row(line)) if line.strip() else None)
             except DAMAGED as error:
                 self._lines.append(None)
                 self.damaged = f"{self.tail.path.name}, line {number}: not a row of metrics ({str(error)[:SHORT]})"
         rows = in_order(row for row in self._lines if row is not None)
-        if kept < before or [row["x"] for row in rows[: len(self.rows)]] != [row["x"] for row in self.rows]:
+        if unchanged < before or [row["x"] for row in rows[: len(self.rows)]] != [row["x"] for row in self.rows]:
             self.generation += 1
         self.rows = rows
 
@@ -123,12 +123,12 @@ class FollowedRun:
     def state(self, known: ClientState | None = None) -> dict[str, Any]:
         """Return the state for a view, without the parts in `known`."""
         known = known or ClientState()
-        state, said = self._status()
+        state, message = self._status()
         tail = self.episodes.tail
         answer: dict[str, Any] = {
             "name": self.name,
             "state": state,
-            "said": said,
+            "said": message,
             "problems": [*filter(None, (self.trouble, self.metrics.damaged)), *self._damaged()],
             "idle": idle(self.metrics.rows),
             "read": tail.end / tail.size if self.behind and tail.size else 1.0,

@@ -204,19 +204,19 @@ class _Handler(BaseHTTPRequestHandler):
                 return morsel.value if morsel else ""
         return ""
 
-    def _compare(self, given: str) -> None:
-        if not hmac.compare_digest(given.strip().encode(), (self.server.token or "").encode()):
+    def _compare(self, query: str) -> None:
+        if not hmac.compare_digest(query.strip().encode(), (self.server.token or "").encode()):
             raise Refused(
                 HTTPStatus.UNAUTHORIZED, "the token is missing or wrong: open the address that `agentgym watch` printed"
             )
 
-    def _let_in(self, given: str) -> None:
+    def _let_in(self, token: str) -> None:
         """Store the token as a cookie, so that it does not stay in the address."""
-        self._compare(given)
+        self._compare(token)
         self.send_response(HTTPStatus.SEE_OTHER)
         self.send_header("Location", "/")
         cookie: http.cookies.SimpleCookie = http.cookies.SimpleCookie(
-            {self._cookie: given.strip()}
+            {self._cookie: token.strip()}
         )  # quotes special characters
         self.send_header("Set-Cookie", f"{cookie.output(header='').strip()}; HttpOnly; SameSite=Strict; Path=/")
         self._headers(0)

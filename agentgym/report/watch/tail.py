@@ -45,8 +45,8 @@ class Tail:
                 replaced = self._seen is not None and self._seen[0] != status.st_ino
                 self._seen, self.size = seen, status.st_size
                 self._cut(0 if replaced else self._standing(file))
-                kept = len(self)
-                return kept, self._read(file, budget)
+                size_before = len(self)
+                return size_before, self._read(file, budget)
         except (FileNotFoundError, NotADirectoryError):
             self._cut(0)
             self._seen, self.size, self.behind = None, 0, False

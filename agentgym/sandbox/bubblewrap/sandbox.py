@@ -48,17 +48,17 @@ class Bubblewrap(ForkServerSandbox):
     def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
         """Return the command; root first mounts what an unprivileged user cannot reach, then drops its privileges."""
         prefix = Path(sys.base_prefix)
-        shown = {f"/opt/packages/{path.name}": path for name in packages for path in package_paths(name)}
+        package_mounts = {f"/opt/packages/{path.name}": path for name in packages for path in package_paths(name)}
         if not prefix.is_relative_to("/usr"):
-            shown[str(prefix)] = prefix
+            package_mounts[str(prefix)] = prefix
         root, mounts = os.geteuid() == 0, ""
         stage.chmod(0o755)
-        for number, (inner, outer) in enumerate(shown.items() if root else ()):
-            place = shown[inner] = stage / str(number)
+        for number, (inner, outer) in enumerate(package_mounts.items() if root else ()):
+            place = package_mounts[inner] = stage / str(number)
             place.mkdir() if outer.is_dir() else place.touch()
             mounts += f"mount --bind {shlex.quote(str(outer.resolve()))} {shlex.quote(str(place))} && "
-        shown |= _copied(stage)
-        binds = [word for inner, outer in shown.items() for word in ("--ro-bind", str(outer), inner)]
+        package_mounts |= _copied(stage)
+        binds = [word for inner, outer in package_mounts.items() for word in ("--ro-bind", str(outer), inner)]
         fork_server = [_python(), "-s", "-S", "-P", str(FORK_SERVER)]
         command = [_program("bwrap"), *_SYSTEM, *binds, *_masked(), *_LAST, "--", *fork_server]
         if not root:

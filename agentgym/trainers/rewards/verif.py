@@ -78,9 +78,9 @@ async def verif(
     a success. The judge is protected and tested as in the reward `judge`; verdicts are stored in `verif.sqlite`.
     """
     text, path = read_rubric(rubric, "verif"), str(run.folder / "verif.sqlite") if run else ":memory:"
-    asked = [episode for episode in episodes if episode.success or combine == "mean"]
+    judged = [episode for episode in episodes if episode.success or combine == "mean"]
     grader = Grader("verif", engine, engine_options, tokens, concurrency=concurrency)
-    grades = iter(await grader.grades([_prompt(text, episode, characters) for episode in asked], path))
+    grades = iter(await grader.grades([_prompt(text, episode, characters) for episode in judged], path))
     rewards: list[dict[str, float] | Fault] = []
     for episode in episodes:
         grade = next(grades) if episode.success or combine == "mean" else 0.0

@@ -328,7 +328,7 @@ def _try(stage: Stage, sources: Sequence[TaskSource], alone: trial.TrialRun) -> 
     other.load_state_dict(sampler.state_dict())
 
 
-def _check_bound(run: "FreshRun", sampler: Stage, why: str, kept: str, queued: str) -> None:
+def _check_bound(run: "FreshRun", sampler: Stage, why: str, stored: str, queued: str) -> None:
     """Check that no setting needs draws outside their step or process.
 
     Raises:
@@ -337,7 +337,7 @@ def _check_bound(run: "FreshRun", sampler: Stage, why: str, kept: str, queued: s
     why = f"with sampler {sampler.name!r}: {why}, and"
     if run.config.async_level:
         raise BadConfig(
-            f"async_level is {run.config.async_level} {why} a checkpoint cannot {kept} for episodes in flight; use "
+            f"async_level is {run.config.async_level} {why} a checkpoint cannot {stored} for episodes in flight; use "
             "another sampler, or leave async_level at 0"
         )
     if run.config.task_queue:

@@ -48,8 +48,8 @@ def test_tasks_differ_and_hidden_inputs_are_not_public(name):
     for number in range(40):
         draft = family(name).draw(generator("differ", name, number), 1)
         statements.add(draft.plan.statement())
-        shown = [repr(given) for given, _ in draft.public]
-        assert not set(shown) & {repr(given) for given, _ in draft.hidden}
+        public_inputs = [repr(value) for value, _ in draft.public]
+        assert not set(public_inputs) & {repr(value) for value, _ in draft.hidden}
         assert len({repr(expected) for _, expected in draft.hidden}) >= 2
     assert len(statements) >= 38
 
@@ -69,7 +69,7 @@ def test_text_that_is_no_statement_is_not_read():
 
 
 @pytest.mark.parametrize(
-    ("name", "statement", "given", "expected"),
+    ("name", "statement", "inputs", "expected"),
     [
         (
             "strings",
@@ -127,10 +127,10 @@ def test_text_that_is_no_statement_is_not_read():
         ),
     ],
 )
-def test_references_by_hand(name, statement, given, expected):
+def test_references_by_hand(name, statement, inputs, expected):
     plan = family(name).read(statement)
     assert plan is not None
-    assert outcome(plan.solution(), plan.entry, plan.start.kind, given) == [expected]
+    assert outcome(plan.solution(), plan.entry, plan.start.kind, inputs) == [expected]
 
 
 def test_the_split_is_that_of_the_statement_whatever_the_function_is_called():

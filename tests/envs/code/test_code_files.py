@@ -231,7 +231,7 @@ def test_a_reference_that_fails_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("{", "line 2: Expecting property name"),
         ("[1]", "line 2: .*expected a JSON object"),
@@ -258,8 +258,8 @@ def test_a_reference_that_fails_is_named(tmp_path):
         ({"name": "a", "description": "x", "public_tests": {"input": ["1"], "output": []}}, "1 inputs and 0 outputs"),
     ],
 )
-def test_what_is_wrong_with_a_line_is_told_with_its_number(tmp_path, line, said):
-    with pytest.raises(BadData, match=said):
+def test_what_is_wrong_with_a_line_is_told_with_its_number(tmp_path, line, message):
+    with pytest.raises(BadData, match=message):
         load(written(tmp_path / "tasks.jsonl", OWN, line), Reading(strict=True))
 
 

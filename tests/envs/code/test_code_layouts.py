@@ -192,11 +192,11 @@ def test_a_single_row_that_is_no_python_is_skipped(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [({"entry_point": "twice"}, "defines no twice"), ({"test": "assert double(2) == 4\n"}, "test defines no check")],
 )
-def test_rows_that_no_answer_can_win_are_refused(tmp_path, change, said):
-    with pytest.raises(BadData, match=said):
+def test_rows_that_no_answer_can_win_are_refused(tmp_path, change, message):
+    with pytest.raises(BadData, match=message):
         load(written(tmp_path / "rows.jsonl", {**HUMAN, **change}))
 
 

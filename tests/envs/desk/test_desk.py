@@ -35,8 +35,8 @@ def test_a_conversation_by_hand():
         "Verified"
     )
     assert say(env, "Which order is it?") == "Customer: The order is R-10001."
-    shown = use(env, "get_order", order_id="R-10001")[0]
-    assert '"price": "$100.05"' in shown and "zip_code" not in use(env, "get_customer", customer_id="C-100001")[0]
+    order = use(env, "get_order", order_id="R-10001")[0]
+    assert '"price": "$100.05"' in order and "zip_code" not in use(env, "get_customer", customer_id="C-100001")[0]
     assert say(env, "I can refund $90.04 for R-10001. Shall I go ahead?") == "Customer: Yes, please do."
     assert use(env, "return_order", order_id="R-10001", refund=90.04)[4]["valid"]
     assert say(env, "It is done. Anything else?") == "Customer: No, that is all."
@@ -164,9 +164,9 @@ def test_a_model_customers_connections_last_as_long_as_the_environment():
     loops = []
 
     class Noted(Customer):
-        async def chat(self, *asked):
+        async def chat(self, *args):
             loops.append((asyncio.get_running_loop(), threading.current_thread()))
-            return await super().chat(*asked)
+            return await super().chat(*args)
 
     env = agentgym.make("rlvr/Desk-v0", user=Noted())
     env.reset(seed=0)

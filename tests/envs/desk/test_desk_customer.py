@@ -90,7 +90,7 @@ def test_a_customer_without_the_number_describes_it():
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "is_told"),
     [
         (["R-10002: the last day was 2026-03-09."], True),
         (["The last day was March 9, 2026."], True),  # one matter: no doubt which
@@ -104,11 +104,11 @@ def test_a_customer_without_the_number_describes_it():
         (["It is too late."], False),
     ],
 )
-def test_what_counts_as_told(words, told):
+def test_what_counts_as_told(words, is_told):
     env = verified(LATE)
     for text in words:
         say(env, text)
-    assert ended(env) is told
+    assert ended(env) is is_told
 
 
 @pytest.mark.parametrize(

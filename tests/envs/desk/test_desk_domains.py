@@ -46,7 +46,9 @@ def test_every_domain_is_solved_and_says_what_it_means(name, difficulty):
             refused += one["write"] is None
             stated = by_matter(one["text"], [one["ref"]])[one["ref"]]
             for kind, value in one["facts"]:  # the sentence has that value and no other of the kind, but choices
-                assert [said for said in stated[kind] if said not in one["choices"] or said == value] == [value]
+                assert [
+                    statement for statement in stated[kind] if statement not in one["choices"] or statement == value
+                ] == [value]
     assert refused and (difficulty == 0 or intents == set(DOMAINS[name].intents))
 
 

@@ -11,7 +11,7 @@ from agentgym.tasks.reading import Reading
 
 def task(id, *, basis=None, **criteria):
     """Return a task in the exact form, its words our own."""
-    said = {
+    record = {
         "domain": "parcels",
         "reason_for_call": "You want to know where parcel P7 is.",
         "known_info": "You are Kim Larsen.",
@@ -23,7 +23,7 @@ def task(id, *, basis=None, **criteria):
     return {
         "id": id,
         "description": {"purpose": "a test", "relevant_policies": None, "notes": None},
-        "user_scenario": {"persona": None, "instructions": said},
+        "user_scenario": {"persona": None, "instructions": record},
         "initial_state": None,
         "evaluation_criteria": {**blank, **criteria},
         "annotations": None,

@@ -58,8 +58,8 @@ def folder(tmp_path, *rows):
 )
 def test_which_tasks_can_be_played(task, solo, other, tmp_path):
     (read,) = load(str(folder(tmp_path, task))).library.tasks
-    for said, reason in ((why_not(read, solo=True), solo), (why_not(read, solo=False), other)):
-        assert reason in said and bool(said) is bool(reason)
+    for why, reason in ((why_not(read, solo=True), solo), (why_not(read, solo=False), other)):
+        assert reason in why and bool(why) is bool(reason)
 
 
 def test_the_tasks_of_a_split_are_those_that_can_be_played(tmp_path):
@@ -70,7 +70,7 @@ def test_the_tasks_of_a_split_are_those_that_can_be_played(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "said"),
+    ("name", "call_arguments", "message"),
     [
         ("calculate", {"expression": "2 * (3 + 4)"}, ""),
         ("move", {"to": "**", "n": 1.5, "list": [{"a": None}]}, ""),
@@ -82,9 +82,9 @@ def test_the_tasks_of_a_split_are_those_that_can_be_played(tmp_path):
         ("move", {"to": json.loads("[" * 500 + "]" * 500)}, "nested more than 50 deep"),
     ],
 )
-def test_calls_that_could_not_be_replayed_or_would_never_end_are_refused(name, given, said):
-    reason = refusal(name, given)
-    assert said in reason and bool(reason) is bool(said)
+def test_calls_that_could_not_be_replayed_or_would_never_end_are_refused(name, call_arguments, message):
+    reason = refusal(name, call_arguments)
+    assert message in reason and bool(reason) is bool(message)
 
 
 @pytest.mark.parametrize(("named", "offered"), [(None, ["look", "pay"]), ([], []), (["pay", "fly"], ["pay"])])
@@ -116,22 +116,22 @@ def package(place, **files):
 
 
 def test_what_to_install_is_said(tmp_path):
-    said = refused(folder(tmp_path))
-    assert said.startswith("MissingExtra these tasks are listed, and are played with the tools of tau2-bench: git clone")
-    assert "pip install -e tau2-bench" in said and "\n" not in said
+    error = refused(folder(tmp_path))
+    assert error.startswith("MissingExtra these tasks are listed, and are played with the tools of tau2-bench: git clone")
+    assert "pip install -e tau2-bench" in error and "\n" not in error
 
 
 def test_the_other_program_of_that_name_is_told_apart(tmp_path):
     package(tmp_path, hysteresis="")
-    said = refused(folder(tmp_path), tmp_path)
-    assert said.startswith("MissingExtra the package `tau2` at ") and "is another program than tau2-bench" in said
+    error = refused(folder(tmp_path), tmp_path)
+    assert error.startswith("MissingExtra the package `tau2` at ") and "is another program than tau2-bench" in error
 
 
 def test_a_checkout_that_lacks_something_says_so(tmp_path):
     src = tmp_path / "checkout" / "src"
     package(src, **{"environment/toolkit": "", "registry": "import no_such_module_of_tau2"})
-    said = refused(folder(tmp_path), src)
-    assert said.startswith(f"MissingExtra tau2-bench at {src / 'tau2'} cannot be imported (No module named")
+    error = refused(folder(tmp_path), src)
+    assert error.startswith(f"MissingExtra tau2-bench at {src / 'tau2'} cannot be imported (No module named")
 
 
 def test_code_beside_the_data_is_not_imported(tmp_path):
@@ -271,7 +271,9 @@ def test_telecom_is_the_same_whatever_was_played_before():
         env = desk(plain, data=str(telecom))
         refuel = ("refuel_data", {"customer_id": "C1002", "line_id": "L1004", "gb_amount": 2.0})
         calls = [("toggle_roaming", {}), ("connect_vpn", {}), ("run_speed_test", {}), refuel]
-        return [use(env, name, **given)[0] for name, given in [*calls, ("get_details_by_id", {"id": "C1002"})]], env
+        return [
+            use(env, name, **call_arguments)[0] for name, call_arguments in [*calls, ("get_details_by_id", {"id": "C1002"})]
+        ], env
 
     first, _ = played()
     assert "connected" in first[1]

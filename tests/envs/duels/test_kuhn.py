@@ -101,14 +101,14 @@ def test_nothing_shown_before_a_showdown_depends_on_the_other_card():
         for deal in ("JQ", "JK"):
             task.data["deals"][:] = [deal]
             env.reset(seed=0, options={"task": task})
-            shown = [env.observation]
+            observations = [env.observation]
             for move in moves:
                 over = env.step(move)[2]
                 if over:
                     break
                 if env.role == "A":
-                    shown.append(env.observation)
-            texts.append(shown)
+                    observations.append(env.observation)
+            texts.append(observations)
         assert texts[0] == texts[1]
 
 

@@ -124,10 +124,10 @@ def test_the_list_of_games_is_kept_and_only_what_changed_is_read_again(data: Pat
     after = ALFWorld(data=data).up_to(9)
     assert sorted(read) == ["added", "added", "other", "other"] and len(after) == len(before) + 1
     assert after[1].data["type"] == "pick_heat_then_place_in_recep"
-    (kept,) = (data / "kept").rglob("*.json")
+    (cache_file,) = (data / "kept").rglob("*.json")
     games = ('{"format": 1, "folders": {"": []}, "games": [[1]]}', '{"format": 0, "games": []}', '{"format": 1, "games": 3}')
     for broken in ("{", '{"format": 1}', "\udcff", *games):
-        kept.write_text(broken, errors="surrogateescape")
+        cache_file.write_text(broken, errors="surrogateescape")
         assert ALFWorld(data=data).up_to(9) == after, broken
     shutil.rmtree(data / "kept")
     (data / "kept").write_text("a file where a folder is wanted")

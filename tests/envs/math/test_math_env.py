@@ -53,7 +53,7 @@ def test_the_answer_is_nowhere_in_the_sandbox(env) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (" ", "the answer is empty"),
         ("5 or 6", "'5 or 6' cannot be read as one value. Answer with one number and nothing else"),
@@ -66,11 +66,11 @@ def test_the_answer_is_nowhere_in_the_sandbox(env) -> None:
         ("٥", "cannot be read as one value"),
     ],
 )
-def test_what_is_no_answer_costs_a_turn_and_says_why(env, text: str, told: str) -> None:
+def test_what_is_no_answer_costs_a_turn_and_says_why(env, text: str, message: str) -> None:
     env.reset(seed=0)
     key = env.state_key()
-    said, reward, terminated, _, info = env.step(spell("answer", text))
-    assert told in said and len(said) < 300 and info["error"] == said
+    observation, reward, terminated, _, info = env.step(spell("answer", text))
+    assert message in observation and len(observation) < 300 and info["error"] == observation
     assert (reward, terminated, info["valid"], info["state_key"]) == (0.0, False, False, key)
 
 

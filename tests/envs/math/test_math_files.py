@@ -124,7 +124,7 @@ def test_boxes(text, found) -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "told"),
+    ("records", "message"),
     [
         ([], "holds no problem"),
         ([{"question": "?", "answer": "so ####"}], "line 1: nothing stands after the last ####"),
@@ -136,10 +136,10 @@ def test_boxes(text, found) -> None:
         ([[1, 2], {}], "expected a JSON object"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(tmp_path, records, told) -> None:
+def test_what_is_wrong_is_told_with_its_place(tmp_path, records, message) -> None:
     with pytest.raises(BadData) as error:
         load(lines(tmp_path / "problems.jsonl", records), Reading(strict=True))
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("content", [b"{nonsense\n{}", b"\xff\xfe", b"[1, 2"])

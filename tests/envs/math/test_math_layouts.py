@@ -158,12 +158,12 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("name", list(LAYOUTS))
 def test_a_layout_is_shown_whole_and_graded(tmp_path, name) -> None:
-    row, shown, right, wrong = LAYOUTS[name]
+    row, instruction, right, wrong = LAYOUTS[name]
     path = tmp_path / "test.jsonl"
     path.write_text(json.dumps(row) + "\n")
     env = Math(data=str(path), split="test")
     text, _ = env.reset(options={"task": 0})
-    assert all(part in text for part in shown), text
+    assert all(part in text for part in instruction), text
     assert env.step(spell("answer", right))[1] == 1.0
     env.reset(options={"task": 0})
     assert env.step(spell("answer", wrong))[1:3] == (0.0, True)

@@ -143,8 +143,8 @@ def test_no_task_rewards_a_shortcut_and_the_ways_see_what_was_shown(options):
             while env.success is None:
                 texts.append(env.step(policy(texts))[0])
             assert env.success is False
-        shown = expert.sessions_in(played(env, task))
-        assert [s["lines"] for s in shown] == [s["lines"] for s in task.data["sessions"]]
+        sessions = expert.sessions_in(played(env, task))
+        assert [s["lines"] for s in sessions] == [s["lines"] for s in task.data["sessions"]]
 
 
 def test_the_ways_by_hand():

@@ -71,8 +71,8 @@ def utterances(names, seed):
             page.wait_for_selector("#sync-task-cover")
             page.evaluate("core.endEpisode(0)")
             page.evaluate(f"Math.seedrandom({seed}); core.setDataMode('train'); core.startEpisodeReal();")
-            told = page.evaluate("core.getUtterance()")
-            found[name] = told["utterance"] if isinstance(told, dict) else told
+            utterance = page.evaluate("core.getUtterance()")
+            found[name] = utterance["utterance"] if isinstance(utterance, dict) else utterance
         browser.close()
     return found
 
@@ -87,9 +87,9 @@ def in_a_thread(function, *arguments):
 @pytest.mark.parametrize("names", [SOME, pytest.param(NAMES, marks=pytest.mark.slow)], ids=["some", "all"])
 def test_utterances_are_those_of_the_package(env, names):
     names = [name for name in names if not name.startswith("flight.")]  # these need a server, and tell fields
-    for name, told in in_a_thread(utterances, names, 11).items():
+    for name, utterance in in_a_thread(utterances, names, 11).items():
         observation, _ = start(env, f"{name}/11")
-        assert env.goal == told and observation.startswith(f"Goal: {told}\n"), name
+        assert env.goal == utterance and observation.startswith(f"Goal: {utterance}\n"), name
 
 
 def test_browsergym_says_the_same():

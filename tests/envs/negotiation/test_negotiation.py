@@ -128,24 +128,28 @@ def test_what_is_shown_says_nothing_of_the_other_sides_points(opponent):
         data = {**BY_HAND.data, "values": (BY_HAND.data["values"][0], values), "floor": 3}
         assert env.reset(seed=0, options={"task": dataclasses.replace(BY_HAND, data=data)})[0] == first
         if opponent == "self":  # B is told its own points, and nothing of A's
-            told = env.step("propose 0 1 2")[0]
-            assert f"a hat is worth {values[1]} point" in told
-            assert re.search(r"\((\d+) points? to you\)", told)[1] == str(2 * values[0])
+            observation = env.step("propose 0 1 2")[0]
+            assert f"a hat is worth {values[1]} point" in observation
+            assert re.search(r"\((\d+) points? to you\)", observation)[1] == str(2 * values[0])
             data = {**data, "values": ((5, 0, 0), values)}
             env.reset(seed=0, options={"task": dataclasses.replace(BY_HAND, data=data)})
-            assert env.step("propose 0 1 2")[0] == told
+            assert env.step("propose 0 1 2")[0] == observation
 
 
 def test_self_play_tells_each_role_its_own_and_pays_by_role():
     env = agentgym.make(ID, opponent="self")
     env.reset(seed=0, options={"task": BY_HAND})
     assert env.role == "A"
-    told = env.step("propose 0 1 2")[0]
-    assert env.role == "B" and "a book is worth 3 points" in told and "offers you two books (6 points to you)" in told
-    told = env.step("propose 2 0 1")[0]  # B takes both books and a ball
+    observation = env.step("propose 0 1 2")[0]
+    assert (
+        env.role == "B"
+        and "a book is worth 3 points" in observation
+        and "offers you two books (6 points to you)" in observation
+    )
+    observation = env.step("propose 2 0 1")[0]  # B takes both books and a ball
     assert (
         env.role == "A"
-        and told == "The other side offers you one hat and one ball (8 points to you).\nYou can make 2 more offers."
+        and observation == "The other side offers you one hat and one ball (8 points to you).\nYou can make 2 more offers."
     )
     _, reward, terminated, _, info = env.step("propose 0 1 0")
     assert not terminated
@@ -185,7 +189,7 @@ def test_the_expert_needs_what_it_was_told_and_the_oracle_does_not():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"opponent": "minimax"}, "expected 'scripted' or 'self'"),
         ({"scoring": "fair"}, "expected one of 'competitive', 'cooperative'"),
@@ -193,8 +197,8 @@ def test_the_expert_needs_what_it_was_told_and_the_oracle_does_not():
         ({"opponent": "self", "shaping": {"points": 0.5}}, "its measures are A's"),
     ],
 )
-def test_bad_options_are_refused(options, said):
-    with pytest.raises(BadConfig, match=said):
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(BadConfig, match=message):
         agentgym.make(ID, **options)
 
 

@@ -126,9 +126,9 @@ def test_garbage_collection_leaves_machines_alone(caplog):
     """A finalizer that logs can run inside `ast.parse`, which CPython 3.11 does not survive when logging parses as well."""
     with simulator.lent(Task()) as machine:
         machine.ask(60, "load", QUICK, 0, "", False)
-        held = [machine.ask(30, "getTaskNames"), machine._gateway.jvm.java.util.ArrayList()]
+        objects = [machine.ask(30, "getTaskNames"), machine._gateway.jvm.java.util.ArrayList()]
         machine.end()
-        held.clear()
+        objects.clear()
         gc.collect()
     assert not [record.message for record in caplog.records if record.name.startswith("py4j")]
 
@@ -158,12 +158,12 @@ def test_the_oracle_solves_every_task(name):
     env.close()
 
 
-def steps_in_a_fork(told):
+def steps_in_a_fork(queue):
     inherited = len(simulator._machines)
     env = environment()
     env.reset(seed=0, options={"task": 1})
     *_, info = env.step("look around")
-    told.put((inherited, info["valid"], info["reason"]))
+    queue.put((inherited, info["valid"], info["reason"]))
     simulator.end_all()
 
 
@@ -174,10 +174,10 @@ def test_a_forked_process_has_machines_of_its_own():
     first.step("look around")
     (machine,) = simulator._machines
     context = multiprocessing.get_context("fork")  # as Gymnasium's AsyncVectorEnv does
-    told = context.SimpleQueue()
-    child = context.Process(target=steps_in_a_fork, args=(told,))
+    queue = context.SimpleQueue()
+    child = context.Process(target=steps_in_a_fork, args=(queue,))
     child.start()
-    assert told.get() == (0, True, None)
+    assert queue.get() == (0, True, None)
     child.join()
     assert machine.alive() and simulator._machines == [machine]
     assert first.step("look around")[4]["valid"]

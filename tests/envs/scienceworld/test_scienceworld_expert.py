@@ -60,26 +60,26 @@ def opening(task, room):
     return ("", f"Task Description:\n{task}\n\n{room}")
 
 
-def replies(name, shown):
+def replies(name, history):
     """Return what the advisor says after each part of a history, asked as it grows and asked once, which agree."""
     advisor = Advisor(name)
-    said = [advisor.after(shown[: n + 1]) for n in range(len(shown))]
-    assert said == [Advisor(name).after(shown[: n + 1]) for n in range(len(shown))]
-    return said
+    actions = [advisor.after(history[: n + 1]) for n in range(len(history))]
+    assert actions == [Advisor(name).after(history[: n + 1]) for n in range(len(history))]
+    return actions
 
 
 def test_the_life_spans_of_animals_in_sight():
     assert animals(OUTSIDE) == ["baby beaver", "baby mouse", "parrot egg"]
     name = "lifespan-longest-lived-then-shortest-lived"
-    shown = [opening(LONGEST, OUTSIDE), ("focus on parrot egg", "You focus on the parrot egg.")]
-    assert replies(name, shown) == ["focus on parrot egg", "focus on baby mouse"]
+    history = [opening(LONGEST, OUTSIDE), ("focus on parrot egg", "You focus on the parrot egg.")]
+    assert replies(name, history) == ["focus on parrot egg", "focus on baby mouse"]
 
 
 def test_where_no_animal_is_in_sight_it_looks_again():
     name, task = "lifespan-longest-lived-then-shortest-lived", LONGEST
     bare = OUTSIDE.replace("\ta baby beaver\n", "").replace("\ta baby mouse\n\ta parrot egg\n", "")
-    shown = [opening(task, bare), ("look around", bare), ("look around", OUTSIDE)]
-    assert replies(name, shown) == ["look around", "look around", "focus on parrot egg"]
+    history = [opening(task, bare), ("look around", bare), ("look around", OUTSIDE)]
+    assert replies(name, history) == ["look around", "look around", "focus on parrot egg"]
 
 
 def test_what_breaks_a_way_breaks_it_again(monkeypatch):
@@ -90,55 +90,55 @@ def test_what_breaks_a_way_breaks_it_again(monkeypatch):
         yield {"fine": "look around"}[memory.last]
 
     monkeypatch.setitem(WAYS, "boil", way)
-    shown, advisor = [opening("Boil it.", OUTSIDE), ("wait", "odd"), ("wait", "odd")], Advisor("boil")
-    assert advisor.after(shown[:1]) == "wait"
+    history, advisor = [opening("Boil it.", OUTSIDE), ("wait", "odd"), ("wait", "odd")], Advisor("boil")
+    assert advisor.after(history[:1]) == "wait"
     for count in (2, 2, 3, 3):
         for one in (advisor, Advisor("boil")):
             with pytest.raises(KeyError, match="odd"):
-                one.after(shown[:count])
-    assert advisor.after([shown[0], ("wait", "fine")]) == "look around"
+                one.after(history[:count])
+    assert advisor.after([history[0], ("wait", "fine")]) == "look around"
 
 
 @pytest.mark.parametrize(("degrees", "box"), [("49", "purple"), ("201", "yellow"), ("-12", "purple")])
 def test_the_thermometer_decides(degrees, box):
     text = f"the thermometer measures a temperature of {degrees} degrees celsius"
-    shown = [opening(MEASURE, BATHROOM), *MEASURED, ("use thermometer on unknown substance b", text)]
-    said = replies("use-thermometer", shown)
-    assert said[:-1] == [action for action, _ in shown[1:]]
-    assert said[-1] == f"move unknown substance b to {box} box"
+    history = [opening(MEASURE, BATHROOM), *MEASURED, ("use thermometer on unknown substance b", text)]
+    actions = replies("use-thermometer", history)
+    assert actions[:-1] == [action for action, _ in history[1:]]
+    assert actions[-1] == f"move unknown substance b to {box} box"
 
 
 def test_after_other_actions_it_goes_on_from_there():
-    shown = [opening(MEASURE, BATHROOM), *MEASURED[:5], ("open door to hallway", "The door is now open.")]
-    assert replies("use-thermometer", shown)[-1] == "go to bathroom"  # the thermometer is held and was focused on
-    shown.append(("go to hallway", "You move to the hallway."))
-    assert replies("use-thermometer", shown)[-1] == "go to kitchen"  # its door was seen open
+    history = [opening(MEASURE, BATHROOM), *MEASURED[:5], ("open door to hallway", "The door is now open.")]
+    assert replies("use-thermometer", history)[-1] == "go to bathroom"  # the thermometer is held and was focused on
+    history.append(("go to hallway", "You move to the hallway."))
+    assert replies("use-thermometer", history)[-1] == "go to kitchen"  # its door was seen open
 
 
 def test_a_reset_takes_back_what_was_focused_on_and_nothing_else():
-    shown = [opening(MEASURE, BATHROOM), *MEASURED[:6], ("reset task", "You reset the goal progress and focus.")]
-    assert replies("use-thermometer", shown)[-1] == "focus on thermometer"  # which is held
-    shown.append(("focus on thermometer", "You focus on the thermometer."))
-    assert replies("use-thermometer", shown)[-1] == "pick up unknown substance b"  # in the room that it went to
+    history = [opening(MEASURE, BATHROOM), *MEASURED[:6], ("reset task", "You reset the goal progress and focus.")]
+    assert replies("use-thermometer", history)[-1] == "focus on thermometer"  # which is held
+    history.append(("focus on thermometer", "You focus on the thermometer."))
+    assert replies("use-thermometer", history)[-1] == "pick up unknown substance b"  # in the room that it went to
 
 
 def test_where_it_teleported_to_no_door_was_opened():
-    shown = [opening(MEASURE, BATHROOM), ("teleport to kitchen", "You teleport to the kitchen.")]
-    assert replies("use-thermometer", shown)[-1] == "look around"
+    history = [opening(MEASURE, BATHROOM), ("teleport to kitchen", "You teleport to the kitchen.")]
+    assert replies("use-thermometer", history)[-1] == "look around"
     hidden = KITCHEN.replace("bathroom (that is open)", "bathroom (that is closed)")
-    shown += [("look around", hidden), *MEASURED[3:5]]
-    assert replies("use-thermometer", shown)[-1] == "open door to bathroom"
+    history += [("look around", hidden), *MEASURED[3:5]]
+    assert replies("use-thermometer", history)[-1] == "open door to bathroom"
 
 
 def test_a_question_of_another_action_is_not_answered():
     text = "Ambiguous request: Please enter the number for the action you intended (or blank to cancel):\n0:\tfocus on a\n"
-    shown = [opening(LONGEST, OUTSIDE), ("focus on egg", text)]
+    history = [opening(LONGEST, OUTSIDE), ("focus on egg", text)]
     name = "lifespan-longest-lived-then-shortest-lived"
-    assert replies(name, shown)[-1] == "cancel"
-    shown += [("help", answers.HELP), ("", f"''{answers.NO_ACTION}"), ("é", f"'é'{answers.NO_ACTION}")]
-    assert replies(name, shown)[2:] == ["cancel"] * 3  # the simulator did not hear of these: it still asks
-    shown.append(("xyzzy", "Unknown action.  Type 'help' for a list of actions"))
-    assert replies(name, shown)[-1] == "focus on parrot egg"
+    assert replies(name, history)[-1] == "cancel"
+    history += [("help", answers.HELP), ("", f"''{answers.NO_ACTION}"), ("é", f"'é'{answers.NO_ACTION}")]
+    assert replies(name, history)[2:] == ["cancel"] * 3  # the simulator did not hear of these: it still asks
+    history.append(("xyzzy", "Unknown action.  Type 'help' for a list of actions"))
+    assert replies(name, history)[-1] == "focus on parrot egg"
 
 
 def test_one_task_has_no_expert():
@@ -173,12 +173,12 @@ def test_the_expert_asks_no_simulator_and_outlives_a_snapshot():
         env.step(next(env.expert()))
     env.step("dance")
     env.step("inventory")
-    said = next(env.expert())
+    action = next(env.expert())
     other.restore(env.snapshot())
     for machine in simulator._machines:
         machine.process.kill()
         machine.process.wait()
-    assert next(other.expert()) == next(env.expert()) == said
+    assert next(other.expert()) == next(env.expert()) == action
 
 
 @needs_java
@@ -209,12 +209,12 @@ def test_tasks_have_the_turns_that_their_solutions_take():
 @pytest.mark.parametrize("name", [name for name in tasks.VARIATIONS if name != "mendelian-genetics-unknown-plant"])
 def test_the_expert_solves_most_of_every_task(name):
     env = environment(tasks_of=name, split="test")
-    some = env.tasks(min(5, env.size()))
+    first_tasks = env.tasks(min(5, env.size()))
     won = 0
-    for task in some:
+    for task in first_tasks:
         env.reset(seed=0, options={"task": task})
         while env._running and (action := next(env.expert(), None)):
             env.step(action)
         won += env.success is True
     env.close()
-    assert won >= 0.6 * len(some)
+    assert won >= 0.6 * len(first_tasks)

@@ -27,11 +27,11 @@ def world(request: pytest.FixtureRequest) -> World:
 
 
 def test_documents_say_exactly_the_facts_each_in_one_place(world: World) -> None:
-    told = [
+    statements = [
         (*fact, number) for number, d in enumerate(world.corpus.documents) for fact in read(d.title, d.text)
     ]  # fmt: skip
-    assert len(told) == len(set(told)) == len(world.facts)
-    assert set(told) == {(f.relation, f.subject, f.object, f.document) for f in world.facts.values()}
+    assert len(statements) == len(set(statements)) == len(world.facts)
+    assert set(statements) == {(f.relation, f.subject, f.object, f.document) for f in world.facts.values()}
 
 
 def test_every_relation_has_one_value_per_subject(world: World) -> None:

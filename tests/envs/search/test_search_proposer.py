@@ -40,8 +40,10 @@ def test_a_question_is_tried_with_what_its_proposer_found_and_solved_by_search(p
     assert data["question"] == "Which name is it that we look for?" and data["answers"] == [answer] and data["documents"]
     gate = proposer.gate(data)
     assert set(data["documents"]) <= set(gate.data["documents"]) and gate.data["type"] == "check"
-    shown, _ = proposer.reset(seed=0, options={"task": gate})
-    assert set(proposer.tools) == {"answer"} and "by these documents alone" in shown and answer in shown
+    first_observation, _ = proposer.reset(seed=0, options={"task": gate})
+    assert (
+        set(proposer.tools) == {"answer"} and "by these documents alone" in first_observation and answer in first_observation
+    )
     assert not proposer.step("search[x]")[4]["valid"]
     state = proposer.snapshot()
     other = agentgym.make("rlvr/SearchProposer-v0")

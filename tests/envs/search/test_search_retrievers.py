@@ -33,11 +33,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str]]
     folder = tmp_path_factory.mktemp("searched")
     documents = world_documents(0)
     corpus = write_corpus(folder / "c.jsonl", documents)
-    asked = [
+    questions = [
         {"id": f"q{i}", "question": f"What is {d.title}", "golden_answers": [d.title], "supporting_titles": [d.title]}
         for i, d in enumerate(documents[:30])
     ]
-    (folder / "q.jsonl").write_text("".join(json.dumps(question) + "\n" for question in asked))
+    (folder / "q.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
     build_disk_index(corpus, folder / "index")
     with serving("--index", str(folder / "index")) as (url, _):
         yield {
@@ -321,7 +321,7 @@ def test_sets_that_are_damaged_are_named(place: dict[str, str], tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("settings", "words"),
     [
         ({"retriever": "tantivy:x"}, "give questions=FILE too"),
         ({"retriever": "tantivy:x", "data": "y"}, "give questions=FILE too"),
@@ -330,6 +330,6 @@ def test_sets_that_are_damaged_are_named(place: dict[str, str], tmp_path: Path) 
         ({"retriever": "http://127.0.0.1:9", "questions": "q", "corpus": "c"}, "leave corpus out"),
     ],
 )
-def test_options_that_do_not_go_together(given: dict[str, str], words: str) -> None:
+def test_options_that_do_not_go_together(settings: dict[str, str], words: str) -> None:
     with pytest.raises(BadConfig, match=words):
-        Search(**given)
+        Search(**settings)

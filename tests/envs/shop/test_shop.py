@@ -125,8 +125,8 @@ def test_a_page_of_attributes_where_asked_for(folder):
         f"click[{one}]" for one in ("description", "features", "reviews", "attributes", "buy now")
     ]
     env.step("click[red]")
-    shown = "double wall [SEP] leak proof [SEP] kitchen [SEP] cups [SEP] Home & Kitchen › Kitchen & Dining › Cups"
-    assert env.step("click[attributes]")[0].endswith(f"Back to Search [SEP] < Prev [SEP] {shown}")
+    attributes = "double wall [SEP] leak proof [SEP] kitchen [SEP] cups [SEP] Home & Kitchen › Kitchen & Dining › Cups"
+    assert env.step("click[attributes]")[0].endswith(f"Back to Search [SEP] < Prev [SEP] {attributes}")
     assert env.step("click[< prev]")[0] == text and env.options_taken == {"color": "red"}
     plain = web(folder)
     plain.reset(seed=0, options={"task": "test/0"})

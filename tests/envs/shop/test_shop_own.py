@@ -97,8 +97,8 @@ def test_the_expert_opens_the_title_with_most_of_the_wish():
     opened = env.shop.by_asin[next(env.expert())[6:-1].lower()]
     *attributes, last = read_wish(env.task.instruction)[0].split(", ")
     words = [*attributes, *last.split()]
-    shown = [env.shop.by_asin[asin] for asin in env.results()]
-    cheap = [one for one in shown if float(one.price_tag.split()[0][1:]) <= env.goal.price_cap]
+    products = [env.shop.by_asin[asin] for asin in env.results()]
+    cheap = [one for one in products if float(one.price_tag.split()[0][1:]) <= env.goal.price_cap]
     assert opened in cheap
     assert sum(word in opened.title.lower() for word in words) == max(
         sum(word in one.title.lower() for word in words) for one in cheap

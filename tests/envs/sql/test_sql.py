@@ -135,9 +135,9 @@ def test_every_family_has_tasks_and_is_read_back(family):
 def test_hand_counted_answers():
     """Queries of frames over rows made by hand, against results worked out by hand."""
     database = sqlite3.connect(":memory:")
-    script, _, asked = (Path(__file__).parent / "sql_questions.txt").read_text(encoding="utf-8").partition("\n\n")
+    script, _, questions = (Path(__file__).parent / "sql_questions.txt").read_text(encoding="utf-8").partition("\n\n")
     database.executescript(script)
-    lines = asked.splitlines()
+    lines = questions.splitlines()
     assert len(lines) == 2 * 21
     for question, written in zip(lines[::2], lines[1::2], strict=True):
         rows = ast.literal_eval(written)
@@ -152,10 +152,10 @@ def test_hand_counted_answers():
 
 
 def test_splits_ask_different_questions():
-    asked = {}
+    questions_by_split = {}
     for split in ("train", "valid", "test"):
         for task in make(split=split, preset="tiny").tasks(60):
-            assert asked.setdefault((task.data["schema"], task.data["meaning"]), split) == split
+            assert questions_by_split.setdefault((task.data["schema"], task.data["meaning"]), split) == split
 
 
 def test_tools_answer_and_help():

@@ -90,8 +90,8 @@ def test_a_test_suite_beside_the_database_is_used(tmp_path):
     assert len(list(env.library.hidden(env.find("dev/1")))) == 2  # ages differ there
     assert len(list(env.library.hidden(env.find("dev/0")))) == 4  # all have 30 singers: variants are tried besides
     env.reset(seed=0, options={"task": 1})
-    shown = env.step("query[SELECT name, age FROM singer WHERE age > 40]")[0]
-    assert shown.endswith("rows)")
+    observation = env.step("query[SELECT name, age FROM singer WHERE age > 40]")[0]
+    assert observation.endswith("rows)")
     assert answer(env, 1, "SELECT name, age FROM singer WHERE age > 40")[1] == 1.0
     ages = "SELECT name, age FROM singer WHERE singer_id IN (SELECT singer_id FROM singer WHERE age > 41)"
     assert answer(env, 1, ages)[1] == 0.0

@@ -52,15 +52,15 @@ def test_no_constant_answers_a_question_of_a_file(tmp_path):
 
 
 def test_a_question_that_no_contents_change_is_not_played(tmp_path):
-    asked = [("What is one?", "SELECT 1 FROM singer WHERE age > 500 AND age < 400"), POINTS[0]]
-    folder = spider(tmp_path / "spider", asked)
+    questions = [("What is one?", "SELECT 1 FROM singer WHERE age > 500 AND age < 400"), POINTS[0]]
+    folder = spider(tmp_path / "spider", questions)
     with pytest.warns(UserWarning, match="1 of 2 questions of split 'dev' are not played"):
         env = agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev")
         assert env.size() == 1 and env.tasks(1)[0].id == "dev/1"
     with pytest.raises(BadData, match="a constant would be as good"):
         env.find("dev/0")
     assert agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev", variants=0).size() == 2
-    alone = spider(tmp_path / "alone", asked[:1])
+    alone = spider(tmp_path / "alone", questions[:1])
     with pytest.raises(BadData, match="none of 1 questions"), pytest.warns(UserWarning):
         agentgym.make("rlvr/SQL-v0", data=str(alone), split="dev").tasks(1)
 

@@ -83,10 +83,10 @@ tests/test_purse.py {dots}                                                 [100%
 
 
 def log(discount, total="PASSED", code=None):
-    said = {"FAILED": " - assert 220 == 180", "SKIPPED": "", "PASSED": ""}
+    suffixes = {"FAILED": " - assert 220 == 180", "SKIPPED": "", "PASSED": ""}
     lines = [
-        f"{discount} tests/test_purse.py::test_discount{said[discount]}",
-        f"{total} tests/test_purse.py::test_total{said[total]}",
+        f"{discount} tests/test_purse.py::test_discount{suffixes[discount]}",
+        f"{total} tests/test_purse.py::test_total{suffixes[total]}",
         "PASSED tests/test_purse.py::test_share[a b]",
     ]
     bad = "FAILED" in (discount, total)
@@ -120,17 +120,17 @@ def test_rows_of_swe_smith_get_a_script(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"image": None}, "before swebench 5"),
         ({"FAIL_TO_PASS": "[]"}, "no test in FAIL_TO_PASS"),
         ({"FAIL_TO_PASS": 3}, "expected a list of tests"),
     ],
 )
-def test_rows_that_are_no_use_are_refused(tmp_path, change, said):
-    with pytest.raises(BadData, match=f"line 2: .*{said}"):
+def test_rows_that_are_no_use_are_refused(tmp_path, change, message):
+    with pytest.raises(BadData, match=f"line 2: .*{message}"):
         read_rows(write(tmp_path / "rows.jsonl", ROW, {**ROW, "instance_id": "b", **change}), Reading(strict=True))
-    with pytest.warns(UserWarning, match=f"1 of 2 rows are not played.*{said}"):
+    with pytest.warns(UserWarning, match=f"1 of 2 rows are not played.*{message}"):
         assert [row.id for row in read_rows(tmp_path / "rows.jsonl").items] == [ROW["instance_id"]]
     with pytest.raises(BadData, match="no column 'patch'"):
         read_rows(write(tmp_path / "rows.jsonl", {key: value for key, value in ROW.items() if key != "patch"}))
@@ -199,8 +199,8 @@ def test_the_ceiling_of_tests_in_one_process_with_the_code(tmp_path, name):
     payload, wins = IN_ONE_PROCESS[name]
     failing = [swe_files.ALL[1]]
     passing = [test for test in swe_files.ALL if test not in failing]
-    told = {**SMITH, "FAIL_TO_PASS": failing, "PASS_TO_PASS": passing}
-    row = read_rows(write(tmp_path / "rows.jsonl", told)).find(SMITH["instance_id"])
+    slow_row = {**SMITH, "FAIL_TO_PASS": failing, "PASS_TO_PASS": passing}
+    row = read_rows(write(tmp_path / "rows.jsonl", slow_row)).find(SMITH["instance_id"])
     right, wrong, _ = swe_files.BUGS["discount"]
     folder, tools = tmp_path / "testbed", tmp_path / "bin"
     (folder / "tests").mkdir(parents=True)
@@ -226,8 +226,8 @@ def test_grading_may_take_as_long_as_its_tests(tmp_path):
 
 
 def episode(patch, **more):
-    said = {"success": True, "reason": "success", "final_observation": last_observation("3 of 3 tests pass.", patch)}
-    return Episode(**{"env": "rlvr/SWE-v0", "task_id": "a", "group_id": "a", "seed": 0, **said, **more})
+    result = {"success": True, "reason": "success", "final_observation": last_observation("3 of 3 tests pass.", patch)}
+    return Episode(**{"env": "rlvr/SWE-v0", "task_id": "a", "group_id": "a", "seed": 0, **result, **more})
 
 
 def test_episodes_become_predictions_that_swebench_reads(tmp_path):

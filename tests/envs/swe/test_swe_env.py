@@ -97,8 +97,8 @@ def test_submitting_nothing_earns_nothing(environment):
 
 
 def test_view_shows_numbers_and_what_is_around(environment):
-    shown = said(environment, call("view", path="purse.py", lines="30-31"))
-    assert shown == (
+    view = said(environment, call("view", path="purse.py", lines="30-31"))
+    assert view == (
         "[File: purse.py (32 lines total)]\n(29 more lines above)\n30:    def largest(self):\n"
         '31:        """Return the largest coin, None where there is none."""\n(1 more lines below)'
     )

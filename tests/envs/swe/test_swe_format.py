@@ -142,8 +142,8 @@ def test_the_patch_is_a_diff(instance):
 
 
 def test_a_form_feed_ends_no_line():
-    said = diff({"a.py": "x\x0cy\u2028\nz\n".encode()}, {"a.py": "x\x0cy\u2028\nw\n".encode()})
-    assert said == "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n x\x0cy\u2028\n-z\n+w\n"
+    patch = diff({"a.py": "x\x0cy\u2028\nz\n".encode()}, {"a.py": "x\x0cy\u2028\nw\n".encode()})
+    assert patch == "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n x\x0cy\u2028\n-z\n+w\n"
     tests = b"NAME = 'a'\n\x0c\n\ndef test_a():\n    assert 1\n\ndef test_b():\n    assert 2\n"
     left = without_tests({"test_a.py": tests}, ["test_a.py::test_a"])["test_a.py"]
     assert left == b"NAME = 'a'\n\x0c\n\n\ndef test_b():\n    assert 2\n"
@@ -162,7 +162,7 @@ def test_a_file_of_tasks_is_read_back(instance, folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"of": "other"}, "line 2: repository 'other' has no line"),
         ({"fail_to_pass": []}, "line 2: fail_to_pass is"),
@@ -171,12 +171,12 @@ def test_a_file_of_tasks_is_read_back(instance, folder, tmp_path):
         ({"issue": None, "bug": [{"path": "x"}]}, "line 2: 'old' is missing"),
     ],
 )
-def test_bad_lines_are_named(instance, tmp_path, change, said):
+def test_bad_lines_are_named(instance, tmp_path, change, message):
     file = tmp_path / "tasks.jsonl"
     write(file, [instance])
     head, task = file.read_text().splitlines()
     file.write_text(head + "\n" + json.dumps({**json.loads(task), **change}))
-    with pytest.raises(BadData, match=said):
+    with pytest.raises(BadData, match=message):
         read(file)
     file.write_text(head + "\n{\n")
     with pytest.raises(BadData, match="line 2"):

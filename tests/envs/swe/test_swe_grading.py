@@ -105,16 +105,16 @@ WOULD_PASS = (
 def test_an_ordinary_grader_would_believe_these_forgeries(tasks, name):
     task = tasks["purse-discount"]
     tree = task.graded(task.broken() | {"purse.py": forging(task, IN_CODE[name]).encode()})
-    asked = [*task.fail_to_pass, *task.pass_to_pass]
-    assert set(elsewhere(lambda sandbox: run_tests(sandbox, tree, asked)).values()) == {"passed"}
+    test_ids = [*task.fail_to_pass, *task.pass_to_pass]
+    assert set(elsewhere(lambda sandbox: run_tests(sandbox, tree, test_ids)).values()) == {"passed"}
 
 
 def test_in_one_process_altered_tests_stop_what_is_blind_to_them(tasks):
     task = tasks["purse-discount"]
-    asked = [*task.fail_to_pass, *task.pass_to_pass]
+    test_ids = [*task.fail_to_pass, *task.pass_to_pass]
     for name in WOULD_PASS:
         tree = task.graded(task.broken() | {"purse.py": forging(task, IN_CODE[name]).encode()})
-        ended = shared_process.outcomes(task, tree, asked, Clock(30.0), elsewhere)
+        ended = shared_process.outcomes(task, tree, test_ids, Clock(30.0), elsewhere)
         assert set(ended.values()) == {"forged"}, name
 
 
@@ -136,11 +136,11 @@ def test_where_the_clean_code_is_too_slow_as_well_a_repair_gets_more_time(tasks,
     task, allowed = tasks["purse-discount"], []
     judge = grading._Grading._judged
 
-    def busy_at_first(self, pair, apart):
+    def busy_at_first(self, pair, is_alone):
         allowed.append(self.clock.left)
         if self.seconds == grading.SECONDS:
             raise SandboxFault("the tests of purse do not run with its clean code: too slow")
-        return judge(self, pair, apart)
+        return judge(self, pair, is_alone)
 
     monkeypatch.setattr(grading._Grading, "_judged", busy_at_first)
     monkeypatch.setattr(
@@ -155,12 +155,12 @@ def test_out_of_time_after_little_work_a_repair_is_graded_once_more(tasks, monke
     """The machine may have been busy then, and idle when the clean code was tried; who worked all the time is to blame."""
     task, judge, allowed = tasks["purse-discount"], grading._Grading._judged, []
 
-    def late_at_first(self, pair, apart):
+    def late_at_first(self, pair, is_alone):
         allowed.append(self.clock.left)
         if len(allowed) == 1:
             self.clock.left, self.clock.worked = 0.0, worked
             return Verdict(False, 0.0, 0.0, "The tests came to no end in time.")
-        return judge(self, pair, apart)
+        return judge(self, pair, is_alone)
 
     monkeypatch.setattr(grading._Grading, "_judged", late_at_first)
     assert judged(task, {"purse.py": swe_files.CODE + "# repaired\n"}).resolved is again
@@ -223,10 +223,10 @@ WON_BY_THE_EXAMPLES = (
 @pytest.mark.parametrize("id", WON_BY_THE_EXAMPLES)
 def test_answers_to_what_an_issue_quotes_win_nothing(id):
     task = next(task for task in read() if task.id == id)
-    tree, answered, told = swe_quoted.repair(task)
-    assert answered == told > 0
-    asked = [*task.fail_to_pass, *task.pass_to_pass]
-    assert set(elsewhere(lambda sandbox: run_tests(sandbox, task.graded(tree), asked)).values()) == {"passed"}
+    tree, answered, quoted = swe_quoted.repair(task)
+    assert answered == quoted > 0
+    test_ids = [*task.fail_to_pass, *task.pass_to_pass]
+    assert set(elsewhere(lambda sandbox: run_tests(sandbox, task.graded(tree), test_ids)).values()) == {"passed"}
     grading._known.clear()
     verdict = grade(task, tree, elsewhere)
     assert not verdict.resolved, verdict

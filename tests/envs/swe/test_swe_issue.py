@@ -78,8 +78,8 @@ def line_of(text: str) -> int:
     return TESTS[: TESTS.index(text)].count("\n") + 1
 
 
-def seen(name: str, at: str, said: str) -> Observation | None:
-    message = f"{said}\n{FILE}:{line_of(at)}: in {name}\n    …\nsrc/shop.py:7: in total\nE   …"
+def seen(name: str, at: str, statement: str) -> Observation | None:
+    message = f"{statement}\n{FILE}:{line_of(at)}: in {name}\n    …\nsrc/shop.py:7: in total\nE   …"
     return observe({FILE: TESTS.encode()}, f"{FILE}::{name}", message, ORDER)
 
 
@@ -110,7 +110,7 @@ def test_fixtures_become_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "got", "expected"),
+    ("statement", "kind", "got", "expected"),
     [
         ("Failed: DID NOT RAISE <class 'shop.ShopError'>", "silent", "", "ShopError"),
         ("ValueError: odd", "message", "ValueError: odd", "ShopError"),
@@ -122,8 +122,10 @@ def test_fixtures_become_lines() -> None:
         ),
     ],
 )
-def test_errors(said: str, kind: str, got: str, expected: str) -> None:
-    found = seen("test_refused", "        total([1], 101)" if "Regex" not in said else "    with pytest.raises", said)
+def test_errors(statement: str, kind: str, got: str, expected: str) -> None:
+    found = seen(
+        "test_refused", "        total([1], 101)" if "Regex" not in statement else "    with pytest.raises", statement
+    )
     assert found == Observation(kind, "total", "total([1], 101)", got, expected)
 
 
@@ -175,5 +177,5 @@ def test_the_text_is_the_same_each_time_and_varies_from_bug_to_bug() -> None:
 @pytest.mark.parametrize("sentence", [*issue.VALUE, *issue.UNKNOWN_VALUE, *issue.TRUTH, *issue.SILENT, *issue.MESSAGE])
 def test_the_shortcut_policy_reads_every_sentence_that_quotes_what_is_expected(sentence):
     expected = "true" if sentence in issue.TRUTH else "E(3)"
-    told = TOLD.search(sentence.format(got="G(2)", expected=expected))
-    assert told and expected in told.groups()
+    quoted = TOLD.search(sentence.format(got="G(2)", expected=expected))
+    assert quoted and expected in quoted.groups()

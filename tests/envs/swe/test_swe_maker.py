@@ -146,18 +146,18 @@ def test_the_same_again_in_whatever_order_verdicts_come(made, tmp_path):
 
 @pytest.mark.long
 def test_an_interrupted_maker_goes_on(made, tmp_path):
-    said = []
+    lines = []
 
     def interrupt(line):
-        said.append(line)
-        if len(said) == 6:
+        lines.append(line)
+        if len(lines) == 6:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         make(TREE, tmp_path, MakerOptions(count=5, combined=0.4), say=interrupt)
-    kept = (tmp_path / "journal").read_text().splitlines()
-    assert len(kept) >= 5
-    (tmp_path / "journal").write_text("\n".join(kept) + '\n{"key": "half a li')
+    journal = (tmp_path / "journal").read_text().splitlines()
+    assert len(journal) >= 5
+    (tmp_path / "journal").write_text("\n".join(journal) + '\n{"key": "half a li')
     assert of(make(TREE, tmp_path, MakerOptions(count=5, combined=0.4))) == of(made)
     assert not (tmp_path / "journal").exists()
 
@@ -199,7 +199,7 @@ def test_a(number):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("tests", "said"),
+    ("tests", "message"),
     [
         ({}, "there are no tests in it"),
         ({"test_shop.py": b"import nothing\n\ndef test_a():\n    pass\n"}, "cannot be run: .*No module named 'nothing'"),
@@ -209,8 +209,8 @@ def test_a(number):
         ({"test_shop.py": UNSTEADY}, "end differently when they are run again"),
     ],
 )
-def test_what_tasks_cannot_be_made_from(tmp_path, tests, said):
-    with pytest.raises(BadData, match="(?s)shop: .*" + said):
+def test_what_tasks_cannot_be_made_from(tmp_path, tests, message):
+    with pytest.raises(BadData, match="(?s)shop: .*" + message):
         make({"shop.py": SHOP, **tests}, tmp_path, MakerOptions(count=2, combined=0, attempts=2))
 
 
@@ -255,7 +255,7 @@ def test_command(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["mkae", "x"], "no action of swe 'mkae'. Did you mean 'make'?"),
         (["make", "absent", "--out", "t.jsonl"], "absent: no such repository"),
@@ -265,10 +265,10 @@ def test_command(tmp_path, capsys):
         (["make", "package:spans", "--out", "t.jsonl", "--nmae", "x"], "no flag '--nmae'"),
     ],
 )
-def test_command_refuses(words, said, tmp_path, monkeypatch, capsys):
+def test_command_refuses(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["swe", *words]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.skipif(bool(missing()), reason=missing())

@@ -171,9 +171,9 @@ def test_data_crosses_unchanged(value):
 
 def test_containers_keep_their_kind():
     one, two = Peer(str, obedient=False), Peer(str, obedient=True)
-    held = (collections.deque([1]), collections.Counter("aab"), collections.OrderedDict(a=1), bytearray(b"x"))
-    _, (found,) = two._parsed(one._message("return", (held,)))
-    assert found == held and [type(one) for one in found] == [type(one) for one in held]
+    containers = (collections.deque([1]), collections.Counter("aab"), collections.OrderedDict(a=1), bytearray(b"x"))
+    _, (found,) = two._parsed(one._message("return", (containers,)))
+    assert found == containers and [type(one) for one in found] == [type(one) for one in containers]
     assert two._parsed(one._message("return", (datetime.date, decimal.Decimal("1.50"))))[1][0] is datetime.date
 
 
@@ -211,7 +211,7 @@ def test_the_code_under_test_reaches_nothing_of_the_tests_but_what_it_was_given(
 
 
 @pytest.mark.parametrize(
-    "said",
+    "wire_message",
     [
         "",
         "[]",
@@ -230,14 +230,14 @@ def test_the_code_under_test_reaches_nothing_of_the_tests_but_what_it_was_given(
         '["return", [' + "[" * 5000 + "]" * 5000 + "], [], []]",
     ],
 )
-def test_messages_that_make_no_sense_end_the_run(said):
+def test_messages_that_make_no_sense_end_the_run(wire_message):
     with pytest.raises(PeerGone):
-        Peer(lambda _: said, obedient=False).request("import", "x")
+        Peer(lambda _: wire_message, obedient=False).request("import", "x")
 
 
 def test_methods_that_nobody_may_define_are_not_taken_over():
-    told = {"number": 1, "name": "K", "module": "m", "bases": [], "special": {"__del__": True}}
-    told["methods"] = ["__getattribute__", "__class__", remote.OWN, "fine"]
-    said = json.dumps(["return", [{"h": 2, "k": 1}], [], [told]])
-    found = Peer(lambda _: said, obedient=False).request("import", "x")
+    definition = {"number": 1, "name": "K", "module": "m", "bases": [], "special": {"__del__": True}}
+    definition["methods"] = ["__getattribute__", "__class__", remote.OWN, "fine"]
+    wire_message = json.dumps(["return", [{"h": 2, "k": 1}], [], [definition]])
+    found = Peer(lambda _: wire_message, obedient=False).request("import", "x")
     assert not {"__getattribute__", "__del__", "__class__"} & set(vars(type(found))) and "fine" in vars(type(found))

@@ -76,8 +76,8 @@ def image(tmp_path):
 
     clean = fresh("clean").place
     (clean / "purse.py").write_text(swe_files.CODE.replace(RIGHT, WRONG))
-    told = {**SMITH, "patch": git(clean, "diff"), "FAIL_TO_PASS": FAILING, "PASS_TO_PASS": PASSING}
-    return fresh, read_rows(write(tmp_path / "rows.jsonl", told)).find(SMITH["instance_id"])
+    row = {**SMITH, "patch": git(clean, "diff"), "FAIL_TO_PASS": FAILING, "PASS_TO_PASS": PASSING}
+    return fresh, read_rows(write(tmp_path / "rows.jsonl", row)).find(SMITH["instance_id"])
 
 
 def submitted(fresh, row, change):

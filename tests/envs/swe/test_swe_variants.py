@@ -125,7 +125,7 @@ def test_what_an_original_shows_where_the_bug_does_is_quoted():
     )
     clean = {name(0, "x"): ["a"], name(1, "y"): ["a"], name(2, "z"): ["b"], name(3, "x"): ["a"], name(4, "v"): ["c"]}
     places = fresh._telling(clean, {key: ["wrong"] for key in clean})
-    told = [set(telling[function]) for telling in (places.any, places.inputs, places.values)]
-    assert told[0] - told[1] == {name(3, "x")} and told[1] - told[2] == {name(1, "y")}
-    assert told[2] == {name(2, "z"), name(4, "v")} and not places.poor
+    places_found = [set(telling[function]) for telling in (places.any, places.inputs, places.values)]
+    assert places_found[0] - places_found[1] == {name(3, "x")} and places_found[1] - places_found[2] == {name(1, "y")}
+    assert places_found[2] == {name(2, "z"), name(4, "v")} and not places.poor
     assert fresh._telling({key: ["a"] for key in clean}, {}).poor == {function}

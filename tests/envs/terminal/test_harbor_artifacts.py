@@ -134,9 +134,11 @@ class Container:
 
 
 def test_the_first_of_artifacts_that_overlap_is_collected():
-    held = Container(app=tar(("app", FOLDER, ""), ("app/x", FILE, "1")), x=tar(("x", FILE, "2")), y=tar(("y", FILE, "3")))
+    container = Container(
+        app=tar(("app", FOLDER, ""), ("app/x", FILE, "1")), x=tar(("x", FILE, "2")), y=tar(("y", FILE, "3"))
+    )
     listed = [Artifact("/app", exclude=("x",)), Artifact("/app/x"), Artifact("/y"), Artifact("/absent")]
-    found = collect(held, "/", (), listed)
+    found = collect(container, "/", (), listed)
     assert {path: names(archive) for path, archive in found.items()} == {"/app": ["app"], "/y": ["y"]}
-    assert list(collect(held, "/", (), [Artifact("/app"), Artifact("/app/x")])) == ["/app", "/app/x"]
-    assert list(collect(held, "/", (), [Artifact("/x", "o"), Artifact("/y", "o")])) == ["/x"]
+    assert list(collect(container, "/", (), [Artifact("/app"), Artifact("/app/x")])) == ["/app", "/app/x"]
+    assert list(collect(container, "/", (), [Artifact("/x", "o"), Artifact("/y", "o")])) == ["/x"]

@@ -32,7 +32,7 @@ storage = "10G"
 
 def write(folder, toml=TOML, **files):
     """Write a task folder; a name with None is left out, `__` in a name stands for a slash."""
-    given = {
+    defaults = {
         "instruction__md": "<!-- canary GUID 1 -->\n# benchmark-canary\n\nMake `hello.txt`.\n",
         "environment__Dockerfile": "FROM x AS y\nWORKDIR /old\nFROM debian\nWORKDIR /srv\nWORKDIR app\n",
         "tests__test_sh": "#!/bin/bash\necho 1 > /logs/verifier/reward.txt\n",
@@ -40,7 +40,7 @@ def write(folder, toml=TOML, **files):
         "task__toml": toml,
         **files,
     }
-    for name, text in given.items():
+    for name, text in defaults.items():
         if text is not None:
             head, _, tail = name.rpartition("__")
             stem = f"{head}/{tail}" if head in ("environment", "tests", "solution") else f"{head}.{tail}"

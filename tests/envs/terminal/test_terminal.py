@@ -58,9 +58,9 @@ def test_what_is_shown(say):
     assert say("sleep 60") == "[ended after 3 seconds, with all that it had started]"
     assert say("cat; read x; echo done") == "done"
     assert say("printf 'a\\377b'") == "a\\xffb"
-    shown = say("seq 100000")
-    assert shown.startswith("1\n2\n") and shown.endswith("\n99999\n100000")
-    assert "line ends left out …]" in shown and len(shown) < 8200
+    output = say("seq 100000")
+    assert output.startswith("1\n2\n") and output.endswith("\n99999\n100000")
+    assert "line ends left out …]" in output and len(output) < 8200
     assert say("yes").endswith("[ended: it printed too much; print less, or into a file]")
     assert "command not found" in say("no-such-program") and "unexpected" in say("if then")
     assert say("set -eux; trap 'echo bye' EXIT; cd /usr; false").endswith("bye\n[exit code 1]")
@@ -153,8 +153,8 @@ def test_the_mode_of_the_home_folder_neither_breaks_nor_outlives_an_episode(envi
 def test_nothing_of_an_episode_is_in_the_next(environment, say):
     say("echo mine > ~/mine; echo mine > /tmp/mine; echo mine > /dev/shm/mine; (sleep 50 &); ln -s / ~/task/root")
     environment.reset(seed=0, options={"task": 1})
-    shown = environment.step(bash("ls -A ~ /tmp /dev/shm; ls task/root; ps ax 2>/dev/null | grep -c '[s]leep'"))[0]
-    assert "mine" not in shown and "No such file" in shown
+    output = environment.step(bash("ls -A ~ /tmp /dev/shm; ls task/root; ps ax 2>/dev/null | grep -c '[s]leep'"))[0]
+    assert "mine" not in output and "No such file" in output
 
 
 def test_commands_that_cannot_be_run_are_invalid(environment, say):
@@ -256,8 +256,8 @@ def test_what_is_stored_is_read_by_all(size):
 
 def test_tasks_are_the_same_on_every_machine():
     env = agentgym.make("rlvr/Terminal-v0", difficulty=2)
-    shown = "".join(f"{task.instruction}{env.split_key(task)}" for task in map(env.numbered, range(60)))
-    assert hashlib.sha256(shown.encode()).hexdigest()[:16] == "5058031a0cdc42c8"
+    instructions = "".join(f"{task.instruction}{env.split_key(task)}" for task in map(env.numbered, range(60)))
+    assert hashlib.sha256(instructions.encode()).hexdigest()[:16] == "5058031a0cdc42c8"
 
 
 def test_trees_are_packed_alike_and_links_are_followed():

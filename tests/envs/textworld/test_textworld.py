@@ -26,7 +26,7 @@ def test_commands_are_understood_in_short():
         "go  East": "go east",
         "i": "inventory",
     }
-    assert {said: play.understood(said) for said in words} == words
+    assert {command: play.understood(command) for command in words} == words
     assert play.found("take the Song of the Day", ["take Song of the Day"]) == "take Song of the Day"
     assert play.found("take lamp", ["examine lamp", "take lamp from desk"]) == "take lamp from desk"
     assert play.found("take", ["take lamp from desk"]) is None
@@ -95,7 +95,7 @@ def test_games_that_another_process_forgets_are_compiled_again(gone, known, tmp_
     monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path))
     first, env = environment(challenge="coin_collector"), environment(challenge="coin_collector")
     text, _ = first.reset(seed=0, options={"task": 0})
-    kept, utime = sorted((tmp_path / "textworld").iterdir()), games.os.utime
+    files, utime = sorted((tmp_path / "textworld").iterdir()), games.os.utime
     if not known:
         games.loaded.cache_clear()
 
@@ -107,7 +107,7 @@ def test_games_that_another_process_forgets_are_compiled_again(gone, known, tmp_
 
     monkeypatch.setattr(games.os, "utime", forgotten)
     assert env.reset(seed=0, options={"task": 0})[0] == text
-    assert sorted((tmp_path / "textworld").iterdir()) == kept and games.os.utime is utime
+    assert sorted((tmp_path / "textworld").iterdir()) == files and games.os.utime is utime
     for one in (first, env):
         one.close()
 
@@ -134,13 +134,13 @@ def test_a_game_that_cannot_be_read_is_compiled_again_and_then_a_fault(tmp_path,
 def test_games_in_use_are_not_forgotten(tmp_path, monkeypatch):
     monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path))
     env = environment(challenge="coin_collector")
-    some = env.tasks(2)
-    for task in some:
+    tasks = env.tasks(2)
+    for task in tasks:
         env.reset(seed=0, options={"task": task})
-    places = [games.folder() / f"{task.data['content']}.z8" for task in some]
+    places = [games.folder() / f"{task.data['content']}.z8" for task in tasks]
     for seconds, place in enumerate(places):
         os.utime(place, (seconds, seconds))
-    env.reset(seed=0, options={"task": some[0]})  # compiled first, used last
+    env.reset(seed=0, options={"task": tasks[0]})  # compiled first, used last
     monkeypatch.setattr(games, "KEPT", 1)
     games._forget_oldest(games.folder())
     assert [place.is_file() for place in places] == [True, False]

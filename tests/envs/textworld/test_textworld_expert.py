@@ -74,13 +74,13 @@ def test_a_meal_is_cooked_as_the_book_says(turn):
 
 
 def test_what_was_carried_from_the_start_is_cooked_only_as_far_as_it_is_not():
-    told = [("", HUNGRY + KITCHEN), ("examine cookbook", COOKBOOK)]
+    history = [("", HUNGRY + KITCHEN), ("examine cookbook", COOKBOOK)]
     carried = "You are carrying: a knife, a {}green hot pepper and a {}yellow onion."
-    said = {
-        states: advise([*told, ("inventory", carried.format(*states))])
+    observations = {
+        states: advise([*history, ("inventory", carried.format(*states))])
         for states in [("sliced grilled ", "roasted "), ("sliced grilled ", "raw "), ("grilled ", "roasted ")]
     }
-    assert list(said.values()) == [
+    assert list(observations.values()) == [
         "prepare meal",
         "cook yellow onion with oven",
         "slice green hot pepper with knife",
@@ -88,11 +88,11 @@ def test_what_was_carried_from_the_start_is_cooked_only_as_far_as_it_is_not():
 
 
 def test_what_was_dropped_or_put_away_is_fetched():
-    told = [*COOKING[:6], ("insert green hot pepper into fridge", "You put the green hot pepper into the fridge.")]
-    told += [("close fridge", "You close the fridge."), ("go south", CORRIDOR)]
-    assert advise(told) == "go north"
-    told += [("go north", KITCHEN.replace("a raw green hot pepper, ", ""))]
-    assert advise(told) == "open fridge"
+    history = [*COOKING[:6], ("insert green hot pepper into fridge", "You put the green hot pepper into the fridge.")]
+    history += [("close fridge", "You close the fridge."), ("go south", CORRIDOR)]
+    assert advise(history) == "go north"
+    history += [("go north", KITCHEN.replace("a raw green hot pepper, ", ""))]
+    assert advise(history) == "open fridge"
 
 
 WAY = """Welcome to TextWorld! First off, go to the west. With that done, make an attempt to venture south. Then, recover the coin from the floor of the bar. Got that? Good!
@@ -134,28 +134,28 @@ def test_sentences_are_read_as_steps():
 
 def test_a_locked_door_sends_it_for_the_key():
     bedroom = "-= Bedroom =-\nA room.\n\nYou see a chest drawer.\n\nThere is a closed wooden door leading east."
-    told = [("", "The dinner is almost ready! It's only missing a grilled lettuce.\n\n" + bedroom)]
-    assert advise(told) == "open"  # nothing is known to be closed but the door: what can be opened here?
-    told += [("open", "'open' is not possible here. Possible commands: open chest drawer, look.")]
-    assert advise(told) == "open chest drawer"
-    told += [("open chest drawer", "You open the chest drawer, revealing an old key.")]
-    assert advise(told) == "open wooden door"
-    told += [("open wooden door", REFUSED.format("open wooden door"))]
-    assert advise(told) == "take old key"
-    told += [("take old key", "You take the old key from the chest drawer.")]
-    assert advise(told) == "unlock wooden door with old key"
-    told += [("unlock wooden door with old key", "You unlock wooden door.")]
-    assert advise(told) == "open wooden door"
+    history = [("", "The dinner is almost ready! It's only missing a grilled lettuce.\n\n" + bedroom)]
+    assert advise(history) == "open"  # nothing is known to be closed but the door: what can be opened here?
+    history += [("open", "'open' is not possible here. Possible commands: open chest drawer, look.")]
+    assert advise(history) == "open chest drawer"
+    history += [("open chest drawer", "You open the chest drawer, revealing an old key.")]
+    assert advise(history) == "open wooden door"
+    history += [("open wooden door", REFUSED.format("open wooden door"))]
+    assert advise(history) == "take old key"
+    history += [("take old key", "You take the old key from the chest drawer.")]
+    assert advise(history) == "unlock wooden door with old key"
+    history += [("unlock wooden door with old key", "You unlock wooden door.")]
+    assert advise(history) == "open wooden door"
 
 
 def test_names_do_not_grow_by_what_is_said():
-    told = [("", "Take what is there.\n\n-= Bedroom =-\nA room. On the bed you see an old key and a brass key.")]
-    names = Notes(told).names
+    history = [("", "Take what is there.\n\n-= Bedroom =-\nA room. On the bed you see an old key and a brass key.")]
+    names = Notes(history).names
     assert {"old key", "brass key"} < names
     for turn in range(20):
         command = f"a k{turn} key and an l{turn} key"
-        told.append((command, f"{command!r} {notes.REFUSED}inventory, look."))
-    assert Notes(told).names == names
+        history.append((command, f"{command!r} {notes.REFUSED}inventory, look."))
+    assert Notes(history).names == names
 
 
 @pytest.fixture(scope="module")
@@ -168,13 +168,13 @@ def env():
 
 def test_it_cannot_peek(env):
     """The same history, told in two tasks whose recipes differ, brings the same commands."""
-    said = []
+    actions = []
     for number in (0, 1):
         env.reset(seed=0, options={"task": number})
         for turn in range(1, len(COOKING)):
             env.history = COOKING[:turn]
-            said.append(next(env.expert()))
-    assert said == [command for command, _ in COOKING[1:]] * 2
+            actions.append(next(env.expert()))
+    assert actions == [command for command, _ in COOKING[1:]] * 2
 
 
 def test_a_genuine_meal_is_cooked_after_detours_and_remembered_by_snapshots(env):

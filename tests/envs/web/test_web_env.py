@@ -133,10 +133,10 @@ def test_a_snapshot_brings_the_sites_back(env):
     env.reset(seed=0, options={"task": task})
     for _ in range(7):
         env.step(next(env.oracle()))
-    state, held = env.snapshot(), env.state_key()
+    state, key = env.snapshot(), env.state_key()
     assert play(env, env.oracle)[0] == 1.0
     env.restore(state)
-    assert env.state_key() == held and play(env, env.oracle)[0] == 1.0
+    assert env.state_key() == key and play(env, env.oracle)[0] == 1.0
 
 
 def test_state_key_is_that_of_pages_and_sites(env):

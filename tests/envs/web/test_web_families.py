@@ -62,13 +62,13 @@ def test_any_other_change_fails(name):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_tasks_differ_and_making_one_changes_nothing(name):
     family = FAMILIES[name]
-    told = set()
+    instructions = set()
     for seed in SEEDS:
         state, instruction, data = made(family, seed)
         assert state.digest() == state.fresh().digest()
         assert (instruction, data) == made(family, seed)[1:]
-        told.add(instruction)
-    assert len(told) > 1
+        instructions.add(instruction)
+    assert len(instructions) > 1
 
 
 def test_start_pages_are_there():
@@ -79,10 +79,10 @@ def test_start_pages_are_there():
 
 
 @pytest.mark.parametrize(
-    "said", ["5 March 2026", "Thursday, 5 March 2026.", "March 5, 2026", "2026-03-05", " 05 MARCH 2026"]
+    "date_text", ["5 March 2026", "Thursday, 5 March 2026.", "March 5, 2026", "2026-03-05", " 05 MARCH 2026"]
 )
-def test_a_date_is_right_however_it_is_written(said):
-    assert plain(said) == plain("5 March 2026") != plain("6 March 2026")
+def test_a_date_is_right_however_it_is_written(date_text):
+    assert plain(date_text) == plain("5 March 2026") != plain("6 March 2026")
 
 
 def test_what_is_no_date_stays_as_it_is():
@@ -101,21 +101,23 @@ def test_whole_sums_and_hours_of_one_digit_are_the_same_in_either_form():
 
 
 @pytest.mark.parametrize(
-    "said",
+    "amount_text",
     ["$1,299.50", "1299.50", "1,299.5", "$ 1299.5", "US$1,299.50", "USD 1299.50", "1,299.50 USD", "1299.50 dollars",
      "1,299 dollars and 50 cents", "1299 dollars, 50 cents.", '"$1,299.50"'],
 )  # fmt: skip
-def test_an_amount_is_right_however_it_is_written(said):
-    assert plain(said) == plain("$1,299.50")
-
-
-@pytest.mark.parametrize("said", ["$12", "12 dollars", "12.0", "12.00 USD", "12 dollars and 0 cents", "$12.", "US $12"])
-def test_an_amount_without_cents_too(said):
-    assert plain(said) == plain("$12.00") == plain("12")
+def test_an_amount_is_right_however_it_is_written(amount_text):
+    assert plain(amount_text) == plain("$1,299.50")
 
 
 @pytest.mark.parametrize(
-    "said, meant",
+    "amount_text", ["$12", "12 dollars", "12.0", "12.00 USD", "12 dollars and 0 cents", "$12.", "US $12"]
+)
+def test_an_amount_without_cents_too(amount_text):
+    assert plain(amount_text) == plain("$12.00") == plain("12")
+
+
+@pytest.mark.parametrize(
+    "amount_text, meant",
     [
         ("$5k", "$5,000.00"),
         ("5 thousand dollars", "$5,000.00"),
@@ -134,8 +136,8 @@ def test_an_amount_without_cents_too(said):
         ("012", "12"),
     ],
 )
-def test_an_amount_that_is_rounded_vague_or_another_is_wrong(said, meant):
-    assert plain(said) != plain(meant)
+def test_an_amount_that_is_rounded_vague_or_another_is_wrong(amount_text, meant):
+    assert plain(amount_text) != plain(meant)
 
 
 def test_all_families_draw_tasks_however_large_the_sites_are():

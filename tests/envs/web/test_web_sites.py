@@ -65,13 +65,13 @@ def test_every_link_leads_to_a_page(host):
         assert len(ids) == len(set(ids)), (url, sorted(ids))
         for node in browser.page().root.walk():
             assert node.name or node.role not in ("link", "button", "textbox", "combobox", "searchbox"), (url, node)
-    held, fresh = (state.digest(traces=False) for state in (browser.state, browser.state.fresh()))
-    assert held == fresh, "looking at pages changes something"
+    digest, fresh = (state.digest(traces=False) for state in (browser.state, browser.state.fresh()))
+    assert digest == fresh, "looking at pages changes something"
 
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_hostile_text_is_shown_as_text(host):
-    browser, shown = TextBrowser(EpisodeState(4)), 0
+    browser, pages_seen = TextBrowser(EpisodeState(4)), 0
 
     def look():
         raw = browser.html.replace("[[&lt;", "")
@@ -80,9 +80,9 @@ def test_hostile_text_is_shown_as_text(host):
 
     for url in list(crawl(browser, host, 20)):
         browser.act(Goto(url))
-        shown += sum(look() for _ in submit_all(browser, url, HOSTILE))
+        pages_seen += sum(look() for _ in submit_all(browser, url, HOSTILE))
     stored = sum(look() for _ in crawl(browser, host, 40))
-    assert shown and stored + shown > 1, "the text is nowhere: nothing was stored"
+    assert pages_seen and stored + pages_seen > 1, "the text is nowhere: nothing was stored"
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -118,10 +118,10 @@ def test_who_is_logged_out_changes_nothing():
     browser = TextBrowser(state)
     browser.act(Goto("http://shop.test/product/1"))
     browser.act(Click("button", "Log out"))
-    held = state.digest()
+    digest = state.digest()
     for path in ("/product/1/cart", "/product/1/wish", "/checkout", "/addresses/1/delete", "/orders/1/cancel"):
         page = browser.request("POST", f"http://shop.test{path}", [("quantity", "1")])
-        assert page.has("button", "Log in") and state.digest() == held
+        assert page.has("button", "Log in") and state.digest() == digest
     for url in ("//evil.test/", "/\\evil.test", "http://evil.test/", "/%09/evil.test"):
         values = [("username", state.me.username), ("password", state.me.password), ("next", url)]
         browser.request("POST", "http://shop.test/login", values)
@@ -133,11 +133,11 @@ def test_wrong_input_is_named_and_changes_nothing():
     browser = TextBrowser(state)
     start = state.digest()
     row = state.rows("shop", "SELECT * FROM product WHERE stock > 0 ORDER BY stock")[0]
-    for quantity, told in (("0", "whole number"), ("two", "whole number"), (str(row["stock"] + 1), "in stock")):
+    for quantity, message in (("0", "whole number"), ("two", "whole number"), (str(row["stock"] + 1), "in stock")):
         browser.act(Goto(f"http://shop.test/product/{row['id']}"))
         browser.act(Fill("Quantity", quantity))
         page = browser.act(Click("button", "Add to cart"))
-        assert browser.status == 422 and page.says(told)
+        assert browser.status == 422 and page.says(message)
     browser.act(Goto("http://shop.test/addresses/new"))
     browser.act(Fill("Postcode", "12a45"))
     page = browser.act(Click("button", "Save address"))

@@ -70,7 +70,7 @@ def test_a_run_counts_the_tokens_of_its_branches(tmp_path):
     row = next(row for row in rows if row["phase"] == "rl")
     assert row["branch_episodes"] % 2 == 0 and (row["branch_tokens"] > 0) == (row["branch_episodes"] > 0)
     # the anchors that are told of are those of the credit, also where it was left at its default
-    kept = groups(read_episodes(tmp_path / "run" / "episodes.jsonl"))
-    by_state, by_text = (anchor_statistics(kept, anchor) for anchor in ("state", "observation"))
+    episodes = groups(read_episodes(tmp_path / "run" / "episodes.jsonl"))
+    by_state, by_text = (anchor_statistics(episodes, anchor) for anchor in ("state", "observation"))
     expected = {name: total / number for name, (total, number) in by_state.items()}
     assert by_state != by_text and {name: row[name] for name in expected} == pytest.approx(expected)

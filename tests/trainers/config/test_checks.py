@@ -289,9 +289,9 @@ print("torch" in sys.modules or "transformers" in sys.modules)
     *lines, imported = done.stdout.splitlines()
     assert imported == "False"
     for line, (words, expected) in zip(lines, rows, strict=True):
-        given, code, said = eval(line)
-        assert (given, code) == (words, 2)
-        assert expected in said and said.count("\n") == 1 and said.startswith("error: "), (words, said)
+        words_given, code, printed = eval(line)
+        assert (words_given, code) == (words, 2)
+        assert expected in printed and printed.count("\n") == 1 and printed.startswith("error: "), (words, printed)
     assert not list(tmp_path.iterdir())
 
 
@@ -313,14 +313,14 @@ def test_an_error_in_a_module_of_ones_own_is_its_line(tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     for words in (["--env", f"{name}:me/X-v0"], ["household", "--credit", f"{name}:mine"]):
         assert main(["train", *words]) == 2
-        said = capsys.readouterr().err
-        assert f"{name}.py, {expected}" in said and said.count("\n") == 1
+        errors = capsys.readouterr().err
+        assert f"{name}.py, {expected}" in errors and errors.count("\n") == 1
 
 
 def test_init_policy_says_that_an_environment_has_no_expert(capsys, tmp_path):
     assert main(["init-policy", "rlvr/SWE-v0", "--out", str(tmp_path / "p")]) == 2
-    said = capsys.readouterr().err
-    assert "rlvr/SWE-v0 has none" in said and said.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert "rlvr/SWE-v0 has none" in errors and errors.count("\n") == 1
 
 
 # Recipes
@@ -333,19 +333,19 @@ def test_init_policy_says_that_an_environment_has_no_expert(capsys, tmp_path):
 def test_the_help_fits_80_columns_and_has_every_flag(capsys, words):
     with pytest.raises(SystemExit, match="0"):
         main(["train", *words])
-    said = capsys.readouterr().out
-    assert max(map(len, said.splitlines())) <= 80
+    output = capsys.readouterr().out
+    assert max(map(len, output.splitlines())) <= 80
     for name, kind in KINDS.items():
         if name == "envs":  # tables of a recipe
             continue
         flag = name.removesuffix("_options") + ".KEY" if name.endswith("_options") else name.replace("_", "-")
-        assert f"\n  --{flag}" in said
+        assert f"\n  --{flag}" in output
         if get_origin(kind) is Literal:
-            assert kind.__args__[0] in said
+            assert kind.__args__[0] in output
     for entry in ("RECIPE", "--list", "--resume RUN", "--plan", "examples:"):
-        assert entry in said
+        assert entry in output
     if "household-1.5b" in words:
-        assert "(default: 1e-06)" in said
+        assert "(default: 1e-06)" in output
 
 
 def test_gradients_are_reduced_once_only_by_several_processes(monkeypatch):

@@ -36,8 +36,8 @@ def test_a_base_is_laid_under_a_file_table_by_table(tmp_path):
 
 def test_a_recipe_for_models_made_from_nothing_refuses_another_and_names_the_one_to_use(capsys):
     assert main(["train", "household", "--model", "Qwen/Qwen3-1.7B"]) == 2
-    said = capsys.readouterr().err
-    assert "recipe 'household' is for a small policy trained from scratch" in said and "Use 'household-1.5b'" in said
+    errors = capsys.readouterr().err
+    assert "recipe 'household' is for a small policy trained from scratch" in errors and "Use 'household-1.5b'" in errors
 
 
 def test_a_recipe_for_models_made_from_nothing_takes_one_of_its_kind(tmp_path):

@@ -95,8 +95,8 @@ def test_a_tenth_of_the_published_penalty_and_scale_is_the_published_update(name
 def test_a_recipe_begins(chat_model, data, tmp_path, capsys, name):
     words = ["train", name, "--model", str(chat_model), "--out", str(tmp_path / "run"), *FEW.split(), *data.get(name, [])]
     code = main(words)
-    said = capsys.readouterr()
-    assert code == 0, said.err
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
     (row,) = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
     assert row["phase"] == "rl" and math.isfinite(row["reward"])
     episodes = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]

@@ -122,18 +122,18 @@ def test_runs_at_a_level_by_hand(tmp_path):
 
 def test_a_page_keeps_what_was_measured_elsewhere(tmp_path):
     page = tmp_path / "page.md"
-    kept = "| grpo | 0.050 (0.010 to 0.150) | 1 |\n| state_td | 0.300 (0.200 to 0.500) | 6.00 (2.00 to 9.00) |"
+    table = "| grpo | 0.050 (0.010 to 0.150) | 1 |\n| state_td | 0.300 (0.200 to 0.500) | 6.00 (2.00 to 9.00) |"
     ladder = "### a ladder, whose advantages are known\n\n| unchanged |"
     page.write_text(
-        f"text\n<!-- tables -->\n\n### household: efficiency\n\n{kept}\n\n{ladder}\n\n<!-- end of the tables -->\nmore\n"
+        f"text\n<!-- tables -->\n\n### household: efficiency\n\n{table}\n\n{ladder}\n\n<!-- end of the tables -->\nmore\n"
     )
     for seed in (0, 1):
         bench.append(tmp_path / "train.jsonl", row("grpo", seed, 0.5))
     report.write(tmp_path, tmp_path / "page", tmp_path / "kept.jsonl")
     text = page.read_text()
-    assert kept in text and ladder in text and text.startswith("text\n") and text.endswith("\nmore\n")
+    assert table in text and ladder in text and text.startswith("text\n") and text.endswith("\nmore\n")
     assert "| `grpo` | 0 | 0.001 | 2 | 50.0 % | (base) |" in text
-    assert report.efficiency_of(kept.split("\n"))[1] == {"credit": "state_td", "efficiency": (0.3, 0.2, 0.5)}
+    assert report.efficiency_of(table.split("\n"))[1] == {"credit": "state_td", "efficiency": (0.3, 0.2, 0.5)}
     report.write(tmp_path, tmp_path / "page", tmp_path / "kept.jsonl")
     assert page.read_text() == text
 

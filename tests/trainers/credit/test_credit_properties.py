@@ -174,7 +174,7 @@ def test_values_that_mean_nothing_are_refused(name, options):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "said"),
+    ("name", "options", "message"),
     [
         ("gigpo", {"anchor": "obs"}, "anchor of credit 'gigpo' is 'obs'; expected one of 'observation', 'state'"),
         ("gigpo", {"gamma": "1.5"}, "gamma of credit 'gigpo' is 1.5; expected a number from 0 to 1"),
@@ -186,8 +186,8 @@ def test_values_that_mean_nothing_are_refused(name, options):
         ("rloo", {"penalty": "inf"}, "penalty of credit 'rloo' is inf"),
     ],
 )
-def test_bad_values_are_refused_when_the_credit_is_looked_up(name, options, said):
-    with pytest.raises(BadConfig, match=re.escape(said)):
+def test_bad_values_are_refused_when_the_credit_is_looked_up(name, options, message):
+    with pytest.raises(BadConfig, match=re.escape(message)):
         resolve(name, **options)
 
 

@@ -70,8 +70,8 @@ def test_mars_by_hand():
 
 def test_mars_compares_a_role_with_itself_and_over_the_groups():
     x, o = self_play()
-    apart = [Group("t", "X", x.episodes[:1]), Group("u", "X", x.episodes[1:])]
-    assert told(resolve("mars")(apart)) == [[told(resolve("mars")([x]))[0][0]], [told(resolve("mars")([x]))[0][1]]]
+    halves = [Group("t", "X", x.episodes[:1]), Group("u", "X", x.episodes[1:])]
+    assert told(resolve("mars")(halves)) == [[told(resolve("mars")([x]))[0][0]], [told(resolve("mars")([x]))[0][1]]]
     always = [episode(("a", 0), reward=1.0) for _ in range(3)], [episode(("a", 0), reward=-1.0) for _ in range(3)]
     found = told(resolve("mars")([Group("t", "X", always[0]), Group("t", "O", always[1])]))
     assert found == [[[0.0]] * 3] * 2  # who always wins learns nothing from it, nor does who always loses

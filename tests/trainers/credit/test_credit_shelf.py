@@ -105,8 +105,8 @@ def test_what_is_whitened_is_whitened_over_all_processes_and_no_spread_is_exactl
     whole = credit(made)
     for part in (made[:1], made[1:]):
         replace(credit, run=SimpleNamespace(gather=lambda sums: seen.extend(sums) or sums))(part)
-    apart = [replace(credit, run=SimpleNamespace(gather=lambda _: seen))([one])[0] for one in made]
-    np.testing.assert_allclose(np.concatenate([*apart[0], *apart[1]]), np.concatenate([*whole[0], *whole[1]]))
+    per_process = [replace(credit, run=SimpleNamespace(gather=lambda _: seen))([one])[0] for one in made]
+    np.testing.assert_allclose(np.concatenate([*per_process[0], *per_process[1]]), np.concatenate([*whole[0], *whole[1]]))
     assert replace(credit, run=SimpleNamespace(gather=lambda _: seen))([]) == []
     same = credit([group(tokens((0.1, 2)), tokens((0.1, 3)), tokens((0.1, 1)))])[0]
     assert all((array == 0).all() for array in same)

@@ -116,13 +116,13 @@ def test_the_expected_update_is_the_exact_gradient_of_the_reverse_kl(gamma):
 
 
 def fake_run(tokenizer=None, temperature=1.0):
-    held = {}
+    captured = {}
     return SimpleNamespace(
         config=SimpleNamespace(temperature=temperature),
         rollouts=SimpleNamespace(tokenizer=tokenizer),
         accelerator=SimpleNamespace(device="cpu"),
         gather=lambda items: items,
-        resource=lambda name, make: held[name] if name in held else held.setdefault(name, make()),
+        resource=lambda name, make: captured[name] if name in captured else captured.setdefault(name, make()),
     )
 
 

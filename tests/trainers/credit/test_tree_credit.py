@@ -139,9 +139,9 @@ def test_a_turn_has_the_same_credit_in_all_that_hold_it(found, name):
 def test_siblings_have_relative_futures_that_sum_to_nothing(found):
     from agentgym.trainers.data.trees import forks
 
-    rows, held = credited("relative_future", found), holders(found.episodes)
+    rows, turn_holders = credited("relative_future", found), holders(found.episodes)
     for siblings in forks(found.episodes):
-        assert sum(rows[held[key][0]][key[1]] for key in siblings) == pytest.approx(0, abs=1e-9)
+        assert sum(rows[turn_holders[key][0]][key[1]] for key in siblings) == pytest.approx(0, abs=1e-9)
 
 
 def test_a_prover_that_cannot_be_measured_is_refused(tmp_path):

@@ -60,9 +60,9 @@ def test_the_real_client_uploads_card_and_splits(played: Path, tmp_path: Path) -
     datasets = pytest.importorskip("datasets", reason="datasets, of the extra `train`, is not installed")
     folder, out = tmp_path / "hub", tmp_path / "data.parquet"
     command = [sys.executable, "-m", "agentgym", "export", str(played), "--as", "episodes", "--out", str(out)]
-    with hub(folder) as taken:
+    with hub(folder) as server:
         own = {
-            "HF_ENDPOINT": taken.url,
+            "HF_ENDPOINT": server.url,
             "HF_TOKEN": "hf_secret",
             "HF_HUB_DISABLE_XET": "1",
             "HF_HOME": str(tmp_path / "home"),
@@ -71,9 +71,9 @@ def test_the_real_client_uploads_card_and_splits(played: Path, tmp_path: Path) -
         words = [*command, "--push", "me/episodes", "--private"]
         done = subprocess.run(words, env=os.environ | own, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[0] == f"{taken.url}/datasets/me/episodes"
-    assert [(one["name"], one["type"], one["visibility"]) for one in taken.made] == [("episodes", "dataset", "private")]
-    assert {token for method, _, token in taken.requests if method == "POST"} == {"Bearer hf_secret"}
+    assert done.stdout.splitlines()[0] == f"{server.url}/datasets/me/episodes"
+    assert [(one["name"], one["type"], one["visibility"]) for one in server.made] == [("episodes", "dataset", "private")]
+    assert {token for method, _, token in server.requests if method == "POST"} == {"Bearer hf_secret"}
     uploaded = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
     assert uploaded == ["README.md", *(f"data/{split}.parquet" for split in ("test", "train", "valid_unseen"))]
     text = (folder / "README.md").read_text()

@@ -63,16 +63,16 @@ def episode(*turns):
 def two_calls():
     """A reply with two calls, as tokens and as a server has them: a turn each."""
     first, second, third = action(*SEARCH), action(*CUP), action("submit", {"answer": ""})
-    asked = (says("system", "Be brief."), says("user", "Find it."))
+    opening = (says("system", "Be brief."), says("user", "Find it."))
     ids = [{"prompt_ids": [1, 2], "output_ids": [3]}, {"prompt_ids": [1, 2, 3], "output_ids": [4]}]
     ids.append({"prompt_ids": [1, 2, 3, 4, 5], "output_ids": [6]})
     native = episode(
-        turn(first, *asked, text=f"<think>a</think>\n{hermes(SEARCH)}", **ids[0]),
+        turn(first, *opening, text=f"<think>a</think>\n{hermes(SEARCH)}", **ids[0]),
         turn(second, says("tool", "R1"), text=hermes(CUP), **ids[1]),
         turn(third, says("tool", "R2"), text=hermes(("submit", {"answer": ""})), **ids[2]),
     )
     served = episode(
-        turn(first, *asked, text="<think>a</think>", extra={"call": 0}),
+        turn(first, *opening, text="<think>a</think>", extra={"call": 0}),
         turn(second, says("tool", "R1", tool_call_id="call_x"), extra={"call": 1}),
         turn(third, says("tool", "R2", tool_call_id="call_y"), extra={"call": 0}),
     )
@@ -103,9 +103,9 @@ def test_a_gateways_reply_and_the_results_that_its_client_sends():
         turn(hermes(SEARCH, CUP), says("user", "q"), text=hermes(SEARCH, CUP)),
         turn("ok", says("tool", "R2", tool_call_id="call00017"), says("tool", "R1", tool_call_id="call00016"), text="ok"),
     )
-    told = conversations(one, None)[0]
-    assert told[1]["tool_calls"] == [called(0, *SEARCH), called(1, *CUP)]
-    assert [(m["content"], m["name"]) for m in told[2:4]] == [("R1", "search"), ("R2", "submit")]
+    conversation = conversations(one, None)[0]
+    assert conversation[1]["tool_calls"] == [called(0, *SEARCH), called(1, *CUP)]
+    assert [(m["content"], m["name"]) for m in conversation[2:4]] == [("R1", "search"), ("R2", "submit")]
     arguments = json.dumps(CUP[1])
     past = says("assistant", "", calls=[{"id": "x", "name": "submit", "arguments": arguments}])  # a past told anew
     anew = episode(turn("ok", says("user", "q"), past, says("tool", "R", tool_call_id="x"), says("user", "?"), text="ok"))
@@ -122,8 +122,8 @@ def test_calls_that_cannot_be_read_or_have_no_turn():
         turn(action(*CUP), says("tool", "not JSON"), says("tool", NOT_EXECUTED), text=hermes(CUP)),
         turn("done", says("tool", "R2"), says("tool", NOT_EXECUTED), text="done"),
     )
-    told = [(m["role"], m["content"]) for m in conversations(one, TOOLS)[0]]
-    assert told == [
+    contents = [(m["role"], m["content"]) for m in conversations(one, TOOLS)[0]]
+    assert contents == [
         *(("user", "q"), ("assistant", ""), ("tool", "R1"), ("assistant", bad), ("user", "not JSON")),
         *(("user", NOT_EXECUTED), ("assistant", ""), ("tool", "R2"), ("assistant", "done")),
     ]
@@ -149,12 +149,12 @@ def test_every_family_comes_back_typed(name):
         for number, one in enumerate(turns):
             one.messages = [says("user", "Find it.")] if not number else [says("tool", "R")]
             one.prompt_ids = one.prompt_ids or prompt
-        (told,) = conversations(
+        (conversation,) = conversations(
             episode(*turns, turn("x", says("tool", "R"), text="x", prompt_ids=[*prompt, *ids, 0])), tools
         )
         expected = [called(place, *call) for place, call in enumerate(calls[: 1 if name.startswith("llama") else None])]
-        assert [m["tool_calls"] for m in told if "tool_calls" in m] == [expected], told
-        assert [m["role"] for m in told] == ["user", "assistant", *["tool"] * len(expected), "assistant"]
+        assert [m["tool_calls"] for m in conversation if "tool_calls" in m] == [expected], conversation
+        assert [m["role"] for m in conversation] == ["user", "assistant", *["tool"] * len(expected), "assistant"]
 
 
 def through_a_file(rows, folder):
@@ -217,10 +217,10 @@ def test_templates_write_each_argument_once(name, tmp_path):
         reply = {**messages[2], "tool_calls": messages[2]["tool_calls"][:1]}
         messages = [*messages[:2], reply, messages[3], *messages[5:]]
     rendered = render(TEMPLATES[name], messages)
-    said = rendered.partition("Find it.")[2]
+    answer = rendered.partition("Find it.")[2]
     for text, count in {"cup": 1, "R1": 1, "007": name not in ONE_CALL, "R2": name not in ONE_CALL}.items():
-        assert said.count(text) == count, said
-    assert '\\\\"' not in said and '{\\"' not in said and "None" not in said, said
+        assert answer.count(text) == count, answer
+    assert '\\\\"' not in answer and '{\\"' not in answer and "None" not in answer, answer
 
 
 @pytest.mark.long

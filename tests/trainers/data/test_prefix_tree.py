@@ -51,10 +51,12 @@ def forest(seed, rows, deepest=12, temperatures=False):
     rng = np.random.default_rng(seed)
     made = []
     for _ in range(rows):
-        held = made[rng.integers(len(made))] if made and rng.random() < 0.8 else []
-        held = held[: rng.integers(len(held) + 1)] if rng.random() < 0.8 else held
-        fresh = rng.integers(0, 4, rng.integers(0 if len(held) > 1 else 2, deepest)).tolist()  # few ids: chance prefixes too
-        made.append([*held, *fresh])
+        prefix = made[rng.integers(len(made))] if made and rng.random() < 0.8 else []
+        prefix = prefix[: rng.integers(len(prefix) + 1)] if rng.random() < 0.8 else prefix
+        fresh = rng.integers(
+            0, 4, rng.integers(0 if len(prefix) > 1 else 2, deepest)
+        ).tolist()  # few ids: chance prefixes too
+        made.append([*prefix, *fresh])
     return [segment(rng, ids, episode, temperatures) for episode, ids in enumerate(made)]
 
 
@@ -104,11 +106,11 @@ def gradient(model, method, rows, tokens, share, loss, temperature=0.7):
 
 
 def equal(model, method, rows, tokens, most=1e-5, loss=policy_loss):
-    apart = gradient(model, method, rows, tokens, False, loss)
+    row_by_row = gradient(model, method, rows, tokens, False, loss)
     together = gradient(model, method, rows, tokens, True, loss)
-    assert float((together[0] - apart[0]).norm()) <= most * max(float(apart[0].norm()), 1e-3)
-    assert together[1] == pytest.approx(apart[1], rel=10 * most, abs=10 * most)
-    for mine, theirs in zip(together[2], apart[2], strict=True):
+    assert float((together[0] - row_by_row[0]).norm()) <= most * max(float(row_by_row[0].norm()), 1e-3)
+    assert together[1] == pytest.approx(row_by_row[1], rel=10 * most, abs=10 * most)
+    for mine, theirs in zip(together[2], row_by_row[2], strict=True):
         for a, b in zip(mine, theirs, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-5)
 
@@ -146,11 +148,11 @@ def test_a_token_trained_in_several_rows_counts_with_each_ones_own_numbers():
     model, ids = tiny_model().double(), [5, 6, 7]
     rows = []
     for advantage, engine in ((1.0, -1.0), (-0.5, -2.0), (2.0, -4.0)):
-        held = ids if len(rows) < 2 else [*ids, 8]
-        mask = np.array([False, False, True, False][: len(held)])
+        row_ids = ids if len(rows) < 2 else [*ids, 8]
+        mask = np.array([False, False, True, False][: len(row_ids)])
         numbers = [np.where(mask, x, y).astype(np.float32) for x, y in ((advantage, 0), (engine, np.nan))]
         rows.append(
-            Segment(len(rows), np.array(held, dtype=np.int32), mask, *numbers, np.where(mask, 0, -1).astype(np.int32))
+            Segment(len(rows), np.array(row_ids, dtype=np.int32), mask, *numbers, np.where(mask, 0, -1).astype(np.int32))
         )
     (batch,) = pack(rows, token_weights(rows), 100, share=True)
     assert batch.ids.tolist() == [[5, 6, 7, 8]]
@@ -160,9 +162,9 @@ def test_a_token_trained_in_several_rows_counts_with_each_ones_own_numbers():
     wide(scores, batch)[0].backward()
     mine = [p.grad.clone() for p in model.parameters()]
     model.zero_grad()
-    said = torch.log_softmax(model(torch.tensor([ids[:2]])).logits[0, -1], -1)[7]
-    share = sum(-a / 3 * float((said.detach() - e).exp()) for a, e in ((1.0, -1.0), (-0.5, -2.0), (2.0, -4.0)))
-    (share * said).backward()
+    logprob = torch.log_softmax(model(torch.tensor([ids[:2]])).logits[0, -1], -1)[7]
+    share = sum(-a / 3 * float((logprob.detach() - e).exp()) for a, e in ((1.0, -1.0), (-0.5, -2.0), (2.0, -4.0)))
+    (share * logprob).backward()
     for found, parameter in zip(mine, model.parameters(), strict=True):
         torch.testing.assert_close(found, parameter.grad, rtol=1e-4, atol=1e-5 * float(parameter.grad.norm()) + 1e-9)
 
@@ -306,12 +308,12 @@ def test_a_step_that_shares_prefixes_is_the_step_that_does_not(changes, monkeypa
     monkeypatch.setattr(prefixes, "SHORTEST", 16)
     monkeypatch.setattr(prefixes, "PAYS", 0.1)
     played, before = siblings([4, 3, 5]), torch.cat([p.detach().flatten() for p in tiny_model().parameters()])
-    (apart, expected), (together, found) = (
+    (row_by_row, expected), (together, found) = (
         stepped(tiny_model(), played, share_prefixes=share, **changes) for share in (False, True)
     )
     assert together.pop("prefix_tokens_shared") > 0.3
     assert float((found - expected).norm()) < 1e-5 * float((expected - before).norm())
-    assert together == pytest.approx(apart, rel=1e-4, abs=1e-6)
+    assert together == pytest.approx(row_by_row, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("minibatches", [1, 2, 3, 5])

@@ -95,11 +95,11 @@ def test_a_few_hundred_episodes_take_milliseconds():
     rng = np.random.default_rng(0)
     episodes = []
     for _ in range(200):
-        held, turns = [], []
+        held_ids, turns = [], []
         for _ in range(10):
-            prompt = held + rng.integers(0, 600, 15).tolist()
+            prompt = held_ids + rng.integers(0, 600, 15).tolist()
             turns.append(turn(prompt, rng.integers(0, 600, 5).tolist()))
-            held = prompt + turns[-1].output_ids
+            held_ids = prompt + turns[-1].output_ids
         episodes.append(made(*turns))
     started = time.process_time()
     rows = build(episodes, [np.ones(10)] * 200)

@@ -158,14 +158,14 @@ def episode(task, reward, success=None, **values):
 
 
 def test_filters(tmp_path):
-    kept = [
+    selected = [
         episode("a", 1.0, True, split="train"),
         episode("b", 0.4, False, split="train"),
         episode("c", 1.0, True, split="test"),
         episode("d", 0.0, None, reason="crash"),
     ]
     with append_episodes(tmp_path / "f.jsonl") as file:
-        file.writelines(one.to_json() + "\n" for one in kept)
+        file.writelines(one.to_json() + "\n" for one in selected)
 
     def names(**which):
         return [one.task_id for one in read_files([str(tmp_path / "f.jsonl")], Filter(**which))[0]]
@@ -181,7 +181,7 @@ def test_filters(tmp_path):
 
 
 def test_what_makes_no_sense_is_refused():
-    for changes, said in (
+    for changes, message in (
         ({"files": ()}, "no file of episodes"),
         ({"weights": (1.0,), "files": ("a", "b")}, "a number above 0 for each of 2 files"),
         ({"batch": 3, "processes": 2}, "a multiple of processes"),
@@ -192,15 +192,15 @@ def test_what_makes_no_sense_is_refused():
         ({"agent": "summary"}, "memory"),
         ({"muon": True, "lora_rank": 4}, "adapters"),
     ):
-        with pytest.raises(BadConfig, match=said):
+        with pytest.raises(BadConfig, match=message):
             ImitationConfig(**{"files": ("a",), "model": "m", **changes})
 
 
 def without_tokens(episode):
-    told = Episode.from_json(episode.to_json())
-    for turn in told.turns:
+    copy = Episode.from_json(episode.to_json())
+    for turn in copy.turns:
         turn.prompt_ids, turn.output_ids, turn.logprobs = [], [], []
-    return told
+    return copy
 
 
 @pytest.fixture(scope="module")
@@ -217,12 +217,12 @@ def test_text_gets_the_tokens_that_the_agent_would_have_held(run, tokenise):
     for sampled in read_episodes(run / "episodes.jsonl"):
         if not all(turn.parsed and turn.finish == "stop" for turn in sampled.turns):
             continue
-        told = tokenise(without_tokens(sampled))
+        tokenized = tokenise(without_tokens(sampled))
         decode = tokenise.agent.template.encoder.decode
-        assert [decode(turn.output_ids) for turn in told.turns] == [decode(turn.output_ids) for turn in sampled.turns]
-        assert list(told.turns[0].prompt_ids) == list(sampled.turns[0].prompt_ids)
-        assert [turn.observation for turn in told.turns] == [turn.observation for turn in sampled.turns]
-        assert build([told])[0].trained == sum(len(turn.output_ids) for turn in told.turns)
+        assert [decode(turn.output_ids) for turn in tokenized.turns] == [decode(turn.output_ids) for turn in sampled.turns]
+        assert list(tokenized.turns[0].prompt_ids) == list(sampled.turns[0].prompt_ids)
+        assert [turn.observation for turn in tokenized.turns] == [turn.observation for turn in sampled.turns]
+        assert build([tokenized])[0].trained == sum(len(turn.output_ids) for turn in tokenized.turns)
         several += 1
     assert several > 3
 
@@ -262,14 +262,14 @@ def export(run, out, form, *flags):
 
 def test_sft_rows_are_the_rows_that_training_sees(run, tmp_path):
     table = export(run, tmp_path / "a.parquet", "sft", "--split", "train")
-    taken = read_files([str(run)], Filter(split="train"))[0]
-    expected = build(taken)
+    selected = read_files([str(run)], Filter(split="train"))[0]
+    expected = build(selected)
     assert [row["input_ids"] for row in table] == [row.ids.tolist() for row in expected]
     assert [row["assistant_masks"] for row in table] == [row.mask.astype(int).tolist() for row in expected]
     first = table[0]["messages"]
     roles = [message["role"] for message in first]
-    assert roles[0] in ("system", "user") and roles.count("assistant") == len(taken[0].turns)
-    assert [m["content"] for m in first if m["role"] == "assistant"] == [turn.text for turn in taken[0].turns]
+    assert roles[0] in ("system", "user") and roles.count("assistant") == len(selected[0].turns)
+    assert [m["content"] for m in first if m["role"] == "assistant"] == [turn.text for turn in selected[0].turns]
     assert set(export(run, tmp_path / "b.parquet", "sft", "--no-tokens").column_names) & {"input_ids", "messages"} == {
         "messages"
     }
@@ -280,8 +280,8 @@ def test_grpo_rows_have_the_advantages_of_the_run_or_of_a_credit(run, tmp_path):
     episodes = [e for e in read_episodes(run / "episodes.jsonl") if all("advantage" in t.extra for t in e.turns)]
     assert len(table) == len(episodes) == 24
     for row, one in zip(table, episodes, strict=True):
-        held = row["prompt_ids"] + row["completion_ids"]
-        assert held == [*one.turns[-1].prompt_ids, *one.turns[-1].output_ids]
+        ids = row["prompt_ids"] + row["completion_ids"]
+        assert ids == [*one.turns[-1].prompt_ids, *one.turns[-1].output_ids]
         n = len(row["completion_ids"])
         assert n == len(row["tool_mask"]) == len(row["advantages"]) == len(row["sampling_per_token_logps"])
         assert sum(row["tool_mask"]) == sum(len(turn.output_ids) for turn in one.turns)
@@ -332,13 +332,13 @@ def test_episodes_come_back_whole(run, tmp_path):
 
 
 def test_what_export_cannot_do_is_one_sentence(run, tmp_path, capsys):
-    for flags, said in (
+    for flags, message in (
         (["--out", "a.csv"], "ends with .parquet"),
         (["--out", "a.parquet", "--credit", "grpo"], "credit goes with --as grpo"),
         (["--out", "a.parquet", "--as", "dpo", "--no-tokens"], "goes with --as sft"),
     ):
         assert main(["export", str(run), *flags]) == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert main(["export", str(tmp_path / "none"), "--out", "a.parquet"]) == 2
     assert "is not there; expected a file of episodes" in capsys.readouterr().err
 
@@ -391,19 +391,19 @@ def test_trls_grpo_trainer_reads_its_table(run, tmp_path):
 
 @pytest.mark.parametrize("env", ["rlvr/Harbor-v0", "inspect_ai/arith", "atif"])
 def test_imported_episodes_are_imitated_with_the_tools_that_their_calls_show(env, tokenise):
-    held = Episode(env, "hello", "g", 0, instruction="Do it.", success=True, reason="success")
+    imported = Episode(env, "hello", "g", 0, instruction="Do it.", success=True, reason="success")
     calls = [{"name": "bash", "arguments": arguments} for arguments in ({"command": "ls", "n": 1}, {"command": "cat x"})]
     for action in map(json.dumps, calls):
-        held.add(Turn("seen", None, None, [], text=action, action=action))
-    told = tokenise(held)
-    assert [turn.action for turn in told.turns] == [turn.action for turn in held.turns]
-    assert all(turn.output_ids and turn.extra["train"] for turn in told.turns)
-    (tool,) = called(held).values()
+        imported.add(Turn("seen", None, None, [], text=action, action=action))
+    tokenized = tokenise(imported)
+    assert [turn.action for turn in tokenized.turns] == [turn.action for turn in imported.turns]
+    assert all(turn.output_ids and turn.extra["train"] for turn in tokenized.turns)
+    (tool,) = called(imported).values()
     assert tool.parameters["required"] == ["command"] and "n" in tool.parameters["properties"]
 
 
 @pytest.mark.parametrize("action", ["ls", "1", "[" * 100_000, '{"name": 1, "arguments": {}}', '{"name": "x"}', "null"])
 def test_what_is_no_call_shows_no_tool(action):
-    held = Episode("rlvr/Harbor-v0", "hello", "g", 0)
-    held.add(Turn("seen", None, None, [], action=action))
-    assert called(held) == {}
+    imported = Episode("rlvr/Harbor-v0", "hello", "g", 0)
+    imported.add(Turn("seen", None, None, [], action=action))
+    assert called(imported) == {}

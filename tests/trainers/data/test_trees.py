@@ -41,8 +41,13 @@ def test_who_played_a_turn_by_hand():
     assert ["".join(t.action for t in e.turns) for e in (second, third, fourth)] == ["abx", "ayz", "ayw"]
     assert [e.reward for e in tree()] == [1, 0, 1, 0, 0]
     assert [e.sampled for e in (first, second, fourth)] == [6, 2, 2]
-    held = holders(tree().episodes)
-    assert held[0, 0] == [0, 1, 2, 3] and held[0, 1] == [0, 1] and held[2, 1] == [2, 3] and held[4, 0] == [4]
+    turn_holders = holders(tree().episodes)
+    assert (
+        turn_holders[0, 0] == [0, 1, 2, 3]
+        and turn_holders[0, 1] == [0, 1]
+        and turn_holders[2, 1] == [2, 3]
+        and turn_holders[4, 0] == [4]
+    )
     assert keys(tree().episodes)[3] == [(0, 0), (2, 1), (3, 2)]
     assert forks(tree().episodes) == [[(0, 0), (4, 0)], [(0, 1), (2, 1)], [(0, 2), (1, 2)], [(2, 2), (3, 2)]]
     early = branch(5, fourth, 1, "v", 0.0)  # from a turn that it shares: of the one that played it
@@ -98,8 +103,8 @@ def test_copies_know_what_was_computed_for_the_turn_that_is_trained():
 @settings(max_examples=60, deadline=None)
 @given(any_tree(), st.sampled_from(["once", "each"]), st.sampled_from(LOSS_AGGREGATIONS), st.booleans())
 def test_weights_over_all_branches_count_a_shared_prefix_once(group, shared, aggregation, merge):
-    held = holders(group.episodes)
-    turns = [group[places[0]].turns[key[1]] for key, places in held.items()]
+    turn_holders = holders(group.episodes)
+    turns = [group[places[0]].turns[key[1]] for key, places in turn_holders.items()]
     assert len({turn.action for turn in turns}) == len(turns)  # a key is a turn that was played, and no other
     assert sum(e.sampled for e in group) == sum(len(turn.output_ids) for turn in turns)
     (group,) = weigh_shared_turns([group], shared)
@@ -172,10 +177,10 @@ def test_gradients_are_the_same_with_and_without_prefix_sharing(monkeypatch, sha
     for share in (False, True):
         config = TrainConfig(credit=credit, minibatches=1, batch_tokens=300, share_prefixes=share)
         results.append(moved(config, shared))
-    (apart, expected), (together, found) = results
+    (row_by_row, expected), (together, found) = results
     assert together.pop("prefix_tokens_shared") > 0.05
     assert float((found - expected).norm()) < 1e-5 * float(expected.norm())
-    assert together == pytest.approx(apart, rel=1e-4, abs=1e-6)
+    assert together == pytest.approx(row_by_row, rel=1e-4, abs=1e-6)
 
 
 def test_hard_and_soft_credit_of_shared_turns_have_the_same_gradient_where_nothing_is_clipped():
@@ -287,8 +292,8 @@ def test_a_branch_can_be_gone_through_again_chance_included():
     name = next(iter(run.rollouts.envs))
 
     async def again():
-        asked = [(run.task(e), e, range(len(e.turns))) for e in episodes]
-        return await run.rollouts.pool.starts(run.rollouts.agents(1.0)[name], name, asked)
+        branch_points = [(run.task(e), e, range(len(e.turns))) for e in episodes]
+        return await run.rollouts.pool.starts(run.rollouts.agents(1.0)[name], name, branch_points)
 
     starts = asyncio.run(again())
     assert [sorted(points) for points in starts] == [[0, 1, 2]] * 12
@@ -329,7 +334,7 @@ def test_what_cannot_be_asked_for_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"branching": "arpo", "agent": "json:loads"}, "branching 'arpo': agent 'json:loads' plays in an environment"),
         ({"branching": "arpo", "env": "rlvr/TicTacToe-v0"}, "has the roles X, O"),
@@ -342,9 +347,9 @@ def test_what_cannot_be_asked_for_is_refused():
         ({"branching": f"{__name__}:with_state"}, "has a parameter 'state'"),
     ],
 )
-def test_what_cannot_branch_is_refused_before_anything_is_loaded(tmp_path, changes, said):
+def test_what_cannot_branch_is_refused_before_anything_is_loaded(tmp_path, changes, message):
     config = TrainConfig(**{"env": "rlvr/GuessNumber-v0", "out": str(tmp_path / "run"), **changes})
-    with pytest.raises((BadConfig, agentgym.UnknownName), match=said):
+    with pytest.raises((BadConfig, agentgym.UnknownName), match=message):
         check_run(config)
 
 

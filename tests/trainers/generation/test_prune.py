@@ -93,18 +93,18 @@ def jobs(step, groups=8, size=8):
 
 def test_survivors_of_hard_tasks_succeed_more_often_and_cost_less():
     stage, play = Prune(fake_run(), turns=1, keep=0.5, whole=0.0, least=64), simulated(np.random.default_rng(0))
-    shares, tokens, told = [], [], []
+    shares, tokens, verdicts = [], [], []
     for step in range(12):
         ended = asyncio.run(stage.play({}, jobs(step), play, step))
-        told.append(stage.update(ended, step))
+        verdicts.append(stage.update(ended, step))
         assert all(episode.reason != PRUNED and episode.success is not None for episode in ended)
         shares.append(sum(episode.success for episode in ended) / len(ended))
-        tokens.append(sum(turn.sampled for episode in ended for turn in episode.turns) + told[-1]["pruned_tokens"])
-    assert told[0]["pruned_episodes"] == 0 and tokens[0] == 64 * 6, "before there are outcomes to learn from all play on"
-    assert all(row["pruned_episodes"] == 32 and row["pruned_tokens"] == 32 * 3 for row in told[1:])
+        tokens.append(sum(turn.sampled for episode in ended for turn in episode.turns) + verdicts[-1]["pruned_tokens"])
+    assert verdicts[0]["pruned_episodes"] == 0 and tokens[0] == 64 * 6, "before there are outcomes to learn from all play on"
+    assert all(row["pruned_episodes"] == 32 and row["pruned_tokens"] == 32 * 3 for row in verdicts[1:])
     assert all(number == 32 * 6 + 32 * 3 for number in tokens[1:]), "every token is counted, once"
     assert shares[0] < 0.3 < 0.35 < np.mean(shares[1:]) < 0.6, shares
-    assert told[-1]["quality_error"] < 0.15
+    assert verdicts[-1]["quality_error"] < 0.15
 
 
 def test_further_attempts_of_a_selection_teach_the_head_nothing():
@@ -242,8 +242,8 @@ def test_nobody_sees_what_was_pruned_and_every_token_is_counted(tmp_path, model,
     assert sum(row["pruned_episodes"] for row in rows) > 5
     assert len(played) + sum(row["pruned_episodes"] for row in rows) == 4 * 3 * 6 and all(row["faults"] == 0 for row in rows)
     assert PRUNED not in {episode["reason"] for episode in played} and None not in {e["success"] for e in played}
-    kept = sum(len(turn["output_ids"]) for episode in played for turn in episode["turns"])
-    assert sum(sampled) == kept + sum(row["pruned_tokens"] for row in rows)
+    token_count = sum(len(turn["output_ids"]) for episode in played for turn in episode["turns"])
+    assert sum(sampled) == token_count + sum(row["pruned_tokens"] for row in rows)
     for row in rows:
         mine = [e["success"] for e in played if e["group_id"].startswith(f"{row['step']}/")]
         assert row["success_train"] == pytest.approx(sum(mine) / len(mine)) and len(mine) + row["pruned_episodes"] == 18

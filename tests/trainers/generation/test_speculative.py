@@ -52,8 +52,8 @@ def test_a_draft_is_offered_only_to_the_very_same_prompt_of_the_same_attempt():
     earlier = {"g#0": [Reply(key_of([1, 2]), [7], [-1.0]), Reply(key_of([1, 2]), [8], [-1.0])]}
     drafting = Drafting(engine, earlier, 1.0, 0)
 
-    async def ask(*asked):
-        for prompt, session in asked:
+    async def ask(*args):
+        for prompt, session in args:
             await drafting.complete(Request(prompt, Sampling(), session))
 
     # the observation after the first turn is another one: the prompt is, and there is no draft
@@ -92,21 +92,21 @@ def spec(folder, model, **changes):
 def test_tokens_are_kept_from_the_second_epoch_on_and_are_the_new_policys(tmp_path, model):
     train(spec(tmp_path / "run", model, credit=f"{__name__}:told_apart"))
     rows = [row for row in curve(tmp_path / "run") if row["phase"] == "rl"]
-    offered, kept = ([row[name] for row in rows] for name in ("draft_tokens", "draft_tokens_kept"))
-    assert offered[:2] == [0, 0] == kept[:2], "the first epoch has nothing to build on"
-    assert all(0.2 * all_ < some < all_ for all_, some in zip(offered[2:], kept[2:], strict=True))
+    offered, accepted = ([row[name] for row in rows] for name in ("draft_tokens", "draft_tokens_kept"))
+    assert offered[:2] == [0, 0] == accepted[:2], "the first epoch has nothing to build on"
+    assert all(0.2 * all_ < count < all_ for all_, count in zip(offered[2:], accepted[2:], strict=True))
     versions = {turn["policy_version"] for e in episodes(tmp_path / "run") for turn in e["turns"]}
     assert len(versions) == 4
 
 
 def test_lenience_keeps_more_and_without_it_nothing_is_kept(tmp_path, model):
-    kept = {}
+    shares = {}
     for lenience in (0.0, 1.0, 1000.0):
         train(spec(tmp_path / f"{lenience}", model, generation_options={"lenience": lenience, "known": 0}))
         rows = [row for row in curve(tmp_path / f"{lenience}") if row.get("draft_tokens")]
-        kept[lenience] = sum(row["draft_tokens_kept"] for row in rows) / sum(row["draft_tokens"] for row in rows)
-    assert kept[0.0] == 0 < kept[1.0] < kept[1000.0] <= 1
-    assert kept[1000.0] > 0.9, "what is left out stands behind a turn that went otherwise"
+        shares[lenience] = sum(row["draft_tokens_kept"] for row in rows) / sum(row["draft_tokens"] for row in rows)
+    assert shares[0.0] == 0 < shares[1.0] < shares[1000.0] <= 1
+    assert shares[1000.0] > 0.9, "what is left out stands behind a turn that went otherwise"
 
 
 def test_a_resumed_run_goes_on_to_the_last_digit(tmp_path, model):
@@ -116,9 +116,9 @@ def test_a_resumed_run_goes_on_to_the_last_digit(tmp_path, model):
 def test_only_the_newest_episodes_are_kept(tmp_path, model):
     config = spec(tmp_path / "run", model, generation_options={"capacity": 7})  # a step has nine
     train(config)
-    kept = torch.load(newest_checkpoint(config.out) / STATE, weights_only=True)["stages"][0]["generation"]["kept"]
+    stored = torch.load(newest_checkpoint(config.out) / STATE, weights_only=True)["stages"][0]["generation"]["kept"]
     last = [(e["task_id"], e["attempt"]) for e in episodes(tmp_path / "run")[-9:]]
-    assert [tuple(json.loads(key)[1:]) for key in kept] == last[2:]
+    assert [tuple(json.loads(key)[1:]) for key in stored] == last[2:]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_only_the_newest_episodes_are_kept(tmp_path, model):
 )
 def test_what_cannot_be_is_refused_before_anything_is_loaded(tmp_path, changes, message):
     folder = policy(tmp_path / "policy", "small/Generated-v0" if "env" in changes else "small/File-v0")
-    with pytest.raises(Exception, match=message) as told:
+    with pytest.raises(Exception, match=message) as error_info:
         train(spec(tmp_path / "run", folder, **changes))
-    assert isinstance(told.value, BadConfig) or "Unknown" in type(told.value).__name__
+    assert isinstance(error_info.value, BadConfig) or "Unknown" in type(error_info.value).__name__
     assert not (tmp_path / "run").exists()

@@ -47,13 +47,13 @@ def test_the_value_is_0_at_first_and_the_loss_is_a_cross_entropy():
     states = torch.tensor([[1.0, -2.0], [3.0, 0.0], [0.0, 1.0]], requires_grad=True)
     scores = Scores(torch.zeros(3), torch.zeros(3), states)
     assert critic(scores).tolist() == pytest.approx([0.0] * 3, abs=1e-3)
-    loss, told = critic.loss(scores, one_batch([0.0, 1.0, math.nan]), total=2)
+    loss, metrics = critic.loss(scores, one_batch([0.0, 1.0, math.nan]), total=2)
     target = critic.histogram(torch.tensor([0.0, 1.0]))
     guess = critic.bias.softmax(-1)
     by_hand = -(target * guess.log()).sum(-1)
     assert float(loss) == pytest.approx(float(by_hand.mean()), rel=1e-5)
-    assert told["value_loss"].tolist() == pytest.approx([float(by_hand.sum()), 2])
-    assert float(told["value_error"][0]) == pytest.approx(1, abs=1e-2)
+    assert metrics["value_loss"].tolist() == pytest.approx([float(by_hand.sum()), 2])
+    assert float(metrics["value_error"][0]) == pytest.approx(1, abs=1e-2)
     loss.backward()
     slope = ((guess - target[0]) + (guess - target[1])) / 2  # of the bias: guess less target
     assert critic.bias.grad.tolist() == pytest.approx(slope.tolist(), abs=1e-6) and states.grad is None
@@ -63,10 +63,10 @@ def taught(critic, states, targets, updates=200):
     """Return how much of the targets' variance a critic explains after updates on all of them."""
     scores = Scores(torch.zeros(len(targets)), torch.zeros(len(targets)), states)
     for _ in range(updates):
-        loss, told = critic.loss(scores, one_batch(targets), total=len(targets))
+        loss, metrics = critic.loss(scores, one_batch(targets), total=len(targets))
         loss.backward()
         critic.update(1e9)
-    return explained(means(told))["value_explained"]
+    return explained(means(metrics))["value_explained"]
 
 
 def test_it_learns_a_value_that_is_not_linear_in_the_state_and_a_linear_head_does_not():
@@ -77,15 +77,15 @@ def test_it_learns_a_value_that_is_not_linear_in_the_state_and_a_linear_head_doe
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"classes": 51, "clip": 0.2}, "clip of the critic is 0.2 with 51 classes"),
         ({"classes": 51, "low": 3.0}, "51 classes from 3 to 2"),
         ({"high": 10.0}, "has no effect without classes"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options, said):
-    with pytest.raises(BadConfig, match=said):
+def test_options_that_do_not_fit_are_refused(options, message):
+    with pytest.raises(BadConfig, match=message):
         made(**options)
 
 

@@ -88,8 +88,8 @@ def test_whitening_is_over_all_groups_of_all_processes():
     )
     credit = resolve("turn_gae")
     other = SimpleNamespace(gather=lambda sums: [*sums, (1, 4.0, 16.0)])  # another process, with the turn that earned 4
-    apart = replace(credit, run=other)(made[:1])[0]
-    np.testing.assert_allclose(np.concatenate(apart), [-(1.5**0.5), 0.0], atol=1e-6)
+    on_one = replace(credit, run=other)(made[:1])[0]
+    np.testing.assert_allclose(np.concatenate(on_one), [-(1.5**0.5), 0.0], atol=1e-6)
     assert replace(credit, run=SimpleNamespace(gather=lambda sums: [*sums, (2, 1.0, 1.0)]))([]) == []
 
 
@@ -110,9 +110,11 @@ def test_the_value_loss_by_hand():
         made.weight.copy_(torch.tensor([4.0, 2.0, 8.0, 0.0]))  # values 4 * 1 / 4, 2 * 2 / 4 and 8 / 4
         made.bias.fill_(0.5)  # 1.5, 1.5, 2.5
     scores = Scores(torch.zeros(3), torch.zeros(3), states)
-    loss, told = made.loss(scores, one_batch([0.0] * 3, [1.0, 3.0, math.nan]), total=2)
+    loss, metrics = made.loss(scores, one_batch([0.0] * 3, [1.0, 3.0, math.nan]), total=2)
     assert float(loss) == pytest.approx((0.25 + 2.25) / 4)  # half the mean over the two that have a target
-    assert told["value_loss"].tolist() == pytest.approx([1.25, 2]) and told["value_target"].tolist() == pytest.approx([4, 2])
+    assert metrics["value_loss"].tolist() == pytest.approx([1.25, 2]) and metrics["value_target"].tolist() == pytest.approx(
+        [4, 2]
+    )
     made.clip = 0.2  # values were 0.6 and 1.4: held at 0.8 and 1.5; max(0.25, 0.04), max(2.25, 2.25)
     loss, _ = made.loss(scores, one_batch([0.6, 1.4, 0.0], [1.0, 3.0, math.nan]), total=2)
     assert float(loss) == pytest.approx((0.25 + 2.25) / 4)

@@ -106,9 +106,9 @@ def test_an_agent_at_another_temperature_keeps_it_where_tools_change_the_agent()
     assert (talk.agent.sampling.temperature, other.begin(env.task, {}).agent.sampling.temperature) == (0.5, 0.5)
     assert talk.agent.sampling.stop_ids == agent.sampling.stop_ids
     assert agent.begin(env.task, env.tools).agent.sampling.temperature == 1.0
-    held = agent.begin(env.task, env.tools)  # a conversation that goes on from a branch point
-    assert redrawn(held.fork(), {"temperature": 0.5}).agent.sampling.temperature == 0.5
-    assert held.agent.sampling.temperature == 1.0
+    conversation = agent.begin(env.task, env.tools)  # a conversation that goes on from a branch point
+    assert redrawn(conversation.fork(), {"temperature": 0.5}).agent.sampling.temperature == 0.5
+    assert conversation.agent.sampling.temperature == 1.0
 
 
 @pytest.mark.parametrize("sampling", [{"top_p": 0.9}, {"temperature": 0.0}, {"temperature": -1}])

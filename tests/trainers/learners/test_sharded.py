@@ -101,11 +101,11 @@ def test_ten_steps_by_one_two_and_four_processes_and_each_goes_on_from_the_other
 
 def test_each_process_samples_on_its_own_gpu_though_its_model_is_still_in_main_memory(monkeypatch, tmp_path):
     """A model that is yet to be sharded is not where it will be: vLLM engines of all processes came to the first GPU."""
-    asked = {}
+    devices = {}
 
     class Recorded:
         def __init__(self, model, **options):
-            asked.update(options, model=model)
+            devices.update(options, model=model)
 
     monkeypatch.setattr(EngineKind, "engine_class", lambda kind: Recorded)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
@@ -113,8 +113,8 @@ def test_each_process_samples_on_its_own_gpu_though_its_model_is_still_in_main_m
     model = init_policy("small/File-v0", tmp_path / "policy", size=SIZE, episodes=20)
     config = small(tmp_path / "run", str(model), **changes)
     parts.engine(config, tmp_path, nn.Linear(1, 1), None, torch.device("cuda", 1))
-    assert (asked["device_ids"], asked["weight_transport"], asked["model"]) == ([1], "ipc", str(tmp_path))
-    assert "dtype" not in asked, "which is float32 on a CPU"
+    assert (devices["device_ids"], devices["weight_transport"], devices["model"]) == ([1], "ipc", str(tmp_path))
+    assert "dtype" not in devices, "which is float32 on a CPU"
 
 
 @pytest.mark.long
@@ -158,8 +158,10 @@ def test_what_goes_with_sharding_does_what_it_does_with_whole_copies(name, tmp_p
         for key in one.keys() & {"loss", "nll", "grad_norm", "value_loss", "success_valid"}:
             assert other[key] == pytest.approx(one[key], rel=1e-4, abs=1e-5), key
     if name == "best":
-        kept = [(tmp_path / sharding / "checkpoints" / "best" / "best.json").read_text() for sharding in ("none", "fsdp2")]
-        assert kept[0] == kept[1]
+        best_records = [
+            (tmp_path / sharding / "checkpoints" / "best" / "best.json").read_text() for sharding in ("none", "fsdp2")
+        ]
+        assert best_records[0] == best_records[1]
         AutoModelForCausalLM.from_pretrained(tmp_path / "fsdp2" / "checkpoints" / "best")
 
 

@@ -202,7 +202,8 @@ def test_the_gradient_is_that_of_our_own_loss(served, opened, policy, changes, n
     (batch,) = pack(rows, weights, 10_000)
     scores = policy_logprobs(adapter.model, batch, 1.0, "rows")
     flat = [
-        torch.cat([torch.as_tensor(some[i][rows[i].mask]) for i in batch.segments]) for some in (before, reference or before)
+        torch.cat([torch.as_tensor(scores_of[i][rows[i].mask]) for i in batch.segments])
+        for scores_of in (before, reference or before)
     ]
     total, _ = policy_loss(
         scores, batch, old=flat[0], reference=flat[1], function=loss, correction=config.tis_cap, kl_weight=config.kl
@@ -342,8 +343,10 @@ def test_a_slow_server_loses_nothing(served, policy, tmp_path):
     train(remote(tmp_path / "quick", policy, server, steps=2))
     server.fake.behaviour.slow = 0.05
     train(remote(tmp_path / "slow", policy, server, steps=2))
-    said = [[[turn["output_ids"] for turn in e["turns"]] for e in episodes(tmp_path / name)] for name in ("slow", "quick")]
-    assert said[0] == said[1] and len(said[0]) == 18
+    output_ids = [
+        [[turn["output_ids"] for turn in e["turns"]] for e in episodes(tmp_path / name)] for name in ("slow", "quick")
+    ]
+    assert output_ids[0] == output_ids[1] and len(output_ids[0]) == 18
 
 
 def test_the_command_prints_a_table(served, policy, capsys):

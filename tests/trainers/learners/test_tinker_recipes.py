@@ -11,11 +11,11 @@ from agentgym.errors import BadConfig
 from agentgym.trainers.config.recipe_files import read_recipe, recipes
 
 
-@pytest.mark.parametrize("asked", [{"min_p": 0.1}, {"repetition_penalty": 1.1}])
-def test_a_sampling_that_no_server_knows_is_refused_and_not_ignored(asked):
+@pytest.mark.parametrize("sampling_flags", [{"min_p": 0.1}, {"repetition_penalty": 1.1}])
+def test_a_sampling_that_no_server_knows_is_refused_and_not_ignored(sampling_flags):
     engine = TinkerEngine(None, None, 100)
     with pytest.raises(BadConfig, match="samples without min_p and repetition_penalty"):
-        asyncio.run(engine.complete(Request([1], Sampling(**asked), "s")))
+        asyncio.run(engine.complete(Request([1], Sampling(**sampling_flags), "s")))
 
 
 PRETRAINED = [name for name in recipes() if read_recipe(name).model != "init"]

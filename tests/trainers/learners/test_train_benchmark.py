@@ -59,9 +59,14 @@ def test_all_arms_sample_the_same_turns(policy, setting):
 def test_padded_rows_have_prompts_that_end_at_one_column():
     def row(prompt, reply):
         ids = np.arange(1, prompt + reply + 1, dtype=np.int32)
-        said = ids > prompt
+        is_reply = ids > prompt
         return Segment(
-            0, ids, said, said.astype(np.float32), -said.astype(np.float32), np.where(said, 0, -1).astype(np.int32)
+            0,
+            ids,
+            is_reply,
+            is_reply.astype(np.float32),
+            -is_reply.astype(np.float32),
+            np.where(is_reply, 0, -1).astype(np.int32),
         )
 
     rows = [row(1, 2), row(3, 1)]

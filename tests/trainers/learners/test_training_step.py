@@ -73,14 +73,14 @@ def test_packed_log_probabilities_equal_those_of_single_rows(model, tokens, temp
 @pytest.mark.parametrize("level", ["token", "turn"])
 def test_merged_rows_and_rows_per_turn_give_the_same_gradient(model, loss_aggregation, level):
     episodes, advantages = token_episodes()
-    merged, apart = build(episodes, advantages), build(episodes, advantages, merge=False)
-    assert len(merged) < len(apart)
+    merged, unmerged = build(episodes, advantages), build(episodes, advantages, merge=False)
+    assert len(merged) < len(unmerged)
     options = {
         "loss_aggregation": loss_aggregation,
         "constant": 50.0 if loss_aggregation == "constant" else None,
         "level": level,
     }
-    close(gradient(model, merged, **options), gradient(model, apart, **options))
+    close(gradient(model, merged, **options), gradient(model, unmerged, **options))
 
 
 @pytest.mark.parametrize("level", ["token", "turn", "sequence"])

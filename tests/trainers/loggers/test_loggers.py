@@ -86,20 +86,20 @@ def test_a_resumed_run_logs_no_step_twice(tmp_path, number):
 
 def test_a_logger_that_fails_ends_nothing_and_is_named_once(tmp_path):
     config = small(tmp_path / "run", logger_options={"fail": True}, **QUICK)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert train(config)["steps"] == 4
-    about = [str(one.message) for one in said if "logger notes failed" in str(one.message)]
+    about = [str(one.message) for one in caught if "logger notes failed" in str(one.message)]
     assert about == ["logger notes failed (OSError: nobody answers); the run continues, and metrics.jsonl is complete"]
 
 
 @pytest.mark.parametrize("fail", ["exit", "generator"])
 def test_a_logger_cannot_end_the_program(tmp_path, fail):
     logger = Notes(tmp_path, {"env": "e"}, fail=fail)
-    held = loggers.Loggers(tmp_path, {"notes": logger})
+    run_loggers = loggers.Loggers(tmp_path, {"notes": logger})
     with pytest.warns(UserWarning, match="logger notes failed"):
-        held.log(3, {"phase": "train", "step": 1})
-    assert held.failed == {"notes"}
+        run_loggers.log(3, {"phase": "train", "step": 1})
+    assert run_loggers.failed == {"notes"}
 
 
 def test_the_users_second_ctrl_c_is_no_failure_of_a_logger(tmp_path):
@@ -194,16 +194,16 @@ def test_tensorboard_reads_back(tmp_path):
 
 def leveldb_log(data):
     """Yield the records of a log in LevelDB's form: blocks of 32 KiB, of fragments with checksum, length and kind."""
-    place, held = 7, b""  # after the header of the file
+    place, content = 7, b""  # after the header of the file
     while place + 7 <= len(data):
         if 32768 - place % 32768 < 7:
             place += 32768 - place % 32768
         size, kind = int.from_bytes(data[place + 4 : place + 6], "little"), data[place + 6]
-        held += data[place + 7 : place + 7 + size]
+        content += data[place + 7 : place + 7 + size]
         place += 7 + size
         if kind in (1, 4):
-            yield held
-            held = b""
+            yield content
+            content = b""
 
 
 def wandb_records(path):

@@ -38,9 +38,9 @@ def flags(*words):
 def test_dual_clip_is_a_flag_by_hand():
     loss = resolve_loss(flags("--loss.dual_clip", "3"))
     # ratio 8, A = -1: -A * 8 = 8, bounded by 3, which has no gradient; ratio 2: the loss is 2, and so is the gradient
-    total, by_token, told = gradient(loss, [0.8, 0.2], [0.1, 0.1], [-1.0, -1.0])
+    total, by_token, metrics = gradient(loss, [0.8, 0.2], [0.1, 0.1], [-1.0, -1.0])
     assert total == pytest.approx((3 + 2) / 2) and by_token == pytest.approx([0.0, 1.0])
-    assert told["clip_fraction"] == 0.5
+    assert metrics["clip_fraction"] == 0.5
     total, by_token, _ = gradient(resolve_loss(flags()), [0.8, 0.2], [0.1, 0.1], [-1.0, -1.0])
     assert total == pytest.approx((8 + 2) / 2) and by_token == pytest.approx([4.0, 1.0])
 
@@ -68,19 +68,19 @@ def test_kinds_of_kl_are_a_flag_by_hand(kind, value, slope):
 
 def test_cispo_by_hand():
     # ratios 2 and 0.5, cap 1.3, A = 1 and -1: -1.3 * log p and 0.5 * log p; both tokens have a gradient
-    total, by_token, told = gradient(resolve_loss(flags("--loss", "cispo", "--clip-high", "0.3")), [0.4, 0.2], [0.2, 0.4],
+    total, by_token, metrics = gradient(resolve_loss(flags("--loss", "cispo", "--clip-high", "0.3")), [0.4, 0.2], [0.2, 0.4],
                                      [1.0, -1.0])  # fmt: skip
     assert total == pytest.approx((-1.3 * math.log(0.4) + 0.5 * math.log(0.2)) / 2)
-    assert by_token == pytest.approx([-1.3 / 2, 0.5 / 2]) and told["clip_fraction"] == 0.5
+    assert by_token == pytest.approx([-1.3 / 2, 0.5 / 2]) and metrics["clip_fraction"] == 0.5
 
 
 def test_icepop_by_hand():
     # trainer before the update over engine: 4, 1/4, 10 and 1; the band 0.5 to 5 leaves the first and the last
     config = flags("--loss", "icepop", "--engine", "vllm", "--model", "x", "--tis-cap", "5")
     old, engine = [0.4, 0.1, 0.5, 0.2], [0.1, 0.4, 0.05, 0.2]
-    total, by_token, told = gradient(resolve_loss(config), old, old, [1.0] * 4, engine, correction=config.tis_cap)
+    total, by_token, metrics = gradient(resolve_loss(config), old, old, [1.0] * 4, engine, correction=config.tis_cap)
     assert total == pytest.approx(-(4 + 1) / 4) and by_token == pytest.approx([-1.0, 0.0, 0.0, -0.25])
-    assert told["masked_fraction"] == 0.5
+    assert metrics["masked_fraction"] == 0.5
     with pytest.raises(BadConfig, match="loss 'icepop' leaves out tokens"):
         check(fresh(TrainConfig(loss="icepop", precision="fp32")))
 
@@ -192,15 +192,15 @@ def wrong(kind):
     return function
 
 
-@pytest.mark.parametrize(("kind", "said"), [("mean", r"returned \(\); expected"), ("measure", "has no gradient")])
-def test_losses_that_cannot_be_are_explained(kind, said):
+@pytest.mark.parametrize(("kind", "message"), [("mean", r"returned \(\); expected"), ("measure", "has no gradient")])
+def test_losses_that_cannot_be_are_explained(kind, message):
     _, made = scores([-1.0, -2.0])
-    with pytest.raises(BadConfig, match=said):
+    with pytest.raises(BadConfig, match=message):
         policy_loss(made, batch([1.0, 1.0], [-1.0, -2.0]), function=wrong(kind))
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--loss", "cispo", "--clip-low", "0.1"], "clip_low is 0.1 and has no effect with loss 'cispo'"),
         (["--loss", "cispo", "--loss.dual_clip", "3"], "dual_clip"),
@@ -209,8 +209,8 @@ def test_losses_that_cannot_be_are_explained(kind, said):
         (["--loss", "clip_cov", "--loss.share", "1.5"], "share of loss 'clip_cov'"),
     ],
 )
-def test_what_is_set_wrongly_is_said(words, said):
-    with pytest.raises(BadConfig, match=said):
+def test_what_is_set_wrongly_is_said(words, message):
+    with pytest.raises(BadConfig, match=message):
         resolve_loss(flags(*words))
 
 

@@ -48,8 +48,8 @@ def by_token(function, new, old, advantages, *, turns=None, extra=None, entropy=
 
 def test_gspo_by_hand():
     # one row: mean log ratio log(2) / 2, so s = sqrt(2) above 1.0004: clipped; with A = -1 it is not
-    total, slopes, told = gradient(loss_of("gspo"), [0.4, 0.2], [0.2, 0.2], [1.0, 1.0])
-    assert total == pytest.approx(-1.0004) and slopes == [0.0, 0.0] and told["clip_fraction"] == 1.0
+    total, slopes, metrics = gradient(loss_of("gspo"), [0.4, 0.2], [0.2, 0.2], [1.0, 1.0])
+    assert total == pytest.approx(-1.0004) and slopes == [0.0, 0.0] and metrics["clip_fraction"] == 1.0
     total, slopes, _ = gradient(loss_of("gspo"), [0.4, 0.2], [0.2, 0.2], [-1.0, -1.0])
     assert total == pytest.approx(2**0.5) and slopes == pytest.approx([2**0.5 / 2] * 2)
     wide = gradient(loss_of("gspo", high=1.0), [0.4, 0.2], [0.2, 0.2], [1.0, 1.0])
@@ -59,19 +59,19 @@ def test_gspo_by_hand():
 def test_dppo_by_hand():
     new, old = [0.5, 0.02, 0.1, 0.5], [0.2, 0.002, 0.5, 0.2]
     # p - mu: 0.3 (dropped where A > 0), 0.018 though the ratio is 10, -0.4 (dropped where A <= 0), 0.3 with A < 0: kept
-    total, slopes, told = by_token(loss_of("dppo", tau=0.0), new, old, [1.0, 1.0, -1.0, -1.0])
+    total, slopes, metrics = by_token(loss_of("dppo", tau=0.0), new, old, [1.0, 1.0, -1.0, -1.0])
     assert total == pytest.approx(-10 + 2.5) and slopes == pytest.approx([0.0, -10.0, 0.0, 2.5])
-    assert told["masked_fraction"] == 0.5
+    assert metrics["masked_fraction"] == 0.5
     total, slopes, _ = by_token(loss_of("dppo", tau=0.1), new[:1], old[:1], [1.0])  # the dropped one is drawn back
     assert total == pytest.approx(0.1 * math.log(2.5) ** 2) and slopes == pytest.approx([0.2 * math.log(2.5)])
 
 
 def test_dppo_with_the_divergence_of_two_way_distributions():
     mu, p = 0.2, 0.5
-    apart = mu * math.log(mu / p) + (1 - mu) * math.log((1 - mu) / (1 - p))
-    for bound, kept in ((apart + 0.01, True), (apart - 0.01, False)):
+    divergence = mu * math.log(mu / p) + (1 - mu) * math.log((1 - mu) / (1 - p))
+    for bound, is_kept in ((divergence + 0.01, True), (divergence - 0.01, False)):
         loss = loss_of("dppo", divergence="kl", high=bound, tau=0.0)
-        assert by_token(loss, [p], [mu], [1.0])[0] == pytest.approx(-2.5 if kept else 0.0)
+        assert by_token(loss, [p], [mu], [1.0])[0] == pytest.approx(-2.5 if is_kept else 0.0)
         assert by_token(loss, [p], [mu], [-1.0])[0] == pytest.approx(2.5)  # on its way back
 
 
@@ -80,9 +80,9 @@ def test_kl_cov_by_hand():
     assert factors(loss_of("kl_cov"), tokens, 0).tolist() == [1, 0, 0, 0, 0]
     assert factors(loss_of("kl_cov", share=0.4), tokens, 0).tolist() == [1, 0, 0, 1, 0]
     extra = {"chosen": [1.0, 0.0]}
-    total, slopes, told = by_token(loss_of("kl_cov", weight=0.5), [0.4, 0.4], [0.2, 0.2], [1.0, 1.0], extra=extra)
+    total, slopes, metrics = by_token(loss_of("kl_cov", weight=0.5), [0.4, 0.4], [0.2, 0.2], [1.0, 1.0], extra=extra)
     assert total == pytest.approx(-4 + 0.5 * math.log(2)) and slopes == pytest.approx([-2 + 0.5, -2.0])  # no clip
-    assert told["held_fraction"] == 0.5
+    assert metrics["held_fraction"] == 0.5
 
 
 def test_high_entropy_by_hand():
@@ -96,8 +96,8 @@ def test_llds_by_hand():
     new, old = [0.2, 0.4, 0.2, 0.9, 0.1], [0.4, 0.3, 0.4, 0.3, 0.4]
     advantages, turns = [0.0, 0.0, 0.0, 0.0, -1.0], [0, 0, 1, 1, 2]
     loss = loss_of("llds", weight=0.5)
-    total, slopes, told = by_token(loss, new, old, advantages, turns=turns)
-    assert slopes == pytest.approx([-0.5, 0.0, 0.0, 0.0, 0.0]) and told["fallen_fraction"] == pytest.approx(0.4)
+    total, slopes, metrics = by_token(loss, new, old, advantages, turns=turns)
+    assert slopes == pytest.approx([-0.5, 0.0, 0.0, 0.0, 0.0]) and metrics["fallen_fraction"] == pytest.approx(0.4)
     assert total == pytest.approx(0.5 * math.log(2) + 0.8)  # the last: -A clip(0.25, 0.8, 1.2)
     # as one sequence, log 2 - log 4/3 + log 2 - log 3 < 0: it rose
     assert by_token(loss_of("llds", weight=0.5, unit="sequence"), new, old, advantages, turns=turns)[1] == [0.0] * 5
@@ -114,9 +114,9 @@ def test_the_entropy_band_by_hand():
     b = 2 * (1 - math.exp(-1))
     loss = loss_of("entropy_band", weight=0.1, smooth=2.0)
     p, entropy = [0.2, 0.2, 0.2], [1.0, 2.0, 0.5]
-    _, slopes, told = by_token(loss, p, p, [0.0] * 3, entropy=entropy, extra={"entropy_mean": [1.0] * 3}, step=100)
+    _, slopes, metrics = by_token(loss, p, p, [0.0] * 3, entropy=entropy, extra={"entropy_mean": [1.0] * 3}, step=100)
     expected = [0.1 * s * (math.log(0.2) + h) for s, h in zip((1, 1 - b, 1 + b), entropy, strict=True)]
-    assert slopes == pytest.approx(expected) and told["outside_fraction"] == pytest.approx(2 / 3)
+    assert slopes == pytest.approx(expected) and metrics["outside_fraction"] == pytest.approx(2 / 3)
     _, slopes, _ = by_token(loss, p, p, [0.0] * 3, entropy=entropy, extra={"entropy_mean": [1.0] * 3}, step=0)
     assert slopes == pytest.approx([0.1 * (math.log(0.2) + h) for h in entropy])  # a plain bonus at first
 
@@ -126,8 +126,8 @@ def test_epo_by_hand():
     p, entropy = [0.2] * 4, [1.0, 2.0, 0.5, 2.0]
     extra = {"turn_entropy_mean": [1.0, 1.0, 1.0, math.nan]}
     loss = loss_of("epo", weight=0.1, penalty=0.3)
-    total, slopes, told = by_token(loss, p, p, [1.0] * 4, entropy=entropy, extra=extra)
-    assert total == pytest.approx(-4 - 0.1 * (5.5 - 2 * 0.3)) and told["outside_fraction"] == pytest.approx(0.5)
+    total, slopes, metrics = by_token(loss, p, p, [1.0] * 4, entropy=entropy, extra=extra)
+    assert total == pytest.approx(-4 - 0.1 * (5.5 - 2 * 0.3)) and metrics["outside_fraction"] == pytest.approx(0.5)
     # the penalty is a constant: the gradient is that of a bonus for entropy, whatever the band
     assert slopes == pytest.approx([-1 + 0.1 * (math.log(0.2) + h) for h in entropy])
     wide = by_token(loss_of("epo", weight=0.1, low=0.0, high=9.0), p, p, [1.0] * 4, entropy=entropy, extra=extra)
@@ -140,10 +140,10 @@ def test_aepo_by_hand():
     new, old, advantages = [0.4, 0.2, 0.1] * 2, [0.2] * 6, [1.0] * 3 + [-1.0] * 3
     options = {"clip_low": 0.2, "clip_high": 0.28}
     loss = resolve_loss(TrainConfig(loss="aepo", **options))
-    total, slopes, told = by_token(lambda tokens, step: loss(tokens), new, old, advantages)
+    total, slopes, metrics = by_token(lambda tokens, step: loss(tokens), new, old, advantages)
     plain = resolve_loss(TrainConfig(loss="clip", **options))
     value, clipped, _ = by_token(lambda tokens, step: plain(tokens), new, old, advantages)
-    assert total == pytest.approx(value) and told["carried_fraction"] == pytest.approx(1 / 6)
+    assert total == pytest.approx(value) and metrics["carried_fraction"] == pytest.approx(1 / 6)
     assert clipped[0] == 0.0 and slopes[0] == pytest.approx(-1.28)  # as at the edge of the clip
     assert slopes[1:] == clipped[1:] == pytest.approx([-1.0, -0.5, 2.0, 1.0, 0.0])
 
@@ -164,9 +164,9 @@ def test_simko_by_hand():
     chosen = {"chosen": [1.0, 0.0, 1.0, 1.0, 0.0], "entropy": [1.0] * 5}
     advantages = [1.0, 1.0, -1.0, -1.0, -1.0]
     loss = loss_of("simko", k=2, alpha=0.1, first=1.5)
-    total, slopes, told = by_token(loss, old, old, advantages, extra=chosen, top=top)
+    total, slopes, metrics = by_token(loss, old, old, advantages, extra=chosen, top=top)
     assert total == pytest.approx(-2 + 1.5 + 2)  # the value of the ratio is as it was
-    assert slopes == pytest.approx([-0.9, -1.0, 1.5, 1.0, 1.0]) and told["harder_fraction"] == pytest.approx(0.2)
+    assert slopes == pytest.approx([-0.9, -1.0, 1.5, 1.0, 1.0]) and metrics["harder_fraction"] == pytest.approx(0.2)
     assert top.grad[0].tolist() == pytest.approx([-0.05, -0.05]) and not top.grad[1:].any()
 
 

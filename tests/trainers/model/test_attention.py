@@ -55,15 +55,15 @@ def close(model, method, rows, temperature=0.7):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("asked", ["auto", "split", "sdpa", "rows"])
-def test_log_probabilities_and_gradients_equal_those_of_single_rows(name, asked):
+@pytest.mark.parametrize("method_name", ["auto", "split", "sdpa", "rows"])
+def test_log_probabilities_and_gradients_equal_those_of_single_rows(name, method_name):
     model = make(name)
-    if asked in ("split", "sdpa") and MODELS[name][0] == "rows":
-        with pytest.raises(BadConfig, match=f"attention '{asked}' cannot run here: .*(rows|cap|s_aux|scaled_dot)"):
-            choose(model, asked)
+    if method_name in ("split", "sdpa") and MODELS[name][0] == "rows":
+        with pytest.raises(BadConfig, match=f"attention '{method_name}' cannot run here: .*(rows|cap|s_aux|scaled_dot)"):
+            choose(model, method_name)
         return
-    method = choose(model, asked)
-    assert method == (MODELS[name][0] if asked == "auto" else asked)
+    method = choose(model, method_name)
+    assert method == (MODELS[name][0] if method_name == "auto" else method_name)
     close(model, method, batch([11, 11, 7, 2, 5]))
 
 
@@ -83,10 +83,10 @@ def test_rows_are_kept_apart_by_the_method_and_not_by_luck():
     """The same packed tokens as one row: what the second row says of its tokens then depends on the first."""
     model, rows = make("llama"), batch([6, 6])
     method = choose(model, "split")
-    apart = hidden_states(model, rows.ids, torch.arange(12), (6, 6), method)
+    packed = hidden_states(model, rows.ids, torch.arange(12), (6, 6), method)
     one = hidden_states(model, rows.ids.view(1, 12), torch.arange(12), (12,), method)
-    torch.testing.assert_close(apart[:6], one[:6])
-    assert float((apart[6:] - one[6:]).detach().abs().max()) > 0.1
+    torch.testing.assert_close(packed[:6], one[:6])
+    assert float((packed[6:] - one[6:]).detach().abs().max()) > 0.1
 
 
 def test_what_cannot_run_here_says_why():

@@ -31,17 +31,17 @@ FEW, MANY = [0, 4, 9, 12, 20, 21, 22, 28], [0, 1, 2, 3, 4, 5, 9, 11, 12, 14, 16,
 
 
 @pytest.mark.parametrize("number", range(4))
-@pytest.mark.parametrize("asked", [FEW, MANY])
-def test_states_and_gradients_equal_the_librarys(number, asked):
+@pytest.mark.parametrize("method_name", [FEW, MANY])
+def test_states_and_gradients_equal_the_librarys(number, method_name):
     model = list(models())[number]
     for name, weight in model.named_parameters():  # norms begin at 1, where a wrong scale would not show
         if "norm" in name:
             torch.nn.init.uniform_(weight, 0.5, 1.5)
     ids = torch.randint(0, 61, (3, 11))
     ids[0, 2] = ids[1, 3] = PAD
-    lengths, places = (11, 11, 7), torch.tensor(asked)
+    lengths, places = (11, 11, 7), torch.tensor(method_name)
     assert supported(model)
-    counts = [sum(row * 11 <= place < row * 11 + 11 for place in asked) for row in range(3)]
+    counts = [sum(row * 11 <= place < row * 11 + 11 for place in method_name) for row in range(3)]
     mine = hidden_states(model, ids, places, lengths, counts)
     theirs = model.model(input_ids=ids, use_cache=False).last_hidden_state.flatten(0, 1)[places]
     torch.testing.assert_close(mine, theirs, atol=2e-5, rtol=1e-4)

@@ -52,8 +52,8 @@ def test_after_eighty_updates_it_copies_what_it_never_saw_and_a_random_one_does_
             update.step()
             update.zero_grad()
     with torch.no_grad():
-        said = model(repeated(4)).logits.argmax(-1)[:, NEW + 15 : -1]
-    right = (said == repeated(4)[:, NEW + 16 :]).float().mean()
+        predicted = model(repeated(4)).logits.argmax(-1)[:, NEW + 15 : -1]
+    right = (predicted == repeated(4)[:, NEW + 16 :]).float().mean()
     assert least <= right <= most
 
 

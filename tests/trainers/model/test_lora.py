@@ -189,9 +189,9 @@ def test_a_run_leaves_an_adapter_that_peft_and_the_engine_read(whole, base):
     names = {path.name for path in adapter.iterdir()}
     assert {"adapter_model.safetensors", "adapter_config.json", "tokenizer.json"} <= names
     assert not any(name.startswith("model") for name in names), "the base was written into a checkpoint"
-    told = json.loads((adapter / "adapter_config.json").read_text())
-    assert (told["r"], told["lora_alpha"], told["lora_dropout"]) == (4, 16, 0.0)
-    assert told["base_model_name_or_path"] == str(base)
+    adapter_settings = json.loads((adapter / "adapter_config.json").read_text())
+    assert (adapter_settings["r"], adapter_settings["lora_alpha"], adapter_settings["lora_dropout"]) == (4, 16, 0.0)
+    assert adapter_settings["base_model_name_or_path"] == str(base)
     ids = torch.arange(1, 30)[None]
     theirs = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32), str(adapter))
     ours, _ = load_policy(adapter)
@@ -203,8 +203,8 @@ def test_a_run_leaves_an_adapter_that_peft_and_the_engine_read(whole, base):
     trainable = {name for name, p in ours.named_parameters() if p.requires_grad}
     assert trainable == {name for name, _ in ours.named_parameters() if "lora_" in name}
     rows = [row for row in curve(whole[0] / "run") if row["phase"] == "rl"]
-    apart = [row["mismatch_kl"] for row in rows]
-    assert len(apart) == 4 and all(abs(kl) < 1e-6 for kl in apart), apart
+    mismatches = [row["mismatch_kl"] for row in rows]
+    assert len(mismatches) == 4 and all(abs(kl) < 1e-6 for kl in mismatches), mismatches
     assert read_config(whole[0] / "run" / "config.toml").lora_targets == TARGETS
 
 
@@ -272,8 +272,10 @@ def test_an_adapter_without_its_base_says_so(whole, tmp_path):
 
     adapter = tmp_path / "adapter"
     shutil.copytree(newest(whole[0] / "run"), adapter)
-    told = json.loads((adapter / "adapter_config.json").read_text())
-    (adapter / "adapter_config.json").write_text(json.dumps({**told, "base_model_name_or_path": str(tmp_path / "gone")}))
+    adapter_settings = json.loads((adapter / "adapter_config.json").read_text())
+    (adapter / "adapter_config.json").write_text(
+        json.dumps({**adapter_settings, "base_model_name_or_path": str(tmp_path / "gone")})
+    )
     with pytest.raises(BadData, match=r"base model '.*gone' is not there; put the folder"):
         load_policy(adapter)
 

@@ -25,7 +25,7 @@ def test_a_plan_counts_the_policy_of_the_recipe():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"policy_width": 100}, "policy_width is 100; expected a multiple of 64"),
         ({"policy_width": 32}, "policy_width is 32"),
@@ -34,8 +34,8 @@ def test_a_plan_counts_the_policy_of_the_recipe():
         ({"sft_masked": ("invalid", "randm")}, "random"),
     ],
 )
-def test_what_makes_no_sense_is_refused(changes, said):
-    with pytest.raises((BadConfig, UnknownName), match=said):
+def test_what_makes_no_sense_is_refused(changes, message):
+    with pytest.raises((BadConfig, UnknownName), match=message):
         TrainConfig(**changes)
 
 

@@ -50,8 +50,8 @@ def gradient(scorer, tokens=40):
 def test_bf16_scores_are_those_of_fp32_to_its_own_resolution():
     whole, half = Scorer(tiny_model(), 0.7), Scorer(tiny_model().bfloat16(), 0.7)
     assert (whole.method, half.method) == ("small", "split")
-    apart = (scored(whole) - scored(half)).abs()
-    assert 1e-4 < float(apart.mean()) < 0.02
+    difference = (scored(whole) - scored(half)).abs()
+    assert 1e-4 < float(difference.mean()) < 0.02
 
 
 def test_an_update_below_the_resolution_of_bf16_is_not_lost():
@@ -171,7 +171,7 @@ def test_a_run_goes_on_to_the_last_digit(tmp_path, changes):
 
 @pytest.mark.parametrize("moe", [False, True])
 def test_layers_computed_again_give_the_same_gradient(moe):
-    kept, again = Scorer(tiny_model(moe=moe), 0.7, "split"), Scorer(tiny_model(moe=moe), 0.7, gradient_checkpointing=True)
+    plain, again = Scorer(tiny_model(moe=moe), 0.7, "split"), Scorer(tiny_model(moe=moe), 0.7, gradient_checkpointing=True)
     assert again.method == "split" and len(again.layers) == 2
     calls = []
     again.model.model.layers[0].mlp.register_forward_pre_hook(lambda *_: calls.append(1))
@@ -182,7 +182,7 @@ def test_layers_computed_again_give_the_same_gradient(moe):
     loss.backward()
     assert len(calls) == 2
     again.zero_grad()
-    torch.testing.assert_close(gradient(again), gradient(kept), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(gradient(again), gradient(plain), rtol=1e-5, atol=1e-6)
 
 
 def test_dropout_stays_off_in_layers_that_are_computed_again():
@@ -269,14 +269,14 @@ def test_bytes_per_parameter_are_those_of_the_tensors(precision, muon):
         p.sum().backward()
     updated = list((masters or model).parameters())
     gradients = [p.grad for p in updated]
-    held = [*model.parameters(), *updated, *gradients, *(p.grad for p in model.parameters() if p.grad is not None)]
+    all_tensors = [*model.parameters(), *updated, *gradients, *(p.grad for p in model.parameters() if p.grad is not None)]
     for optimizer in made:
         optimizer.step()
-        held += [t for state in optimizer.state.values() for t in state.values() if isinstance(t, torch.Tensor)]
+        all_tensors += [t for state in optimizer.state.values() for t in state.values() if isinstance(t, torch.Tensor)]
     inner = sum(p.numel() for n, p in model.named_parameters() if muon and p.ndim == 2 and "embed" not in n)
     rest = sum(p.numel() for p in model.parameters()) - inner
     expected = rest * bytes_per_parameter(precision).held + inner * bytes_per_parameter(precision, muon=True).held
-    assert tensors(held) == expected
+    assert tensors(all_tensors) == expected
     assert bytes_per_parameter(precision).held == (18 if precision == "bf16" else 16)
 
 
@@ -288,5 +288,5 @@ def test_bytes_of_state_in_eight_bits():
     weight.sum().backward()
     made.step()
     states = [made.state[weight][name] for name in ("exp_avg", "exp_avg_sq")]
-    held = sum(t.codes.numel() * t.codes.element_size() + t.scale.numel() * t.scale.element_size() for t in states)
-    assert held == weight.numel() * bytes_per_parameter("fp32", "adamw8bit").state
+    state_bytes = sum(t.codes.numel() * t.codes.element_size() + t.scale.numel() * t.scale.element_size() for t in states)
+    assert state_bytes == weight.numel() * bytes_per_parameter("fp32", "adamw8bit").state

@@ -18,8 +18,8 @@ def rows_alone(query, key, value, window, ends=ENDS):
     parts = []
     for start, end in itertools.pairwise(ends.tolist()):
         q, k, v = (tensor[start:end].transpose(0, 1)[None] for tensor in (query, key, value))
-        apart = torch.arange(end - start)[:, None] - torch.arange(end - start)
-        seen = (apart >= 0) & (apart < (window or 100))
+        distance = torch.arange(end - start)[:, None] - torch.arange(end - start)
+        seen = (distance >= 0) & (distance < (window or 100))
         parts.append(F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)[0].transpose(0, 1))
     return torch.cat(parts)
 

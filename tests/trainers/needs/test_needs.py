@@ -136,7 +136,7 @@ def test_the_gain_of_a_turn_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("credit", "changes", "said"),
+    ("credit", "changes", "message"),
     [
         ("information_gain:information_gain", {"env": "rlvr/Household-v0"}, "declares no hidden answers"),
         ("information_gain:information_gain", {"agent": "summary"}, "no demonstrator"),
@@ -149,9 +149,9 @@ def test_the_gain_of_a_turn_by_hand():
         ("turn_gae", {"needs_options": {"policy_weight": -1}}, "policy_weight of needs 'values' is -1"),
     ],
 )
-def test_needs_that_cannot_be_computed_are_refused_before_anything_is_loaded(tmp_path, credit, changes, said):
+def test_needs_that_cannot_be_computed_are_refused_before_anything_is_loaded(tmp_path, credit, changes, message):
     config = TrainConfig(**{"env": "rlvr/GuessNumber-v0", "out": str(tmp_path / "run"), "credit": credit, **changes})
-    with pytest.raises(BadConfig, match=said):
+    with pytest.raises(BadConfig, match=message):
         check_run(config)
 
 

@@ -53,10 +53,10 @@ def test_length_counts_tokens_of_all_turns_or_turns_or_each_turn_by_itself():
 
 def test_repetition_is_paid_by_the_turn_that_says_it_again():
     """Bigrams: 12 23 31 12 in the first turn, 12 24 in the second: two of six were said before."""
-    said = episode([1, 2, 3, 1, 2], [1, 2, 4], success=False)
-    assert repeated(said, 2) == [1 / 6, 1 / 6]
-    paid([said], ["repetition"], n=2, weight=1.0)
-    assert [turn.reward for turn in said.turns] == [-1 / 6, -1 / 6] and said.reward == pytest.approx(-2 / 6)
+    repeating = episode([1, 2, 3, 1, 2], [1, 2, 4], success=False)
+    assert repeated(repeating, 2) == [1 / 6, 1 / 6]
+    paid([repeating], ["repetition"], n=2, weight=1.0)
+    assert [turn.reward for turn in repeating.turns] == [-1 / 6, -1 / 6] and repeating.reward == pytest.approx(-2 / 6)
     assert repeated(episode("go north then go north", "go north"), 2) == [1 / 5, 1 / 5]
     assert repeated(episode([1], "a b"), 4) == [0, 0]  # shorter than an n-gram
 
@@ -104,12 +104,12 @@ def test_parts_sum_to_the_reward_of_each_turn_and_episode(data: st.DataObject, s
         for size in sizes
     ]
     paid(episodes, ["made_up", "length"], parts=own, budget=1, unit="turns")
-    for found, asked in zip(episodes, own, strict=True):
+    for found, expected_rewards in zip(episodes, own, strict=True):
         for turn in found.turns:
             assert turn.reward == pytest.approx(sum(turn.rewards.values()))
         assert found.reward == pytest.approx(sum(turn.reward for turn in found.turns))
         assert found.reward == pytest.approx(sum(found.final_rewards.values()))
-        for name, amount in asked.items():
+        for name, amount in expected_rewards.items():
             total = sum(turn.rewards.get(name, 0.0) for turn in found.turns)
             assert total == pytest.approx(sum(amount) if isinstance(amount, list) else amount)
 
@@ -242,8 +242,8 @@ def test_the_example_of_ones_own(monkeypatch: pytest.MonkeyPatch):
     paid([lost, won], ["examples.stages.brief:brevity"], weight=0.1)
     assert (lost.reward, won.reward) == (0.0, 1 - 0.1 * 2 / 4)
     page, file = ((root / name).read_text() for name in ("docs/seams/rewards.md", "examples/stages/brief.py"))
-    shown = re.search(r"(?s)```python\nimport agentgym\n\n\n(@agentgym\.reward.*?)```", page)
-    assert shown and shown[1] in file
+    code_block = re.search(r"(?s)```python\nimport agentgym\n\n\n(@agentgym\.reward.*?)```", page)
+    assert code_block and code_block[1] in file
 
 
 def test_in_self_play_each_role_is_paid_for_its_own_part():

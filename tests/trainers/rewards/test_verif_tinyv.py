@@ -84,12 +84,12 @@ def polite(lines):
 
 
 @pytest.mark.parametrize(
-    ("combine", "rewards", "asked"), [("mean", [1.0, 0.5, 0.5, 0.0], 4), ("product", [1.0, 0.0, 0.0, 0.0], 2)]
+    ("combine", "rewards", "judge_calls"), [("mean", [1.0, 0.5, 0.5, 0.0], 4), ("product", [1.0, 0.0, 0.0, 0.0], 2)]
 )
-def test_verif_pays_both_verdicts(rubric, tmp_path, combine, rewards, asked):
+def test_verif_pays_both_verdicts(rubric, tmp_path, combine, rewards, judge_calls):
     stages = resolve_rewards(["verif"], {"engine": ENGINE, "rubric": rubric, "combine": combine})
     played = paid(stages, four(), tmp_path, polite)
-    assert [e.reward for e in played] == rewards and len(MODEL.seen) == asked
+    assert [e.reward for e in played] == rewards and len(MODEL.seen) == judge_calls
     assert [e.success for e in played] == [True, True, False, False]  # a program's verdict, and no other
     assert min(e.reward for e in played if e.success) >= max(e.reward for e in played if not e.success)
 

@@ -243,7 +243,7 @@ def test_a_server_of_unscaled_numbers_or_other_settings_is_refused(model, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"lora_rank": 600, "sft_muon": False}, "serves adapters up to rank 512"),
         ({"weight_transport": "nccl"}, "servers read weights from files"),
@@ -256,9 +256,9 @@ def test_a_server_of_unscaled_numbers_or_other_settings_is_refused(model, tmp_pa
         ({"model": "init"}, "needs a model folder"),
     ],
 )
-def test_what_cannot_be_is_refused_before_a_server_is_asked(changes, said, model, tmp_path):
+def test_what_cannot_be_is_refused_before_a_server_is_asked(changes, message, model, tmp_path):
     options = {"engine": "vllm:http://127.0.0.1:1,http://127.0.0.1:2", "model": model, **changes}
-    with pytest.raises(BadConfig, match=said):
+    with pytest.raises(BadConfig, match=message):
         train(small(tmp_path / "run", **options))
     assert not (tmp_path / "run").exists()
 

@@ -120,17 +120,17 @@ def test_a_session_closed_for_room_is_a_fault_that_says_so(monkeypatch: pytest.M
     def play(task: Any, access: Access) -> float:
         talk(access, "hi", 1)
         if task is not TASKS[2]:
-            held = gateways[0].sessions
-            held._most = 0
-            held._trim(0)
-            held._most = 100_000_000
+            sessions = gateways[0].sessions
+            sessions._most = 0
+            sessions._trim(0)
+            sessions._most = 100_000_000
             if task is TASKS[1]:
                 talk(access, "hi", 1)
         return 1.0
 
     gateways: list[Any] = []
     made = GatewayAgent._gateway
-    monkeypatch.setattr(GatewayAgent, "_gateway", lambda *asked: gateways.append(made(*asked)) or gateways[-1])
+    monkeypatch.setattr(GatewayAgent, "_gateway", lambda *args: gateways.append(made(*args)) or gateways[-1])
     episodes = collected(play, concurrency=1)
     assert [episode.success for episode in episodes] == [None, None, True]
     assert all("closed to make room" in (episode.error or "") for episode in episodes[:2])
@@ -167,8 +167,8 @@ def test_an_agent_that_crashes_on_the_models_reply_is_the_models_failure() -> No
 
     def play(task: Any, access: Access) -> float:
         for _ in range(2):
-            said = ask(access, [{"role": "user", "content": task.instruction}], max_tokens=20)["content"]
-            reward = json.loads(said)["reward"]
+            reply = ask(access, [{"role": "user", "content": task.instruction}], max_tokens=20)["content"]
+            reward = json.loads(reply)["reward"]
         return reward
 
     engine = says('{"reward": 1}', '{"reward": 1}', '{"reward": 1}', "I forgot the braces", '{"reward": 0}')
@@ -214,8 +214,8 @@ def test_a_crash_that_other_replies_bring_too_or_that_its_own_do_not_bring_again
 def test_an_engine_that_leaves_an_agent_without_an_answer_is_no_failure_of_the_model() -> None:
     class Dying(ScriptedEngine):
         async def generate(self, *args: Any, **options: Any) -> Any:
-            asked.append(1)
-            if len(asked) > 1:
+            calls.append(1)
+            if len(calls) > 1:
                 raise Fault("out of memory", reason="engine")
             return await super().generate(*args, **options)
 
@@ -223,9 +223,9 @@ def test_an_engine_that_leaves_an_agent_without_an_answer_is_no_failure_of_the_m
         talk(access, "hi", 2)
         return 1.0
 
-    asked: list[int] = []
+    calls: list[int] = []
     (episode,) = collected(play, Dying(lambda prompt, turn: "yes"), tasks=TASKS[:1])
-    assert (episode.success, episode.reason, len(episode.turns)) == (None, "engine", 1) and len(asked) == 2
+    assert (episode.success, episode.reason, len(episode.turns)) == (None, "engine", 1) and len(calls) == 2
 
 
 def test_a_task_that_comes_twice_has_a_session_of_its_own_each_time() -> None:
@@ -264,18 +264,18 @@ def test_a_reply_that_the_agent_did_not_wait_for_is_waited_for() -> None:
 
     class Slow(ScriptedEngine):
         async def generate(self, *args: Any, **options: Any) -> Any:
-            asked.set()
+            arrived.set()
             await asyncio.sleep(0.2)
             return await super().generate(*args, **options)
 
     def play(task: Any, access: Access) -> float:
-        asked.clear()
+        arrived.clear()
         threads.append(threading.Thread(target=talk, args=(access, "hi", 1)))
         threads[-1].start()
-        assert asked.wait(30)
+        assert arrived.wait(30)
         return 1.0
 
-    asked = threading.Event()
+    arrived = threading.Event()
     episodes = collected(play, Slow(lambda prompt, turn: "yes"), concurrency=1)
     assert [len(episode.turns) for episode in episodes] == [1, 1, 1] and all(episode.success for episode in episodes)
     for thread in threads:
@@ -320,7 +320,7 @@ def test_a_run_with_an_agent_of_others_updates_the_policy(named: str, tmp_path: 
     assert [row["faults"] for row in rows] == [0, 0]
     updated = [row for row in rows if "grad_norm" in row]
     got = [(row["grad_norm"], row["mismatch_mean"], row.get("groups_dropped")) for row in updated]
-    assert updated and all(norm > 0 and apart < 1e-4 for norm, apart, _ in got), got
+    assert updated and all(norm > 0 and mismatch < 1e-4 for norm, mismatch, _ in got), got
     lines = [json.loads(line) for line in (tmp_path / "run/episodes.jsonl").read_text().splitlines()]
     assert {turn["policy_version"] for line in lines for turn in line["turns"]} == {0, 1, 2}
 

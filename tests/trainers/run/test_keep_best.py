@@ -68,10 +68,10 @@ def test_a_kill_between_leaves_a_whole_one_or_none(record, monkeypatch, rename, 
             record.keep_best(saved("new"), 2, 0.5)
         except Killed:
             record.tidy()
-    kept = record.best_step()
-    assert (kept is None) if first and rename == 1 else kept is not None
-    if kept:
-        assert (record.best / "config.json").read_text() == ("new" if kept["step"] == 2 else "old")
+    best_step = record.best_step()
+    assert (best_step is None) if first and rename == 1 else best_step is not None
+    if best_step:
+        assert (record.best / "config.json").read_text() == ("new" if best_step["step"] == 2 else "old")
     assert {path.name for path in record.checkpoints.iterdir()} <= {"best"}
 
 

@@ -115,9 +115,9 @@ def test_processes_part_before_the_interpreter_ends():
         )
         for rank in range(2)
     ]
-    said = [process.communicate(timeout=120)[0] for process in both]
+    output = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert said == ["join_processes True\nconnected False\n"] * 2
+    assert output == ["join_processes True\nconnected False\n"] * 2
 
 
 def test_python_says_how_to_start_several_processes(tmp_path):

@@ -33,9 +33,10 @@ def test_it_wants_more_steps_than_were_taken(tmp_path, capsys):
             resume(tmp_path / "run", steps=steps)
     assert main(["train", "--resume", str(tmp_path / "run"), "--steps", "x"]) == 2
     assert main(["train", "--resume", str(tmp_path / "run"), "--lr", "3"]) == 2
-    said = capsys.readouterr().err
+    errors = capsys.readouterr().err
     assert (
-        "steps is 'x'; expected a whole number" in said and "only --steps and --processes can be changed, not --lr 3" in said
+        "steps is 'x'; expected a whole number" in errors
+        and "only --steps and --processes can be changed, not --lr 3" in errors
     )
 
 

@@ -35,9 +35,9 @@ def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mixture")
     (folder / "a.toml").write_text(to_toml(config(folder)))
     assert read_config(folder / "a.toml") == config(folder)
-    shown = []
-    summary = train(read_config(folder / "a.toml"), lambda kind, numbers: shown.append((kind, numbers)))
-    return folder / "run", summary, shown
+    printed = []
+    summary = train(read_config(folder / "a.toml"), lambda kind, numbers: printed.append((kind, numbers)))
+    return folder / "run", summary, printed
 
 
 def config(folder):
@@ -77,7 +77,7 @@ def test_groups_of_two_environments_with_the_same_task_id_never_mix(ran):
 
 
 def test_results_by_environment_stand_everywhere(ran):
-    folder, summary, shown = ran
+    folder, summary, printed = ran
     rows = [row for row in curve(folder) if row["phase"] == "rl"]
     for row in rows:
         assert {f"success_train/{name}" for name in NAMES} | {f"success_valid/{name}" for name in NAMES} <= set(row)
@@ -89,7 +89,7 @@ def test_results_by_environment_stand_everywhere(ran):
     assert summary["tasks"] == 6 and summary["split"] == "test and valid"
     console = Console(width=300, record=True, force_terminal=False)
     screen = Screen(console, read_config(folder / "config.toml"), "run")
-    for kind, numbers in shown:
+    for kind, numbers in printed:
         screen(kind, numbers)
     text = console.export_text()
     assert f"on {', '.join(NAMES)}" in text and "6 test and valid tasks" in text

@@ -238,8 +238,8 @@ def test_the_gradient_of_old_tokens_by_hand(old_logprobs):
         if config.differs:
             weight = weight.clamp(max=1.5)
         else:
-            held = torch.where(batch.advantages > 0, weight > 1.3, weight < 0.7)
-            weight, clipped = weight.masked_fill(held, 0.0), clipped + int(held.sum())
+            is_clipped = torch.where(batch.advantages > 0, weight > 1.3, weight < 0.7)
+            weight, clipped = weight.masked_fill(is_clipped, 0.0), clipped + int(is_clipped.sum())
         expected = expected - (batch.advantages * weight * new).sum() / sum(row.trained for row in rows)
     assert len({round(float(a[0]), 6) for a in credit_of}) == 2 and config.differs == (old_logprobs == "trainer")
     wanted = torch.autograd.grad(expected, list(model.parameters()))
@@ -296,9 +296,9 @@ def test_no_step_is_drawn_before_its_time_and_each_is_played_once(level, lengths
         ahead = StepScheduler(run, Pace(level, len(lengths), 2, 1.0, "sampler 'x'"), lambda step, draws: None, {})
         for step in range(len(lengths)):
             assert await ahead.take(step) == ([Draw(Task(id=str(step)))] * 2, [step])
-            held = {number: [task["task"] for task in draws] for number, draws in ahead.state_dict().items()}
+            pending = {number: [task["task"] for task in draws] for number, draws in ahead.state_dict().items()}
             last = min(step + level, len(lengths) - 1)
-            assert held == {number: [str(number)] * 2 for number in range(step + 1, last + 1)}
+            assert pending == {number: [str(number)] * 2 for number in range(step + 1, last + 1)}
             for _ in range(3):
                 await asyncio.sleep(0)
             updates += 1
@@ -315,8 +315,8 @@ def test_what_was_asked_for_earlier_gets_the_free_places_first():
             jobs = jobs_of("e", [small_envs.Small().numbered(n) for n in range(6)], 1, seed=0)
 
             def collected(rank):
-                told = lambda _: ended.append(rank)  # noqa: E731
-                return asyncio.ensure_future(pool.collect(agentgym.agents.OracleAgent(), jobs, progress=told, rank=rank))
+                callback = lambda _: ended.append(rank)  # noqa: E731
+                return asyncio.ensure_future(pool.collect(agentgym.agents.OracleAgent(), jobs, progress=callback, rank=rank))
 
             later = collected(7)
             await asyncio.sleep(0)
@@ -343,7 +343,7 @@ class Still(Learner):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"steps": 0}, "async_level is 1 and has no effect with steps = 0"),
         ({"agent": "some:agent"}, "async_level is 1 with agent 'some:agent'"),
@@ -351,8 +351,8 @@ class Still(Learner):
         ({"learner": f"{__name__}:Still"}, "learner .* does not declare that its engine samples from its own copy"),
     ],
 )
-def test_what_cannot_overlap_is_refused_with_the_reason(changes, said):
-    with pytest.raises(BadConfig, match=said):
+def test_what_cannot_overlap_is_refused_with_the_reason(changes, message):
+    with pytest.raises(BadConfig, match=message):
         check_run(TrainConfig(env="rlvr/GuessNumber-v0", async_level=1, prompt="bare", **changes))
 
 
@@ -379,18 +379,18 @@ def test_a_loss_that_leaves_out_old_tokens_goes_with_overlap_over_the_trainers_o
 def test_an_answer_that_came_while_this_process_was_busy_is_no_timeout():
     """As long as a checkpoint is written, nobody looks at the answers that come (`wait_for` from Python 3.12 on)."""
 
-    async def asked():
+    async def timed_step():
         workers = Workers([small_envs.Blocking], 1)
         try:
             hosted = workers.hosted()
             await hosted.reset(0, {}, 60)
-            asked = asyncio.ensure_future(hosted.step("1", 0.4))
+            pending = asyncio.ensure_future(hosted.step("1", 0.4))
             await asyncio.sleep(0)
             while not hosted.worker.connection.poll():
                 time.sleep(0.05)
             time.sleep(0.5)
-            return await asked
+            return await pending
         finally:
             workers.close()
 
-    assert asyncio.run(asked())[0]
+    assert asyncio.run(timed_step())[0]

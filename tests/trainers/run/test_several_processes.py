@@ -69,8 +69,8 @@ def test_a_slow_process_takes_fewer_groups_of_one_queue_and_none_is_played_twice
     assert len(played[0]) < len(played[1])  # half of 16 groups is what an even share would be
     counted = Counter([*played[0], *played[1]])
     assert counted == {task: 2 for task in counted} and len(counted) == 16
-    kept = [episode.task_id for episode in read_episodes(tmp_path / "run" / "episodes.jsonl")]
-    assert sorted(kept) == sorted(played[0])
+    episodes = [episode.task_id for episode in read_episodes(tmp_path / "run" / "episodes.jsonl")]
+    assert sorted(episodes) == sorted(played[0])
 
 
 def test_each_process_goes_on_with_the_state_of_its_own_stages(tmp_path):

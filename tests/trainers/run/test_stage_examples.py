@@ -114,15 +114,15 @@ class Empty(Sampler):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"learner": f"{__name__}:Half"}, r"learner '.*:Half' lacks publish\(\), save\(\); let its class inherit"),
         ({"learner": f"{__name__}:Strange"}, r"lacks about\(\), begin\(\), .*, update\(\); let its class inherit"),
         ({"sampler": f"{__name__}:Empty"}, r"sampler '.*:Empty' lacks draw\(\); let its class inherit"),
     ],
 )
-def test_a_class_that_lacks_methods_is_refused_with_their_names(taught, tmp_path, changes, said):
-    with pytest.raises(BadConfig, match=said):
+def test_a_class_that_lacks_methods_is_refused_with_their_names(taught, tmp_path, changes, message):
+    with pytest.raises(BadConfig, match=message):
         train(small(tmp_path / "run", taught, **changes))
 
 

@@ -40,12 +40,12 @@ def test_replies_of_whole_episodes_are_measured_call_by_call():
 
 
 def test_started_hinted_and_whole_episodes_have_a_success_each():
-    begun, told = [episode(True, 1), episode(False, 1)], [episode(True, 1) for _ in range(3)]
+    begun, hinted = [episode(True, 1), episode(False, 1)], [episode(True, 1) for _ in range(3)]
     for one in begun:
         one.labels["start"] = "demonstration"
-    for one, level in zip(told, (0.25, 0.5, 0.75), strict=True):
+    for one, level in zip(hinted, (0.25, 0.5, 0.75), strict=True):
         one.hint = Hint(level)
-    row = merged([played([episode(False, 1), *begun]), played(told)])
+    row = merged([played([episode(False, 1), *begun]), played(hinted)])
     assert (row["success_train"], row["success_started"], row["success_hinted"]) == (0, 0.5, 1)
     assert (row["started"], row["hinted"], row["hint_level"]) == (2, 3, 0.5)
     assert not {"started", "hinted", "hint_level"} & played([episode(True, 1)]).keys()
@@ -53,15 +53,15 @@ def test_started_hinted_and_whole_episodes_have_a_success_each():
 
 def test_groups_of_equal_returns_and_of_one_attempt_are_counted_over_processes():
     def group(name, *results):
-        some = [episode(result, 1) for result in results]
-        for one in some:
+        episodes = [episode(result, 1) for result in results]
+        for one in episodes:
             one.group_id = name
-        return some
+        return episodes
 
     mine = [*group("a", True, True), *group("b", True, False), *group("c", True, None)]
     others = group("d", False, False, False)
-    kept = [one for one in groups(mine) if one[0].group_id == "b"]
-    row = merged([signal(mine, kept), signal(others, [])])
+    second_group = [one for one in groups(mine) if one[0].group_id == "b"]
+    row = merged([signal(mine, second_group), signal(others, [])])
     assert row == {"groups": 4, "groups_equal": 2, "groups_alone": 1, "groups_trained": 1, "groups_dropped": 3}
 
 

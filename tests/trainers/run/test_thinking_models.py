@@ -73,11 +73,11 @@ def test_the_gradient_is_that_of_turns_one_by_one(case: str, loss_aggregation: s
     kind, template, options, rows = CASES[case]
     tokenizer = thinking_tokenizer(template)
     played = episode(kind, tokenizer, **options)
-    merged, apart = build([played], [ADVANTAGES]), build([played], [ADVANTAGES], merge=False)
-    assert len(merged) == rows and len(apart) == sum(len(turn.calls) for turn in played.turns)
+    merged, unmerged = build([played], [ADVANTAGES]), build([played], [ADVANTAGES], merge=False)
+    assert len(merged) == rows and len(unmerged) == sum(len(turn.calls) for turn in played.turns)
     last = tokenizer.decode(played.turns[-1].prompt_ids)
     assert last.count("wonder") == (0 if rows == 4 else 3 if rows == 1 else 1)
     assert sum(row.trained for row in merged) == sum(turn.sampled for turn in played.turns)
-    found, expected = (gradient(form, len(tokenizer), loss_aggregation, level) for form in (merged, apart))
+    found, expected = (gradient(form, len(tokenizer), loss_aggregation, level) for form in (merged, unmerged))
     assert float(expected.norm()) > 1e-3
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=2e-6 * float(expected.norm()))

@@ -105,11 +105,11 @@ def test_made_up_episodes_are_as_those_of_a_run(env):
     assert [episode.success for episode in group] == [False, True] and [len(e.turns) for e in group] == [2, 3]
     for episode in group:
         assert episode.reward == sum(turn.reward for turn in episode.turns) == sum(episode.final_rewards.values())
-        held = []
+        held_ids = []
         for turn in episode.turns:
-            assert list(turn.prompt_ids)[: len(held)] == held and len(turn.logprobs) == len(turn.output_ids)
-            held = [*turn.prompt_ids, *turn.output_ids]
-        assert np.unique(held).size == len(held)
+            assert list(turn.prompt_ids)[: len(held_ids)] == held_ids and len(turn.logprobs) == len(turn.output_ids)
+            held_ids = [*turn.prompt_ids, *turn.output_ids]
+        assert np.unique(held_ids).size == len(held_ids)
 
 
 TIMED = """

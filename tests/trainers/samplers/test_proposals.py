@@ -24,8 +24,8 @@ from agentgym.trainers.samplers.proposals import AbsoluteZero, SearchSelfPlay
 class FakeRollouts:
     """Ends the episodes of each group as it is told: what each attempt proposes, None for nothing valid, or `fault`."""
 
-    def __init__(self, *said):
-        self.said = list(said)
+    def __init__(self, *replies):
+        self.said = list(replies)
         self.draws = []
 
     def group_id(self, draw, prefix):
@@ -45,8 +45,8 @@ class FakeRollouts:
 
 
 class FakeRun:
-    def __init__(self, *said, rank=0, processes=1):
-        self.rollouts, self.rank, self.processes = FakeRollouts(*said), rank, processes
+    def __init__(self, *replies, rank=0, processes=1):
+        self.rollouts, self.rank, self.processes = FakeRollouts(*replies), rank, processes
         self.others = []
 
     def share(self, items):
@@ -85,8 +85,8 @@ def test_proposals_become_tasks_and_are_paid_by_how_they_are_solved():
     assert [d.task.id for d in draws[2:]] == ["train/0/0", "train/0/1"]  # own tasks fill the step
     assert sampler.task("proposed/0/1").data["secret"] == 1 and sampler.task("train/0/0") is None
     assert sampler.task("propose/0/0") is run.rollouts.draws[0].task
-    told = paid(sampler, seen("proposed/0/0", True, False, False, False), seen("proposed/0/1", True, True))
-    assert told == {
+    rewards_paid = paid(sampler, seen("proposed/0/0", True, False, False, False), seen("proposed/0/1", True, True))
+    assert rewards_paid == {
         ("propose/0/0", 0): (0.75, {"proposal": 0.75}),
         ("propose/0/0", 1): (-0.5, {"proposal": -0.5}),
         ("propose/0/0", 2): (0.0, {"proposal": 0.0}),  # everybody solves it
@@ -108,8 +108,8 @@ def test_what_was_not_played_or_cannot_be_judged_is_not_trained():
     sampler = made(attempts=4)
     draws = asyncio.run(sampler.draw(0, 3, run=FakeRun([1, 2, 3, "fault"])))
     assert [d.task.id for d in draws] == ["proposed/0/0", "proposed/0/1"]  # there is room for two
-    told = paid(sampler, seen("proposed/0/0", False, True), seen("proposed/0/1"))  # faults alone
-    assert list(told) == [("propose/0/0", 0)]
+    rewards_paid = paid(sampler, seen("proposed/0/0", False, True), seen("proposed/0/1"))  # faults alone
+    assert list(rewards_paid) == [("propose/0/0", 0)]
 
 
 class GatedProposer(Proposer):
@@ -140,8 +140,8 @@ def test_a_check_that_ends_in_an_infrastructure_error_is_no_failure_of_the_propo
     run.rollouts = Checks([1, 2, 3], [True, None, False], [2, 2, 4], [True, True])
     draws = asyncio.run(sampler.draw(0, 5, run=run))
     assert [d.task.id for d in draws] == ["proposed/0/0", "train/0/0", "train/0/1", "train/0/2"]
-    told = paid(sampler, seen("proposed/0/0", True, False))
-    assert {attempt: amount for (_, attempt), (amount, _) in told.items()} == {0: 0.5, 2: -0.5}  # 1 is not trained
+    rewards_paid = paid(sampler, seen("proposed/0/0", True, False))
+    assert {attempt: amount for (_, attempt), (amount, _) in rewards_paid.items()} == {0: 0.5, 2: -0.5}  # 1 is not trained
     draws = asyncio.run(sampler.draw(1, 5, run=run))  # and it may be proposed again
     assert [d.task.data["secret"] for d in draws[:2]] == [2, 4] and draws[1].task.id == "proposed/1/2"
 
@@ -156,11 +156,11 @@ def test_tasks_of_all_rounds_of_a_step_can_be_found():
     assert sampler.task("proposed/0/0") is None, "they are those of one step"
 
 
-@pytest.mark.parametrize("said", [[None] * 4, ["fault"] * 4, [1, 1, 1, 1]])
-def test_no_proposer_stalls_a_step(said):
+@pytest.mark.parametrize("proposer_replies", [[None] * 4, ["fault"] * 4, [1, 1, 1, 1]])
+def test_no_proposer_stalls_a_step(proposer_replies):
     sampler = made(attempts=4)
     for step in range(3):
-        draws = asyncio.run(sampler.draw(step, 4, run=FakeRun(said)))
+        draws = asyncio.run(sampler.draw(step, 4, run=FakeRun(proposer_replies)))
         assert len(draws) == 3 and len({d.task.id for d in draws}) == 3
         sampler.completed([seen(d.task.id, True, False) for d in draws])
     assert sampler.places["solver"] >= 8
@@ -203,7 +203,7 @@ def pair(**changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"sampler": "search_self_play"}, "cannot try them"),
         ({"async_level": 1}, "made in the step that plays them"),
@@ -214,8 +214,8 @@ def pair(**changes):
         ({"envs": pair()["envs"][1:]}, "0 environments that propose and 1"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_loaded(tmp_path, changes, said):
-    with pytest.raises(BadConfig, match=said):
+def test_what_cannot_be_is_refused_before_anything_is_loaded(tmp_path, changes, message):
+    with pytest.raises(BadConfig, match=message):
         train(small(tmp_path / "run", "init", **pair(**changes)))
 
 

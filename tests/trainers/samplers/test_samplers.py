@@ -129,12 +129,12 @@ def test_with_window_a_run_gets_harder(taught, tmp_path):
 
 @pytest.mark.parametrize("env", ["small/File-v0", "small/Blocking-v0"])
 def test_episodes_begin_inside_a_demonstration_in_its_very_tokens(taught, tmp_path, env, monkeypatch):
-    shown = []
+    conversations = []
     begin = Demonstrator.begin
 
     def noted(self, task, tools):
         talk = begin(self, task, tools)
-        shown.append((task.id, talk.talk))
+        conversations.append((task.id, talk.talk))
         return talk
 
     monkeypatch.setattr(Demonstrator, "begin", noted)
@@ -153,7 +153,7 @@ def test_episodes_begin_inside_a_demonstration_in_its_very_tokens(taught, tmp_pa
         )
     )
     played = agentgym.read_episodes(tmp_path / "run" / "episodes.jsonl")
-    held = {task: talk.held for task, talk in shown}
+    held_ids = {task: talk.held for task, talk in conversations}
     begun = 0
     for episode in played:
         secret = Small().find(episode.task_id).data["secret"]
@@ -162,7 +162,7 @@ def test_episodes_begin_inside_a_demonstration_in_its_very_tokens(taught, tmp_pa
         if turns > 1:  # the last reply of the demonstration is missing, all before stands in the first prompt
             begun += 1
             first = list(episode.turns[0].prompt_ids)
-            assert first == held[episode.task_id][: len(first)] and episode.turns[0].observation in ("Higher.", "Lower.")
+            assert first == held_ids[episode.task_id][: len(first)] and episode.turns[0].observation in ("Higher.", "Lower.")
     assert begun >= 9
 
 
@@ -181,9 +181,9 @@ CHOICES = [
 def test_a_resumed_run_goes_on_to_the_last_digit(taught, tmp_path, sampler, options, select, select_options):
     stages = {"sampler": sampler, "sampler_options": options, "select": select, "select_options": select_options}
     goes_on_to_the_last_digit(tmp_path, lambda folder: small(folder, taught, **stages))
-    kept = [torch.load(newest_checkpoint(tmp_path / name) / "trainer.pt")["stages"] for name in ("cut", "whole")]
-    same = [re.sub(r'"seconds": [^,]*,', "", repr(state)) for state in kept]  # of the episodes that are kept
-    assert same[0] == same[1] and bool(kept[0][0]["select"]) == (select in ("replay", "between"))
+    stage_states = [torch.load(newest_checkpoint(tmp_path / name) / "trainer.pt")["stages"] for name in ("cut", "whole")]
+    same = [re.sub(r'"seconds": [^,]*,', "", repr(state)) for state in stage_states]  # of the episodes that are kept
+    assert same[0] == same[1] and bool(stage_states[0][0]["select"]) == (select in ("replay", "between"))
 
 
 def test_a_resumed_run_with_moving_difficulty_goes_on_to_the_last_digit(taught, tmp_path):
@@ -195,9 +195,9 @@ def test_a_resumed_run_with_moving_difficulty_goes_on_to_the_last_digit(taught, 
 
 
 def test_attempts_of_each_draw_reach_credit_and_metrics(taught, tmp_path):
-    shown = []
+    batches = []
     config = small(tmp_path / "run", taught, sampler="hard_attempts", sampler_options={"most": 9}, steps=4)
-    train(config, lambda kind, n: shown.append(n) if kind == "progress" and ", episode" in n["what"] else None)
+    train(config, lambda kind, n: batches.append(n) if kind == "progress" and ", episode" in n["what"] else None)
     played = agentgym.read_episodes(tmp_path / "run" / "episodes.jsonl")
     sizes = Counter(episode.group_id for episode in played)
     assert {size for name, size in sizes.items() if name[0] in "12"} == {3}  # six tasks, three a step: none seen before
@@ -205,7 +205,7 @@ def test_attempts_of_each_draw_reach_credit_and_metrics(taught, tmp_path):
     assert len(later) > 1 and max(later) > 3
     assert all("advantage" in turn.extra for episode in played for turn in episode.turns)
     for step in "1234":
-        own = [n for n in shown if n["what"].startswith(f"step {step},")]
+        own = [n for n in batches if n["what"].startswith(f"step {step},")]
         total = sum(size for name, size in sizes.items() if name[0] == step)
         assert own[-1]["done"] == own[-1]["total"] == total
         row = next(row for row in curve(tmp_path / "run") if row["step"] == int(step))

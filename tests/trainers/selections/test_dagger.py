@@ -33,11 +33,11 @@ def taught(tmp_path_factory):
 async def expert_alone(groups, *, run):
     """In place of each episode, the expert's own at its task: plain imitation."""
     jobs = [Job(run.task(e), e.attempt, 7, e.group_id, next(iter(run.rollouts.envs))) for group in groups for e in group]
-    shown = await run.demonstrations.play(jobs)
-    for turn in (turn for episode in shown for turn in episode.turns):
+    demonstrations = await run.demonstrations.play(jobs)
+    for turn in (turn for episode in demonstrations for turn in episode.turns):
         turn.extra["worth"] = 1.0
-    stand_in(shown, run)
-    return agentgym.groups(shown)
+    stand_in(demonstrations, run)
+    return agentgym.groups(demonstrations)
 
 
 LEARNER = SimpleNamespace(score=lambda rows: {"logprobs": [np.full(len(row), -0.5, np.float32) for row in rows]})
@@ -155,8 +155,8 @@ def test_dagger_beats_plain_imitation_with_no_more_labels():
         options = {"earlier": 0.0} if select == "dagger" else {}
         _, labels = trained(table, select, steps=steps, lr=2.0, seed=50, select_options=options)
         reached[select] = success(table), first + labels
-    (plain, shown), (better, asked) = reached["expert_alone"], reached["dagger"]
-    assert asked <= shown and better > plain + 0.06, reached
+    (plain, labels_plain), (better, labels_dagger) = reached["expert_alone"], reached["dagger"]
+    assert labels_dagger <= labels_plain and better > plain + 0.06, reached
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ def test_the_successes_with_the_fewest_calls_are_paid_by_their_spread():
     assert bonuses(*played) == [0.5, 0, 0.5, 0]
     assert bonuses(searched(True, 2), searched(True, 2)) == [0, 0]  # no difference
     assert bonuses(searched(True, 0), searched(False, 2)) == [0, 0]  # one success
-    apart = [searched(True, 1, "a"), searched(True, 3, "b")]  # two groups
-    assert bonuses(*apart) == [0, 0]
+    two_groups = [searched(True, 1, "a"), searched(True, 3, "b")]  # two groups
+    assert bonuses(*two_groups) == [0, 0]
     assert bonuses(searched(True, 0), searched(True, 1)) == [0.5, 0]  # from memory: 2 * 0.25
 
 

@@ -157,9 +157,9 @@ def fake_run(answer, **config):
     """Return a run that notes the jobs it is asked for and answers each as `answer(job)` says."""
     jobs = []
 
-    async def play(agents, asked, rank):
-        jobs.append(list(asked))
-        return [answer(job) for job in asked]
+    async def play(agents, jobs_to_play, rank):
+        jobs.append(list(jobs_to_play))
+        return [answer(job) for job in jobs_to_play]
 
     rollouts = SimpleNamespace(agents=lambda temperature: {}, play=play)
     settings = SimpleNamespace(temperature=1.0, seed=0, **config)
@@ -236,12 +236,12 @@ def test_questa_shrinks_the_level_from_stage_to_stage():
     assert [found.level_at(step) for step in (0, 9, 10, 19, 20, 500)] == [0.5, 0.5, 0.25, 0.25, 0, 0]
     assert [draw.hint for draw in found.draw(12, 2)] == [Hint(0.25, kept=True)] * 2
     assert [draw.hint for draw in found.draw(20, 2)] == [None] * 2
-    some = QuestA([TaskSource(Small(), 0, "train", "env")], share=0.25)
-    assert [draw.hint is not None for draw in some.draw(0, 8)] == [False, False, False, True] * 2
+    sampler = QuestA([TaskSource(Small(), 0, "train", "env")], share=0.25)
+    assert [draw.hint is not None for draw in sampler.draw(0, 8)] == [False, False, False, True] * 2
     other = QuestA([TaskSource(Small(), 0, "train", "env")], share=0.25)
-    some.draw(0, 3)
-    other.load_state_dict(json.loads(json.dumps(some.state_dict())))
-    assert [(d.task.id, d.hint) for d in other.draw(0, 5)] == [(d.task.id, d.hint) for d in some.draw(0, 5)]
+    sampler.draw(0, 3)
+    other.load_state_dict(json.loads(json.dumps(sampler.state_dict())))
+    assert [(d.task.id, d.hint) for d in other.draw(0, 5)] == [(d.task.id, d.hint) for d in sampler.draw(0, 5)]
 
 
 def test_some_of_a_groups_attempts_may_have_the_hint():
@@ -256,10 +256,10 @@ def test_some_of_a_groups_attempts_may_have_the_hint():
 
 def test_a_draw_in_flight_keeps_its_hint_in_the_checkpoint():
     draw = Draw(Small().numbered(3, "train"), env="env", hint=TOLD, hinted=2)
-    held = json.loads(json.dumps(draw.plain()))
-    assert drawn(draw.task, held) == draw
-    del held["hint"], held["hinted"]  # of a checkpoint from before there were hints
-    assert drawn(draw.task, held).hint is None
+    stored = json.loads(json.dumps(draw.plain()))
+    assert drawn(draw.task, stored) == draw
+    del stored["hint"], stored["hinted"]  # of a checkpoint from before there were hints
+    assert drawn(draw.task, stored).hint is None
 
 
 def test_draws_that_cannot_be_are_refused():
@@ -292,9 +292,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "said"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
-def test_what_would_do_nothing_is_refused_before_anything_is_loaded(policy, tmp_path, changes, said):
-    with pytest.raises(BadConfig, match=said):
+@pytest.mark.parametrize(("changes", "message"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
+def test_what_would_do_nothing_is_refused_before_anything_is_loaded(policy, tmp_path, changes, message):
+    with pytest.raises(BadConfig, match=message):
         preflight.check_run(small(tmp_path / "run", policy, **changes))
 
 
@@ -318,8 +318,8 @@ def test_a_resumed_run_with_hints_goes_on_to_the_last_digit(policy, tmp_path, ar
         e for e in episodes(tmp_path / "whole") if e["group_id"][0].isdecimal()
     ]
     assert newest_checkpoint(tmp_path / "whole")
-    kept = agentgym.read_episodes(tmp_path / "whole" / "episodes.jsonl")
-    hinted = [episode for episode in kept if episode.hint]
+    stored = agentgym.read_episodes(tmp_path / "whole" / "episodes.jsonl")
+    hinted = [episode for episode in stored if episode.hint]
     assert hinted and all(e.group_id[0].isdecimal() for e in hinted)  # never in an evaluation
     assert all(turn.plain_ids for e in hinted for turn in e.turns if turn.output_ids)
     rows = [row for row in curve(tmp_path / "whole") if row.get("hinted")]

@@ -75,8 +75,8 @@ def test_replay_puts_the_newest_success_at_a_task_into_a_group_that_failed_as_a_
     assert json.loads(json.dumps(state)) == state
     for n in range(20):
         replayed(group(f"t{n}", 1, 0), group(f"u{n}", 1, 1, 0), capacity=7, number=2)
-    kept = [json.loads(key)[2] for key in state["episodes"]]
-    assert kept == ["u17", "t18", "u18", "t19", "u19"][1:] and sum(map(len, state["episodes"].values())) <= 7
+    task_ids = [json.loads(key)[2] for key in state["episodes"]]
+    assert task_ids == ["u17", "t18", "u18", "t19", "u19"][1:] and sum(map(len, state["episodes"].values())) <= 7
 
 
 def test_replay_in_a_run_trains_on_the_log_probabilities_of_the_past(taught, tmp_path, monkeypatch):
@@ -129,13 +129,13 @@ def test_demonstrations_go_into_groups_without_success_with_the_trainers_own_sco
 
 
 def test_demonstrations_are_paid_by_the_reward_stages(monkeypatch):
-    shown = group("a", 1)
+    demonstration = group("a", 1)
 
     async def played(jobs):
         assert [(job.task, job.attempt, job.group_id, job.env, job.horizon) for job in jobs] == [
             ("task", 2, "1/a", "env", None)
         ]
-        return list(shown)
+        return list(demonstration)
 
     async def pay(paid, rewards, *, step, run):
         for episode in paid:

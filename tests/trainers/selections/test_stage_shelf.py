@@ -139,7 +139,7 @@ def test_a_task_that_is_always_solved_is_played_warmer():
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "env", "said"),
+    ("name", "options", "env", "message"),
     [
         ("growing_horizon", {"least": 5, "most": 5}, "small/Generated-v0", "expected least below most"),
         ("difficulty_range", {}, "small/File-v0", "has no effect"),
@@ -147,8 +147,8 @@ def test_a_task_that_is_always_solved_is_played_warmer():
         ("rising_temperature", {"rise": 0.0}, "small/File-v0", "never raises one"),
     ],
 )
-def test_samplers_that_would_do_nothing_are_refused(name, options, env, said):
-    with pytest.raises(BadConfig, match=said):
+def test_samplers_that_would_do_nothing_are_refused(name, options, env, message):
+    with pytest.raises(BadConfig, match=message):
         SAMPLERS.resolve(name, options)(sources(env))
 
 
@@ -208,16 +208,16 @@ def test_retry_has_a_bound(actions, decay):
 @given(st.floats(0, 0.45), st.floats(0.01, 0.45), st.booleans())
 def test_the_corrected_reward_is_right_on_average(false_positive, false_negative, truth):
     options = {"false_positive": false_positive, "false_negative": false_negative}
-    said = [paid("denoise", tried(bool(r), "a"), **options)[0]["denoise"] + r for r in (0.0, 1.0)]
+    means = [paid("denoise", tried(bool(r), "a"), **options)[0]["denoise"] + r for r in (0.0, 1.0)]
     one = 1 - false_negative if truth else false_positive  # the chance that the verifier says 1
-    assert (1 - one) * said[0] + one * said[1] == pytest.approx(float(truth), abs=1e-9)
+    assert (1 - one) * means[0] + one * means[1] == pytest.approx(float(truth), abs=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [({}, "corrects nothing"), ({"false_positive": 0.6, "false_negative": 0.4}, "a sum below 1")]
+    ("options", "message"), [({}, "corrects nothing"), ({"false_positive": 0.6, "false_negative": 0.4}, "a sum below 1")]
 )
-def test_corrections_that_cannot_be_are_refused(options, said):
-    with pytest.raises(BadConfig, match=said):
+def test_corrections_that_cannot_be_are_refused(options, message):
+    with pytest.raises(BadConfig, match=message):
         resolve_rewards(["denoise"], options)
 
 
