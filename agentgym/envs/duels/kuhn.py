@@ -49,8 +49,8 @@ class KuhnPoker(TextEnv):
 
     With `opponent="self"` the same rollout plays both roles and no task is left out; in matches of few hands the splits
     share deals. A role's reward is its share of the chips at stake, from -1 to 1, and a role succeeds with more chips than
-    the other. `success` is then A's. The oracle plays for A, also when B moves. `agentgym.envs.duels.kuhn_rules` computes
-    the exact exploitability of a strategy.
+    the other. In a match that is cut off, the role to move loses all. `success` is then A's. The oracle plays for A, also
+    when B moves. `agentgym.envs.duels.kuhn_rules` computes the exact exploitability of a strategy.
 
     Difficulty d: 6 (d + 1) hands.
     """
@@ -204,6 +204,8 @@ class KuhnPoker(TextEnv):
     def role_rewards(self) -> dict[str, RoleReward] | None:
         if self.opponent != "self":
             return None
+        if not self._over():  # else a side about to lose would write no move until the horizon
+            return {side: RoleReward(-1.0 if side == self.role else 1.0, side != self.role) for side in self.roles}
         share = self.chips / (2 * max(self.hand, 1))
         return {"A": RoleReward(share, self.chips > 0), "B": RoleReward(-share, self.chips < 0)}
 

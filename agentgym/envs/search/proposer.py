@@ -14,7 +14,6 @@ from agentgym.core.env import Outcome, Task
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Data
 from agentgym.envs.search.env import Search
-from agentgym.errors import BadConfig
 from agentgym.registry import register
 from agentgym.retrieval import Document
 from agentgym.rewards.exact_match import normalise
@@ -27,6 +26,9 @@ ACCEPTED = "The question is valid."
 class SearchProposer(Search):
     """Search for a given answer, then propose a question that has it; or answer one from documents alone.
 
+    Over files (`data`, or `corpus` and `questions`) the answers are those of the file's questions, which are not shown. Give
+    `rlvr/Search-v0` the same files, so that it solves the proposals over the same documents.
+
     A question is accepted if it is one line of 3 words to 300 characters, does not contain the answer, and a document found
     by the search does. Its value is not decided here: a task sampler has it tested with its proposer's documents and some
     distractors (the second kind of task, with `answer` as the only tool) and rewards it by how often it is solved.
@@ -34,19 +36,17 @@ class SearchProposer(Search):
 
     declared = Declarations(random_bound=0.0, expert_bound=0.3)
 
-    def check_options(self) -> None:
-        super().check_options()
-        if self.library is not None:
-            raise BadConfig("questions are proposed over generated worlds: leave out data, corpus, questions and retriever")
-
     def setup(self) -> None:
         super().setup()
         self.every_tool = dict(self.tools)
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the proposal task with this number: the answer of a generated question that is not shown."""
-        task = super().numbered(number, split, difficulty)
-        return dataclasses.replace(task, instruction="Propose a question.", data={**task.data, "type": "propose"})
+        """Return the proposal task with this number: the answer of a question that is not shown, generated or a file's."""
+        return _proposing(super().numbered(number, split, difficulty))
+
+    def find(self, task_id: str) -> Task:
+        """Return the proposal task with this id."""
+        return _proposing(super().find(task_id))
 
     def begin(self, task: Task) -> str:
         self._offer(task)
@@ -55,9 +55,11 @@ class SearchProposer(Search):
         if task.data["type"] == "check":
             texts = "\n\n".join(self._read(document) for document in self._answer_documents(task))
             return f"Question: {task.data['question']}\nAnswer it in a few words, by these documents alone:\n\n{texts}"
+        size = self._documents.size
+        count = "" if size is None else f"{size} "
         return (
             f"Answer: {task.data['answers'][0]}\nWrite a question that has this answer and no other, for somebody else who "
-            f"can search the same {self._documents.size} documents. It should need more than one search. Search and open "
+            f"can search the same {count}documents. It should need more than one search. Search and open "
             "documents first: a document that you have seen must hold the answer. Then propose the question in one line, "
             "without the answer in it. You can propose only once."
         )
@@ -91,7 +93,7 @@ class SearchProposer(Search):
             problem = "no document that you have seen holds the answer"
         if problem:
             return self.lose(f"The question is not valid: {problem}.")
-        data = {name: self.task.data[name] for name in ("answers", "world", "size", "hops")}
+        data = {name: self.task.data[name] for name in ("answers", "world", "size", "hops") if name in self.task.data}
         seen = sorted(self._retrieved)
         return self.win(f"{ACCEPTED}\n{json.dumps({**data, 'question': text, 'evidence': [], 'documents': seen})}")
 
@@ -108,9 +110,9 @@ class SearchProposer(Search):
 
     def gate(self, data: Data) -> Task:
         """Return the task of answering a question from its proposer's documents and some distractors."""
-        task = Task("Answer the question.", {**data, "type": "check"}, difficulty=int(data["size"]))
+        task = Task("Answer the question.", {**data, "type": "check"}, difficulty=int(data.get("size", 0)))
         documents = self._documents_of(task)
-        rng = generator("noise", data["question"], data["world"])
+        rng = generator("noise", data["question"], data.get("world", ""))
         words = [str(word) for word in rng.permutation(data["question"].split())[:NOISE]]
         others = [
             hit.document.id
@@ -146,6 +148,11 @@ class SearchProposer(Search):
 
     def shortcuts(self) -> dict[str, Callable[[list[str]], str]]:
         return {}
+
+
+def _proposing(task: Task) -> Task:
+    """Return the task of proposing a question for the answer of a question."""
+    return dataclasses.replace(task, instruction="Propose a question.", data={**task.data, "type": "propose"})
 
 
 register("rlvr/SearchProposer-v0", SearchProposer, description="propose a question by searching, for another to answer")

@@ -126,6 +126,12 @@ def test_self_play_pays_chips_by_role():
     assert seen[2][1] == "Hand 1 of 1. You have 0 chips. Your card: Q. Moves: check, bet. Reply fold or call."
 
 
+def test_a_role_that_does_not_move_loses_the_match():
+    env = agentgym.make(ID, opponent="self", hands=1)
+    _, _, info = play(env, 0, env.tasks(1)[0], lambda env: "check" if env.role == "A" else "pass")
+    assert env.outcomes == {"A": (1.0, True), "B": (-1.0, False)} and info["reason"] == "horizon"
+
+
 def test_the_roles_take_turns_in_moving_first():
     env = agentgym.make(ID, opponent="self")
     seen, _, _ = play(env, 0, env.tasks(1)[0], lambda env: env.admissible()[0])

@@ -85,3 +85,40 @@ def test_the_expert_proposes_something_valid_for_some_answers():
             env.step(action)
         won += env.success is True
     assert won >= 3
+
+
+def files(tmp_path):
+    """Write a corpus and questions of a user's own and return them as options."""
+    documents = [
+        {"id": "d1", "title": "Ada Hill", "text": "Ada Hill is a painter. She was born in Marlow."},
+        {"id": "d2", "title": "Marlow", "text": "Marlow is a town by the river Tay."},
+        {"id": "d3", "title": "Bo Reed", "text": "Bo Reed is a singer from Selby."},
+    ]
+    questions = [
+        {"id": "q1", "question": "Where was the painter born?", "answer": "Marlow", "split": "train"},
+        {"id": "q2", "question": "Where is the singer from?", "answer": "Selby", "split": "test"},
+    ]
+    for name, rows in (("corpus", documents), ("questions", questions)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return {"corpus": str(tmp_path / "corpus.jsonl"), "questions": str(tmp_path / "questions.jsonl")}
+
+
+def test_questions_are_proposed_over_a_corpus_of_ones_own_and_solved_there(tmp_path):
+    options = files(tmp_path)
+    env = agentgym.make("rlvr/SearchProposer-v0", **options)
+    task = env.find("q1")
+    assert [task.data["type"], *(each.id for each in env.up_to(5, "train"))] == ["propose", "q1"]
+    env.reset(seed=0, options={"task": task})
+    assert "painter" not in env.observation and "the same 3 documents" in env.observation
+    for action in env.expert():
+        if env.step(action)[2]:
+            break
+    assert env.success is True
+    data = env.proposed(env.observation)
+    assert data["answers"] == ["Marlow"] and {"d1", "d2"} & set(data["documents"]) and "Marlow" not in data["question"]
+    shown, _ = env.reset(seed=0, options={"task": env.gate(data)})
+    assert "Marlow" in shown and env.step("answer[Marlow]")[4]["success"] is True
+    solver = agentgym.make("rlvr/Search-v0", **options)
+    solver.reset(seed=0, options={"task": agentgym.Task(data["question"], data, "proposed/0/0", "train")})
+    assert "Ada Hill" in solver.step("search[Marlow]")[0]
+    assert solver.step("answer[Selby]")[4]["success"] is False
