@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import test_sandboxes
-from conftest import FOLDER, PYTHON
+from conftest import FOLDER, PYTHON, SHELL
 from nasty import PROGRAMS, Nasty
 from test_sandboxes import (
     LIMITS,
@@ -26,6 +26,7 @@ from test_sandboxes import (
 )
 
 from agentgym.sandbox import sandbox
+from agentgym.sandbox.docker.sandbox import Docker
 
 test_sandboxes.BACKENDS["docker"] = PYTHON
 PODMAN = {"50,000 files": {"ends": ("killed",), "says": ""}}
@@ -64,3 +65,12 @@ def test_nothing_is_left_of_many(box: Any) -> None:
     while (after := held()) != before and time.monotonic() < deadline:
         time.sleep(0.5)  # on a busy machine a program that has ended is listed for a while
     assert after == before
+
+
+@pytest.mark.parametrize("image", [PYTHON, SHELL], ids=["python", "shell"])
+def test_a_shell_of_an_image_without_utf8_does_not_warn(image: dict[str, Any]) -> None:
+    """The tests' images have no locale C.UTF-8, of which every bash would complain first."""
+    with Docker(**image) as box:
+        assert box.run("exec bash -c 'echo $LC_ALL $LANG'").text == "C C\n"
+    with Docker(**image, environment={"LC_ALL": "POSIX"}) as box:
+        assert box.run("exec sh -c 'echo $LC_ALL'").text == "POSIX\n"

@@ -68,16 +68,25 @@ def without_caches(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 def solution(env_id: str, env: Any, task: Any) -> tuple[list[str], str]:
     """Return the commands that solve a task, and a text of its hidden tests."""
     env.reset(seed=0, options={"task": task})
+    inner = env.unwrapped
     if env_id == HARBOR:
         return [SOLVE.replace('cp "$(dirname "$0")/greeting.txt"', "echo 'Hello, world!' >")], "assert pathlib.Path"
-    hidden = str(task.data["hidden"][0][0]).strip("[]")
-    return [f"cat > solution.py <<'END'\n{task.data['reference']}\nEND"], hidden
+    if env_id == CODE:
+        hidden = str(task.data["hidden"][0][0]).strip("[]")
+        return [f"cat > solution.py <<'END'\n{task.data['reference']}\nEND"], hidden
+    commands: list[str] = []
+    for action in inner.oracle():
+        if "SUBMIT" in action:
+            break
+        commands.append(action.removeprefix("bash[").removesuffix("]"))
+        env.step(action)
+    return commands, "def " + inner.item.fail_to_pass[0].partition("::")[2].partition("[")[0]
 
 
 @pytest.mark.parametrize(
     "name", ["own", pytest.param("mini-swe-agent", marks=pytest.mark.skipif(not IMAGE, reason="no image"))]
 )
-@pytest.mark.parametrize("env_id", [CODE, HARBOR])
+@pytest.mark.parametrize("env_id", [SWE, CODE, HARBOR])
 def test_a_recorded_solution_solves_a_task(env_id: str, name: str, image: str, tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(OWN)
     harness = load("harness:mini-swe-agent" if name != "own" else f"harness:{tmp_path / 'own.toml'}")
@@ -87,6 +96,8 @@ def test_a_recorded_solution_solves_a_task(env_id: str, name: str, image: str, t
         toml = folder / "task.toml"
         toml.write_text(toml.read_text().replace(PYTHON["image"], image))
         options = {"path": str(folder), "backend_options": {"daemon": URL}}
+    elif env_id == SWE:
+        options["toolset"] = "bash"
     with make(env_id, **({"backend": "docker"} | options)) as env:
         (task,) = env.tasks(1)
         commands, hidden = solution(env_id, env, task)

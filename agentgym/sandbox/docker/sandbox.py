@@ -138,13 +138,16 @@ class Docker(BaseSandbox):
         return {**limits_set, "NPROC": self.limits.processes} if "processes" in loose else limits_set
 
     def _prepare(self) -> None:
-        command = ["/bin/sh", "-c", 'mkdir -p "$1" && test -w "$1"', "sh", self.work]
+        script = 'mkdir -p "$1" && test -w "$1" || exit; command -v bash > /dev/null && bash -c :; exit 0'
+        command = ["/bin/sh", "-c", script, "sh", self.work]
         answer = self._execute({"kind": "command", "command": command, "cwd": "/"}, b"", GRACE)
         if not answer.ok:
             raise BadConfig(
                 f"work is {self.work!r}, where user {self.asked.user!r} cannot write in image {self._image!r} "
                 f"({answer.text.strip() or answer.reason}): choose another folder, or user='root' with writable=True"
             )
+        if b"setlocale" in answer.stderr:  # no C.UTF-8: every bash would warn
+            self.environment |= {name: "C" for name in ("LANG", "LC_ALL") if self.environment[name] == ENVIRONMENT[name]}
 
     def _beside(self, stack: contextlib.ExitStack) -> Services | None:
         beside = self.asked.beside
