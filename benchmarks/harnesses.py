@@ -1,6 +1,7 @@
 """The harnesses of the package with a scripted model: each plays tasks of Terminal, and is trained, killed and resumed.
 
 python benchmarks/harnesses.py play OUT --image IMAGE            a recorded solution is replayed; resumes where it stopped
+python benchmarks/harnesses.py play OUT --image IMAGE --env rlvr/SWE-v0            the image has pytest
 python benchmarks/harnesses.py train OUT --image IMAGE           half of the attempts fail on purpose
 python benchmarks/harnesses.py report OUT
 
@@ -21,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
-TERMINAL = "rlvr/Terminal-v0"
+TERMINAL, SWE = "rlvr/Terminal-v0", "rlvr/SWE-v0"
 SHELL = {
     "claude-code": ("Bash", "command", {"description": "Do"}),
     "codex": ("exec_command", "cmd", {}),
@@ -74,6 +75,23 @@ def terminal(number, options, split="test"):
         return tasks, {task.instruction: list(inner._scene(task).solution) for task in tasks}
 
 
+def repository(number, options, split="test"):
+    """Return tasks of SWE from all of its packages, and the commands of the oracle by issue."""
+    from agentgym.registry import make
+
+    with make(SWE, backend="docker", backend_options=options, split=split, toolset="bash") as env:
+        tasks, solutions = env.tasks(number), {}
+        for task in tasks:
+            env.reset(seed=0, options={"task": task})
+            commands = solutions[task.instruction.strip()] = []
+            for action in cast("Any", env.unwrapped).oracle():
+                if "SUBMIT" in action:
+                    break
+                commands.append(action.removeprefix("bash[").removesuffix("]"))
+                env.step(action)
+        return tasks, solutions
+
+
 def policy(folder):
     """Make a tiny policy with random weights and Qwen2.5's template; return its folder."""
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -99,7 +117,7 @@ def tokenizer_of(folder):
     return AutoTokenizer.from_pretrained(folder)
 
 
-def play(out, name, tasks, solutions, options, concurrency):
+def play(out, name, env, tasks, solutions, options, concurrency):
     """Play tasks with a harness and append a line for each."""
     from agentgym.engines.scripted import ScriptedEngine
     from agentgym.harness.agent import HarnessAgent
@@ -118,7 +136,7 @@ def play(out, name, tasks, solutions, options, concurrency):
         4096,
         600.0,
         harness=load(f"harness:{name}"),
-        options={"backend_options": options},
+        options={"backend_options": options, **({"toolset": "bash"} if env == SWE else {})},
     )
 
     def ended(episode):
@@ -144,7 +162,7 @@ def play(out, name, tasks, solutions, options, concurrency):
 
     begun = time.time()
     try:
-        asyncio.run(agent.collect(TERMINAL, tasks=left, concurrency=concurrency, ended=ended))
+        asyncio.run(agent.collect(env, tasks=left, concurrency=concurrency, ended=ended))
     finally:
         agent.close()
 
@@ -292,6 +310,7 @@ def main():
     parser.add_argument("what", choices=["play", "train", "report", "child"])
     parser.add_argument("out", type=Path)
     parser.add_argument("--image", default="")
+    parser.add_argument("--env", choices=[TERMINAL, SWE], default=TERMINAL)
     parser.add_argument("--daemon", default="")
     parser.add_argument("--install-network", default="")
     parser.add_argument("--harness", nargs="+", choices=[*SHELL], default=[*SHELL])
@@ -307,9 +326,9 @@ def main():
     if arguments.what == "child":
         raise SystemExit(child(arguments.out, arguments.harness[0], options, words))
     if arguments.what == "play":
-        tasks, solutions = terminal(arguments.tasks, options)
+        tasks, solutions = (repository if arguments.env == SWE else terminal)(arguments.tasks, options)
         for name in arguments.harness:
-            play(arguments.out, name, tasks, solutions, options, arguments.concurrency)
+            play(arguments.out, name, arguments.env, tasks, solutions, options, arguments.concurrency)
     if arguments.what == "train":
         for name in arguments.harness:
             train(arguments.out, name, options, arguments.steps)

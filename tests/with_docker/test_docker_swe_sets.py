@@ -19,12 +19,15 @@ pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
 sys.path.append(str(Path(__file__).parents[1] / "envs" / "swe"))
 import swe_files
 import swe_sets
+from native_talks import SOURCES, SURVEY
 from test_docker_swe import git, history
+from test_harnesses import BESIDE_OWN, IMAGE, INSTALL, OWN, played, scripted
 from test_swe_bench import write
 
 from agentgym.core.actions import spell
 from agentgym.envs.swe.bench.env import SWEBench
 from agentgym.envs.swe.scoring import score
+from agentgym.trainers.data.segments import build
 
 pytestmark = pytest.mark.long
 LAYOUTS = {
@@ -88,11 +91,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[st
             continue
         (folder / "build" / "layout.sh").write_text(f"set -e\n{LAYOUTS[name]}\n")
         (folder / "build" / "Dockerfile").write_text(
-            "FROM agentgym-test/python\nADD root.tar /\nCOPY layout.sh /var/layout.sh\n"
+            f"FROM {IMAGE or 'agentgym-test/python'}\nADD root.tar /\nCOPY layout.sh /var/layout.sh\n"
             "RUN git config --global --add safe.directory '*' && sh /var/layout.sh && rm /var/layout.sh\n"
         )
         data = str(write(folder / f"{name}.jsonl", rows[name]))
-        options[name] = {"data": data, "checkout": folders[name], "backend_options": {"daemon": URL}}
+        options[name] = {"data": data, "checkout": folders[name], "backend_options": {"daemon": URL, **INSTALL}}
         (item,) = SWEBench(**options[name]).library.items
         client.images.build(path=str(folder / "build"), tag=item.image, rm=True)
         images.append(item.image)
@@ -168,3 +171,26 @@ def test_the_programs_of_r2e_come_first(made: dict[str, dict[str, Any]]) -> None
     env.lend(lambda lent: paths.append(lent.variables["PATH"]))
     assert paths[0].startswith("/testbed/.venv/bin:/") and paths[0].count("/bin") > 3
     env.close()
+
+
+EVERYWHERE = "grep -rlsE 'test_total_with_a_discount|whole - whole' / --exclude-dir=proc --exclude-dir=sys; env; ps aux"
+"""Looks for hidden tests and the repair as root, in every file of the container."""
+
+
+@pytest.mark.parametrize("repaired", [True, False])
+@pytest.mark.parametrize("name", ["own", *BESIDE_OWN[:3]])
+def test_a_harness_in_the_image_of_its_row(options: dict[str, Any], name: str, repaired: bool, tmp_path: Path) -> None:
+    """It works as root beside its tools and finds no answer; the hidden tests decide."""
+    (tmp_path / "own.toml").write_text(OWN)
+    harness = f"harness:{name if name != 'own' else tmp_path / 'own.toml'}"
+    tokenizer = None if name == "own" else SURVEY.tokenizer_for(SOURCES["qwen2_5"])
+    env = SWEBench(**options)
+    (task,) = env.tasks(1)
+    reply = scripted(name, [EVERYWHERE, REPAIR if repaired else "echo > notes.txt"])
+    (episode,) = played(harness, reply, [task], env="rlvr/SWEBench-v0", options=options, tokenizer=tokenizer)
+    assert episode.success == bool(episode.reward) == repaired, episode.error
+    found = episode.turns[1].observation
+    assert "127.0.0.1" in found and not [line for line in found.splitlines() if line.startswith("/")], found
+    keys = [turn.state_key for turn in episode.turns]
+    assert keys[0] == keys[1] != keys[2] and None not in keys
+    assert episode.metrics["drifted_tokens"] == 0 and len(build([episode])) == 1

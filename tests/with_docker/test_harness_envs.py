@@ -18,10 +18,8 @@ pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 from conftest import PYTHON, URL
 from native_talks import SOURCES, SURVEY
 from test_harbor import SOLVE, write
-from test_harnesses import IMAGE, OWN, SHELL, answers
+from test_harnesses import BESIDE_OWN, IMAGE, INSTALL, OWN, scripted
 
-from agentgym.agents.tool_calls import FAMILIES
-from agentgym.core.actions import Call
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.swe.tasks.pytest_run import PACKAGES
 from agentgym.harness.agent import HarnessAgent
@@ -83,19 +81,17 @@ def solution(env_id: str, env: Any, task: Any) -> tuple[list[str], str]:
     return commands, "def " + inner.item.fail_to_pass[0].partition("::")[2].partition("[")[0]
 
 
-@pytest.mark.parametrize(
-    "name", ["own", pytest.param("mini-swe-agent", marks=pytest.mark.skipif(not IMAGE, reason="no image"))]
-)
+@pytest.mark.parametrize("name", ["own", *BESIDE_OWN])
 @pytest.mark.parametrize("env_id", [SWE, CODE, HARBOR])
 def test_a_recorded_solution_solves_a_task(env_id: str, name: str, image: str, tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(OWN)
-    harness = load("harness:mini-swe-agent" if name != "own" else f"harness:{tmp_path / 'own.toml'}")
-    options: dict[str, Any] = {"backend_options": {**PYTHON, "image": image}}
+    harness = load(f"harness:{name if name != 'own' else tmp_path / 'own.toml'}")
+    options: dict[str, Any] = {"backend_options": {**PYTHON, **INSTALL, "image": image}}
     if env_id == HARBOR:
         folder = write(tmp_path / "hello")
         toml = folder / "task.toml"
         toml.write_text(toml.read_text().replace(PYTHON["image"], image))
-        options = {"path": str(folder), "backend_options": {"daemon": URL}}
+        options = {"path": str(folder), "backend_options": {"daemon": URL, **INSTALL}}
     elif env_id == SWE:
         options["toolset"] = "bash"
     with make(env_id, **({"backend": "docker"} | options)) as env:
@@ -103,17 +99,8 @@ def test_a_recorded_solution_solves_a_task(env_id: str, name: str, image: str, t
         commands, hidden = solution(env_id, env, task)
     steps = [LOOK.format(shlex.quote(hidden)), *commands]
 
-    def reply(prompt: str, turn: int) -> str:
-        done = answers(prompt) if name == "own" else prompt.count("<tool_response>")
-        if name == "own":
-            return f"RUN {steps[done]}" if done < len(steps) else "Done."
-        submit = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
-        tool, parameter, _ = SHELL[name]
-        command = f"bash -c {shlex.quote(steps[done])}" if done < len(steps) else submit
-        return "".join(FAMILIES["hermes"].write(Call(tool, {parameter: command})))
-
     tokenizer = None if name == "own" else SURVEY.tokenizer_for(SOURCES["qwen2_5"])
-    engine = ScriptedEngine(reply, tokenizer)
+    engine = ScriptedEngine(scripted(name, steps), tokenizer)
     agent = HarnessAgent(None, engine, engine.tokenizer, 1.0, 8192, 60.0, harness=harness, options=options)
     try:
         (episode,) = asyncio.run(agent.collect(env_id, tasks=[task], attempts=1, concurrency=1))

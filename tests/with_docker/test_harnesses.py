@@ -36,6 +36,17 @@ from agentgym.sandbox.protocol import SAME
 from agentgym.trainers.data.segments import build
 
 TERMINAL = "rlvr/Terminal-v0"
+IMAGE = os.environ.get("AGENTGYM_HARNESS_IMAGE", "")
+SHELL: dict[str, tuple[str, str, dict[str, object]]] = {
+    "claude-code": ("Bash", "command", {"description": "Do"}),
+    "codex": ("exec_command", "cmd", {}),
+    "mini-swe-agent": ("bash", "command", {}),
+    "opencode": ("bash", "command", {"description": "Do"}),
+    "qwen-code": ("run_shell_command", "command", {"is_background": False}),
+}
+INSTALL = {"install_network": os.environ["AGENTGYM_HARNESS_NETWORK"]} if "AGENTGYM_HARNESS_NETWORK" in os.environ else {}
+BESIDE_OWN = [pytest.param(name, marks=pytest.mark.skipif(not IMAGE, reason="no image")) for name in SHELL]
+"""Harnesses of the package, which are installed where AGENTGYM_HARNESS_IMAGE names an image."""
 OWN = """
 about = "runs the command in each reply, until a reply has none"
 install = "mkdir -p /opt/agentgym && echo installed > /opt/agentgym/note"
@@ -73,14 +84,14 @@ def own(tmp_path: Path) -> str:
 def played(
     harness: str, reply: Callable[[str, int], str], tasks: Any, *, image: Any = PYTHON, tokenizer: Any = None, **how: Any
 ) -> Any:
-    """Return the episodes of a harness at tasks of Terminal, with a script for a model."""
+    """Return the episodes of a harness at tasks, by default Terminal's, with a script for a model."""
     engine = ScriptedEngine(reply, tokenizer)
     seconds = how.pop("seconds", 120.0)
     kept = {"options": {"backend_options": image}, **how}
-    attempts, concurrency = kept.pop("attempts", 1), kept.pop("concurrency", 2)
+    env, attempts, concurrency = kept.pop("env", TERMINAL), kept.pop("attempts", 1), kept.pop("concurrency", 2)
     agent = HarnessAgent(None, engine, engine.tokenizer, 1.0, 4096, seconds, harness=load(harness), **kept)
     try:
-        return asyncio.run(agent.collect(TERMINAL, tasks=tasks, attempts=attempts, concurrency=concurrency))
+        return asyncio.run(agent.collect(env, tasks=tasks, attempts=attempts, concurrency=concurrency))
     finally:
         agent.close()
 
@@ -94,6 +105,26 @@ def terminal(number: int) -> tuple[list[Any], dict[str, list[str]]]:
 
 def answers(prompt: str) -> int:
     return prompt.count("<|im_start|>assistant") - 1
+
+
+def scripted(name: str, steps: list[str], *, bash: bool = True) -> Callable[[str, int], str]:
+    """Return the model that has a harness run commands, by default in bash, and end; `own` is the tests' harness."""
+
+    def own(prompt: str, turn: int) -> str:
+        return f"RUN {steps[answers(prompt)]}" if answers(prompt) < len(steps) else "Done."
+
+    def reply(prompt: str, turn: int) -> str:
+        tool, parameter, more = SHELL[name]
+        if f'"{tool}"' not in prompt:
+            return "A title"  # a call beside the main conversation
+        done = prompt.count("<tool_response>")
+        if done == len(steps) and name != "mini-swe-agent":
+            return "Done."
+        step = steps[done] if done < len(steps) else "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+        command = f"bash -c {shlex.quote(step)}" if bash and done < len(steps) else step
+        return "".join(FAMILIES["hermes"].write(Call(tool, {parameter: command, **more})))
+
+    return own if name == "own" else reply
 
 
 def test_a_harness_of_a_file_solves_tasks_in_exact_tokens_with_the_state_of_each_turn(own: str) -> None:
@@ -265,14 +296,6 @@ def test_there_is_no_key_while_a_process_outlives_its_command_or_a_file_cannot_b
 
 # The harnesses of the package
 
-IMAGE = os.environ.get("AGENTGYM_HARNESS_IMAGE", "")
-SHELL: dict[str, tuple[str, str, dict[str, object]]] = {
-    "claude-code": ("Bash", "command", {"description": "Do"}),
-    "codex": ("exec_command", "cmd", {}),
-    "mini-swe-agent": ("bash", "command", {}),
-    "opencode": ("bash", "command", {"description": "Do"}),
-    "qwen-code": ("run_shell_command", "command", {"is_background": False}),
-}
 NUMBER = int(os.environ.get("AGENTGYM_HARNESS_TASKS", "2"))
 
 
@@ -280,20 +303,11 @@ NUMBER = int(os.environ.get("AGENTGYM_HARNESS_TASKS", "2"))
 @pytest.mark.parametrize("name", SHELL)
 def test_a_harness_of_the_package_solves_tasks_with_its_own_tools(name: str) -> None:
     tasks, solutions = terminal(NUMBER)
-    tool, parameter, more = SHELL[name]
-
-    def call(command: str) -> str:
-        return "".join(FAMILIES["hermes"].write(Call(tool, {parameter: command, **more})))
 
     def reply(prompt: str, turn: int) -> str:
-        solution = next((solutions[task] for task in solutions if task in prompt), None)
-        if solution is None or f'"{tool}"' not in prompt:
-            return "A title"  # a call beside the main conversation
-        done = prompt.count("<tool_response>")
-        last = call("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT") if name == "mini-swe-agent" else "Done."
-        return call(solution[done]) if done < len(solution) else last
+        return scripted(name, next((solutions[task] for task in solutions if task in prompt), []))(prompt, turn)
 
-    image = {**PYTHON, "image": IMAGE, "install_network": os.environ.get("AGENTGYM_HARNESS_NETWORK", "")}
+    image = {**PYTHON, **INSTALL, "image": IMAGE}
     tokenizer = SURVEY.tokenizer_for(SOURCES["qwen2_5"])
     episodes = played(f"harness:{name}", reply, tasks, image=image, tokenizer=tokenizer, seconds=600.0)
     for episode in episodes:
@@ -302,3 +316,19 @@ def test_a_harness_of_the_package_solves_tasks_with_its_own_tools(name: str) -> 
         assert episode.metrics["drifted_tokens"] == 0 and len(build([episode])) == episode.metrics["rows"]
         assert len(main) > 1 and len({turn.state_key for turn in main}) > 1
     print(f"\n{name}: {sum(bool(e.success) for e in episodes)} of {len(episodes)} solved")
+
+
+@pytest.mark.parametrize("name", BESIDE_OWN)
+def test_a_harness_of_the_package_refuses_no_command(name: str) -> None:
+    """Codex refuses `rm -f` unless a rule allows it; and what a harness writes for itself is no state."""
+    tasks, _ = terminal(1)
+    steps = ["mkdir -p d/e && echo > d/f", "rm -rf d", "mkdir d; /bin/rm -rf d; for f in d; do rm -f $f; done; echo DONE"]
+    tokenizer, image = SURVEY.tokenizer_for(SOURCES["qwen2_5"]), {**PYTHON, **INSTALL, "image": IMAGE}
+
+    (episode,) = played(
+        f"harness:{name}", scripted(name, steps, bash=False), tasks, image=image, tokenizer=tokenizer, seconds=600.0
+    )
+    main = [turn for turn in episode.turns if "side" not in turn.extra]
+    keys = [turn.state_key for turn in main]
+    assert keys[0] == keys[2] == keys[3] != keys[1] and None not in keys, [turn.observation[-300:] for turn in main]
+    assert "DONE" in main[3].observation
