@@ -7,7 +7,9 @@ import pytest
 from test_harbor import bash, make
 from test_harbor_steps import ENVIRONMENT, IMAGE, SEPARATE, stepped, write
 
+from agentgym.agents.policies import ScriptedPolicy
 from agentgym.errors import RULED_OUT
+from agentgym.rollout.collect import collect
 
 try:
     from conftest import KIND, PYTHON, URL
@@ -87,6 +89,20 @@ def test_what_is_let_live_reaches_no_reward_as_another_user(tmp_path):
     assert [found["reward"] for found in env.rewards] == [0.0]  # of the tests, not for want of a verdict
     assert env.sandbox.run("test -e /app/alive").ok and env.sandbox.read("/app/stolen") == b""
     env.close()
+
+
+class Submits(ScriptedPolicy):
+    def choose(self, env, info, rng):
+        return "submit[]"
+
+
+def test_a_verifier_whose_image_cannot_be_built_is_no_failure_of_the_agent(tmp_path):
+    toml = f'{ENVIRONMENT}[verifier]\nenvironment_mode = "separate"\n[verifier.environment]\nmemory_mb = 256\n'
+    files = {"instruction.md": "Do it.\n", "tests/test.sh": "true\n", "tests/Dockerfile": f"FROM {IMAGE}\nRUN exit 7\n"}
+    folder = write(tmp_path / "t", toml, files)
+    options = {"path": str(folder), "backend_options": {"daemon": URL}}
+    (episode,) = collect(Submits(), "rlvr/Harbor-v0", tasks=1, env_options=options)
+    assert (episode.success, episode.reason) == (None, "crash") and "could not be built" in (episode.error or "")
 
 
 @pytest.mark.long

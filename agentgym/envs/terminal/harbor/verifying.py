@@ -1,5 +1,6 @@
 """Verification: run a step's tests in the agent's container or in a separate one, and read the reward they write."""
 
+import contextlib
 import io
 import tarfile
 from typing import Any
@@ -9,6 +10,7 @@ from agentgym.envs.terminal.harbor.containers import Containers
 from agentgym.envs.terminal.harbor.files import HarborTask, packed
 from agentgym.envs.terminal.harbor.rewards import FILES, NoVerdict, rewards_in
 from agentgym.envs.terminal.harbor.steps import Place, Step
+from agentgym.errors import RULED_OUT, BadConfig, Fault, Reason
 from agentgym.sandbox.protocol import MEGABYTE, ExitReason
 
 REASONS = {"timeout": "took too long", "memory": "took too much memory", "output": "printed too much"}
@@ -37,7 +39,11 @@ def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers)
     found = artifacts.collect(sandbox, task.place.work, step.hooks, step.artifacts)
     if containers.backend == "docker":
         sandbox.reconnect()  # disconnects processes the agent left running
-    with containers.made(own, step.verifier.network, task.file) as other:
+    with contextlib.ExitStack() as stack:
+        try:
+            other = stack.enter_context(containers.made(own, step.verifier.network, task.file))
+        except BadConfig as error:  # such as an image that cannot be built: the agent has no part in it
+            raise Fault(f"{RULED_OUT}{error}", reason=Reason.CRASH) from error
         artifacts.put(other, found)
         _clear(other, "/logs/verifier")
         if not step.verifier.bundled:

@@ -1,0 +1,123 @@
+"""A hostile harness: it goes for rewards, tests, other episodes, the host, and for more than its own part of the gateway."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
+from conftest import URL
+from test_harbor_attacks import FORGE, LATER, OUTLIVE
+from test_harbor_steps import ENVIRONMENT, write
+from test_harnesses import OWN, played, scripted, terminal
+
+from agentgym.registry import make
+
+HARBOR = "rlvr/Harbor-v0"
+TEST = "sleep 1; ls -A /app; [ -e /app/never ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
+SEPARATE = '[verifier]\nenvironment_mode = "separate"\n'
+TRY = """
+import glob, json, os, socket, urllib.error, urllib.request
+def refused(action):
+    try:
+        action()
+    except OSError as error:
+        return True
+    return False
+def code(url, key, body=None):
+    headers = {"Authorization": "Bearer " + key, "Content-Type": "application/json"}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=10) as reply:
+            return reply.status
+    except urllib.error.HTTPError as error:
+        return error.code
+def raw(line):
+    host, port = BASE.split("/")[2].split(":")
+    with socket.create_connection((host, int(port)), 5) as connection:
+        lines = [line + " HTTP/1.1", "Host: x", "Authorization: Bearer " + KEY, "Connection: close", "", ""]
+        connection.sendall("\\r\\n".join(lines).encode())
+        return int((connection.recv(100).split() or [b"", b"0"])[1])
+KEY, BASE = os.environ["KEY"], os.environ["BASE"]
+secret, _, name = KEY.rpartition(":")
+other = name[:-1] + ("1" if name.endswith("0") else "0")
+files = ("/proc/1/mem", "/proc/1/environ", "/dev/mem", "/proc/kcore")
+lines = ("GET http://192.0.2.1/", "CONNECT 192.0.2.1:80", "GET /v1/../../etc/passwd", "GET //etc/passwd")
+print(json.dumps({
+    "host": [refused(lambda p=p: open(p, "rb").read(1)) for p in files],
+    "sockets": glob.glob("/run/*.sock") + glob.glob("/var/run/*.sock") + glob.glob("/tmp/**/*.sock", recursive=True),
+    "process 1": refused(lambda: os.kill(1, 9)) or os.path.exists("/proc/1"),
+    "another": [code(BASE + path, secret + ":" + other) for path in ("/models", "/sessions/" + other)],
+    "own": code(BASE + "/models", KEY),
+    "elsewhere": [raw(line) for line in lines],
+    "marks": len(glob.glob("/tmp/mark-*") + glob.glob("/dev/shm/mark-*")),
+}))
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    path = tmp_path / "own.toml"
+    path.write_text(OWN)
+    return f"harness:{path}"
+
+
+@pytest.mark.parametrize("verifier", ["", SEPARATE], ids=["shared", "separate"])
+@pytest.mark.parametrize("kind", ["a session of its own", "a daemon"])
+def test_a_harness_writes_no_reward_and_sees_no_test(own: str, kind: str, verifier: str, tmp_path: Path) -> None:
+    """It plants rewards and tests, and leaves a process that goes on planting them while the verifier runs."""
+    files = {"instruction.md": "Do it.\n", "tests/test.sh": TEST, "tests/answer.txt": "the hidden answer\n"}
+    folder = write(tmp_path / "t", ENVIRONMENT + verifier, files)
+    look = (
+        "grep -rls 'the hidden answer' / --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev; ls -A /tests /logs/verifier"
+    )
+    leave = f"cat > /app/later <<'END'\n{LATER}\nEND\n{OUTLIVE[kind].format('. /app/later')}"
+    steps = [look, FORGE, leave]
+    options = {"path": str(folder), "backend_options": {"daemon": URL}}
+    with make(HARBOR, **options) as env:
+        tasks = env.tasks(1)
+    (episode,) = played(own, scripted("own", steps), tasks, env=HARBOR, options=options)
+    assert (episode.success, episode.reward, episode.reason) == (False, 0.0, "failure"), episode.error
+    assert "/app" not in episode.turns[1].observation and "answer.txt" not in episode.turns[1].observation
+    assert len(episode.turns) == 4 and episode.metrics["reward"] == 0.0
+
+
+def test_a_harness_reaches_no_host_no_other_episode_and_only_its_own_part_of_the_gateway(own: str) -> None:
+    """Two episodes at once leave marks and processes, and each finds its own alone."""
+    tasks, _ = terminal(1)
+    mark = "touch /tmp/mark-$$ /dev/shm/mark-$$; sleep 2"
+    steps = [mark, f"sleep 1; python3 -I -c {shlex.quote(TRY)}"]
+    both = played(own, scripted("own", steps), tasks, attempts=2, concurrency=2)
+    for episode in both:
+        seen: dict[str, Any] = json.loads(episode.turns[2].observation.splitlines()[-1])
+        assert seen["host"] == [True] * 4 and seen["sockets"] == [] and seen["process 1"] is True, seen
+        assert seen["own"] == 200 and all(code in (401, 403) for code in seen["another"]), seen
+        assert all(400 <= code < 500 for code in seen["elsewhere"]), seen
+        assert seen["marks"] == 2, seen
+        assert (episode.success, episode.reason) == (False, "failure")
+
+
+def test_a_harness_that_floods_the_gateway_ends_itself_alone(own: str) -> None:
+    """Requests of many megabytes and connections without end spoil one attempt, and the other is judged."""
+    tasks, solutions = terminal(1)
+    (solution,) = solutions.values()
+    head = "POST /v1/chat/completions HTTP/1.1\\r\\nContent-Length: 99999999999\\r\\n\\r\\n"
+    flood = (
+        "import os, socket\n"
+        "host, port = os.environ['BASE'].split('/')[2].split(':')\n"
+        "open_ones = []\n"
+        "for n in range(200):\n"
+        "    try:\n"
+        "        one = socket.create_connection((host, int(port)), 2); one.settimeout(2)\n"
+        f"        one.sendall(b'{head}' + b'a' * 10**6)\n"
+        "        open_ones.append(one)\n"
+        "    except OSError:\n"
+        "        pass\n"
+        "print('flooded', len(open_ones))"
+    )
+    replies = scripted("own", [f"timeout 20 python3 -I -c {shlex.quote(flood)}; echo", *solution])
+    (episode,) = played(own, replies, tasks, seconds=90.0)
+    assert episode.success is not None, episode.error
+    (after,) = played(own, scripted("own", solution), tasks)
+    assert after.success is True
