@@ -20,10 +20,14 @@ NEW_LOGS = f"rm -rf {_LOGS}; mkdir -p {_LOGS}; chmod 777 {_LOGS}"
 
 
 def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers) -> dict[str, float]:
-    """Judge a step by the agent's container, and return the rewards by name; raise NoVerdict if there are none.
+    """Judge a step by the agent's container, and return the rewards by name.
 
     In the agent's container, files the agent put in place of the tests or of a reward are removed first, and tests and
     reward are removed afterwards. A separate verifier gets only artifacts.
+
+    Raises:
+        NoVerdict: there are no rewards.
+        Fault: the container of a separate verifier cannot be made.
     """
     own = step.verifier.place
     if own is None:
