@@ -67,7 +67,8 @@ def own(tmp_path: Path) -> str:
 @pytest.mark.parametrize("kind", ["a session of its own", "a daemon"])
 def test_a_harness_writes_no_reward_and_sees_no_test(own: str, kind: str, verifier: str, tmp_path: Path) -> None:
     """It plants rewards and tests, and leaves a process that goes on planting them while the verifier runs."""
-    files = {"instruction.md": "Do it.\n", "tests/test.sh": TEST, "tests/answer.txt": "the hidden answer\n"}
+    own_image = "[ -e /opt/agentgym/note ] && touch /app/never\n" if verifier else ""  # a verifier has no harness
+    files = {"instruction.md": "Do it.\n", "tests/test.sh": own_image + TEST, "tests/answer.txt": "the hidden answer\n"}
     folder = write(tmp_path / "t", ENVIRONMENT + verifier, files)
     look = (
         "grep -rls 'the hidden answer' / --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev; ls -A /tests /logs/verifier"

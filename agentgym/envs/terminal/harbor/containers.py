@@ -4,7 +4,7 @@ import contextlib
 import importlib
 import os
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from agentgym.envs.terminal.harbor.steps import Place
 from agentgym.errors import BadConfig
 from agentgym.sandbox.protocol import MEGABYTE, Limits, sandbox
 from agentgym.sandbox.warm_pool import take
+
+HARNESS = ("install", "install_network", "room")
+"""Options of the sandbox that a harness brings."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,9 @@ class Containers:
 
     @contextlib.contextmanager
     def made(self, place: Place, policy: Policy, file: Path) -> Generator[Any]:
-        """Start a container, and stop it at the end."""
-        container = self.make(place, policy, file)
+        """Start a container without the agent's harness, and stop it at the end."""
+        options = {name: value for name, value in self.options.items() if name not in HARNESS}
+        container = replace(self, options=options).make(place, policy, file)
         try:
             yield container
         finally:
