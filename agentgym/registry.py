@@ -317,7 +317,7 @@ def _import(module: str, kind: str) -> ModuleType:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
             hint = "Is it installed, in this folder, or on PYTHONPATH?"
             raise UnknownName(f"no module {error.name!r} to take the {kind} from. {hint}") from None
-        if module.startswith("agentgym."):  # whoever asks knows which extra it wants
+        if module.startswith("agentgym."):  # the caller knows which extra it needs
             raise
         raise BadConfig(f"the module {module} of the {kind} cannot be imported: {failure(error)}") from error
 

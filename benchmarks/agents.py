@@ -28,12 +28,12 @@ class Instant:
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self._replies = [tokenizer.encode(command) for command in COMMANDS]
-        self._asked = 0
+        self._calls = 0
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, session: str, **_: Any) -> Completion:
         """Return the next reply."""
-        self._asked += 1
-        ids = [*self._replies[self._asked % len(self._replies)], sampling.stop_ids[0]]
+        self._calls += 1
+        ids = [*self._replies[self._calls % len(self._replies)], sampling.stop_ids[0]]
         return Completion(ids, [0.0] * len(ids), "stop")
 
 

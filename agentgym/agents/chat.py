@@ -131,7 +131,7 @@ class RenderedConversation(ChatConversation):
         self.chat: list[tuple[str, str]] = []  # (role, content with marks), replies included
         self.cores: list[str] = []  # the texts behind the marks
         self._plain_opening: list[tuple[str, str]] = []  # how the chat begins without the hint, with the same marks
-        self._asked: tuple[list[tuple[str, str]], list[str], str, bool] = ([], [], "", False)
+        self._rendered: tuple[list[tuple[str, str]], list[str], str, bool] = ([], [], "", False)
         self._expected = ""  # the last rendering and the reply to it: what the next one must begin with
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
@@ -150,7 +150,7 @@ class RenderedConversation(ChatConversation):
             opening = self.shown(opening)  # a hint comes last, so that the marks before it are the same
             chat = template.opening(hide(opening.system, cores), hide(opening.user, cores))
             self._plain_opening = plain
-            self._asked = (chat, cores, template.render(chat), False)
+            self._rendered = (chat, cores, template.render(chat), False)
             return first
         added, count = form.later(values), len(cores)
         chat = [*self.chat, (template.role, hide(added, cores))]
@@ -160,7 +160,7 @@ class RenderedConversation(ChatConversation):
         except Exception as error:  # whatever the template's author or jinja raise
             raise BadConfig(f"the chat template refuses the model's own reply ({error}): use history='keep'") from error
         rewritten = not text.startswith(self._expected)
-        self._asked = (chat, cores, text, rewritten)
+        self._rendered = (chat, cores, text, rewritten)
         if rewritten:
             self.prompt_ids = template.encoder.compile(text).fill(cores)
             if self.hint is not None:
@@ -181,7 +181,7 @@ class RenderedConversation(ChatConversation):
     def reply(self, completion: Completion) -> str:
         """Take in the model's tokens and return the action for the environment."""
         action = super().reply(completion)
-        chat, cores, text, rewritten = self._asked
+        chat, cores, text, rewritten = self._rendered
         template = self.agent.template
         self.cores = list(cores)
         pieces = template.encoder.pieces(self.said_ids)

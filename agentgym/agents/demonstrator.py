@@ -32,7 +32,7 @@ class Demonstrator:
             raise BadConfig(f"{type(agent).__name__} has no expert to write its memory: demonstrate with ChatAgent")
         self.agent, self.noise = agent, noise or Noise()
         self.sampling = agent.sampling
-        self._said = thought
+        self._thought = thought
         if not agent.sampling.stop_ids:
             raise BadConfig("the tokenizer has no token that ends a turn: set tokenizer.eos_token")
 
@@ -45,7 +45,7 @@ class Demonstrator:
         opened = agent.template.opened
         if not (agent.prompt.reply.think or opened):
             return [""]
-        return f"{'' if opened else '<think>'}{self._said}</think>".split("{action}")
+        return f"{'' if opened else '<think>'}{self._thought}</think>".split("{action}")
 
     def reply_ids(self, talk: TokenConversation, action: str) -> list[int]:
         """Return a whole reply in tokens: thought if asked for, action, stop token."""

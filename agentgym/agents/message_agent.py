@@ -136,7 +136,7 @@ class MessageConversation:
             return Turn(observation, messages=list(added), parsed=False, finish=completion.finish)
         self.cut_at = agent.sampling.max_tokens if completion.finish == Finish.LENGTH and tells(agent.prompt) else 0
         action, parsed = self._read(completion)
-        self.messages = (*conversation, self._said(completion))
+        self.messages = (*conversation, self._reply_message(completion))
         if agent.window:
             self.pairs = (*self.pairs, (agent.cut(observation), action))[-agent.window :]
         self.turns += 1
@@ -156,7 +156,7 @@ class MessageConversation:
         text = completion.text or ""
         return self.agent.prompt.reply.parse(text, self.tools, complete=completion.finish != Finish.LENGTH)
 
-    def _said(self, completion: Completion) -> Message:
+    def _reply_message(self, completion: Completion) -> Message:
         """Return a reply in the form of the history."""
         text = completion.text or ""
         return {"role": "assistant", "content": text if text.strip() else _SILENT, **completion.echo}
@@ -213,7 +213,7 @@ class CallConversation(ToolCallConversation, MessageConversation):
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation: with the next call of the last reply, or a new reply. The environment is never touched."""
         if self._place + 1 < len(self._calls) and info["valid"]:
-            added = _result(self._calls[self._place], self._shown(observation))
+            added = _result(self._calls[self._place], self._fitted(observation))
             self.messages, self._place = (*self.messages, added), self._place + 1
             action, parsed = self._act(self._calls[self._place])
             place: dict[str, object] = {"call": self._place}
@@ -232,7 +232,7 @@ class CallConversation(ToolCallConversation, MessageConversation):
             _result(other, NOT_EXECUTED) for other in others
         )
 
-    def _shown(self, observation: str) -> str:
+    def _fitted(self, observation: str) -> str:
         return self.agent.cut(self.told(observation))
 
     def _read(self, completion: Completion) -> tuple[str, bool]:
@@ -249,9 +249,9 @@ class CallConversation(ToolCallConversation, MessageConversation):
         good = self.acts(action)
         return self.command(action), good
 
-    def _said(self, completion: Completion) -> Message:
+    def _reply_message(self, completion: Completion) -> Message:
         if not self._calls:
-            return super()._said(completion)
+            return super()._reply_message(completion)
         text = completion.text or ""
         return {**_calling(self._calls, text if text.strip() else None), **completion.echo}
 

@@ -179,7 +179,7 @@ class ChatTemplate:
         System messages before the first user message become one. Raises BadConfig if the template refuses.
         """
         cores: list[str] = []
-        hidden = self._shown(messages, cores)
+        hidden = self._encoded_messages(messages, cores)
         count = next((i for i, (role, _) in enumerate(hidden) if role != "system"), len(hidden))
         system, rest = "\n\n".join(content for _, content in hidden[:count]), hidden[count:]
         if rest and rest[0][0] == "user":
@@ -189,12 +189,12 @@ class ChatTemplate:
     def extension(self, messages: Sequence[tuple[str, Sequence[str]]], ended: bool = True) -> list[int]:
         """Return the tokens that (role, pieces) messages put between a reply and the next one; see `bridge`."""
         cores: list[str] = []
-        rendered = self._complete([*self._past, *self._shown(messages, cores)], cores)
+        rendered = self._complete([*self._past, *self._encoded_messages(messages, cores)], cores)
         end, skeleton = self.split(rendered.partition(mark("a"))[2])
         ids = skeleton.fill(cores)
         return ids if ended else [*end, *ids]
 
-    def _shown(self, messages: Sequence[tuple[str, Sequence[str]]], cores: list[str]) -> list[tuple[str, str]]:
+    def _encoded_messages(self, messages: Sequence[tuple[str, Sequence[str]]], cores: list[str]) -> list[tuple[str, str]]:
         hidden: list[tuple[str, str]] = []
         for role, pieces in messages:
             count = len(cores)

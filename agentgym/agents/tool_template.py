@@ -195,7 +195,7 @@ class ToolTemplate(ChatTemplate):
         cores: list[str] = []
         hidden = [hide(result, cores) for result in results]
         cores = self._as_written(cores)
-        rest = self._shown(after, cores)
+        rest = self._encoded_messages(after, cores)
         calls = ",".join(f"{self._known_name(attempt)} {attempt.id}" for attempt in attempts)
         key = ("results", "\0".join([*hidden, *("\0".join(message) for message in rest)]), calls)
         known = self.known(key)
@@ -203,7 +203,7 @@ class ToolTemplate(ChatTemplate):
         tokens = skeleton.fill(cores)
         return tokens if ended else [*end, *tokens]
 
-    def _shown(self, messages: Sequence[tuple[str, Sequence[str]]], cores: list[str]) -> list[tuple[str, str]]:
+    def _encoded_messages(self, messages: Sequence[tuple[str, Sequence[str]]], cores: list[str]) -> list[tuple[str, str]]:
         """Return messages with marks; unlike an observation, a result of a tool stays one."""
         hidden: list[tuple[str, str]] = []
         for role, pieces in messages:

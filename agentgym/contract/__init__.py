@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import cast
 
 from agentgym import registry
-from agentgym.contract.causes import told
+from agentgym.contract.causes import message_and_cause
 from agentgym.contract.checks import CHECKS, RESTS_ON
 from agentgym.contract.env_under_test import EnvUnderTest
 from agentgym.contract.report import Broken, NotChecked, Note, Report, Result
@@ -101,5 +101,5 @@ def _looked(under_test: EnvUnderTest, name: str) -> Result:
         where = found.task, found.seed, found.actions, found.cause
         return Result(name, promise, "broken", str(found), *where, numbers=found.numbers)
     except (Exception, SystemExit) as error:  # whatever an environment raises where it was not expected breaks the check
-        text, cause = told(error, under_test.kind)
+        text, cause = message_and_cause(error, under_test.kind)
         return Result(name, promise, "broken", f"raised {text}", cause=cause)

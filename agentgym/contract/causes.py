@@ -27,7 +27,7 @@ def files_of(kind: type[TextEnv]) -> frozenset[str]:
     return frozenset(str(getattr(sys.modules.get(name), "__file__", "")) for name in modules)
 
 
-def told(error: BaseException, kind: type[TextEnv]) -> tuple[str, str]:
+def message_and_cause(error: BaseException, kind: type[TextEnv]) -> tuple[str, str]:
     """Return an exception's message with the environment's line that raised it, and a key that identifies its cause."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files_of(kind)]
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
@@ -68,7 +68,7 @@ def own_chance(kind: type[TextEnv], work: Callable[[], object]) -> str:
     try:
         work()
     except Exception as error:
-        sources.setdefault(f"raised {told(error, kind)[0]}")
+        sources.setdefault(f"raised {message_and_cause(error, kind)[0]}")
     finally:
         sys.setprofile(None)
         for name, function in shared.items():

@@ -57,7 +57,7 @@ def subject(name: str, under_test: EnvUnderTest) -> dict[str, object]:
             "name": name,
             "id": under_test.id,
             "class": f"{under_test.kind.__module__}:{under_test.kind.__qualname__}",
-            "options": {key: _shown(key, value) for key, value in _options(name, under_test).items()},
+            "options": {key: _redacted(key, value) for key, value in _options(name, under_test).items()},
             "nondeterministic": env.declared.nondeterministic,
             "packages": _packages(name, under_test),
         },
@@ -111,7 +111,7 @@ def _options(name: str, under_test: EnvUnderTest) -> Mapping[str, object]:
     return {key: value for key, value in under_test.options.items() if key not in places or places[key] != value}
 
 
-def _shown(key: str, value: object) -> object:
+def _redacted(key: str, value: object) -> object:
     return "***" if key.replace("-", "_").rpartition("_")[2] in SECRETS else value
 
 

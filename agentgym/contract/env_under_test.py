@@ -10,7 +10,7 @@ from typing import Self, cast
 
 import numpy as np
 
-from agentgym.contract.causes import told
+from agentgym.contract.causes import message_and_cause
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.core.actions import Tool, spell
 from agentgym.core.env import TextEnv
@@ -131,19 +131,19 @@ class EnvUnderTest:
 
         cause = ""
 
-        def said(sequence: Sequence[object]) -> str | None:
+        def failure(sequence: Sequence[object]) -> str | None:
             nonlocal cause
             try:
                 cause = ""
                 return breaks(sequence)
             except Exception as error:  # an exception of the environment under test is what we look for
-                text, cause = told(error, self.kind)
+                text, cause = message_and_cause(error, self.kind)
                 return text
 
-        if said(actions) is None:
+        if failure(actions) is None:
             return
-        shortest = shrink(list(actions), lambda sequence: said(sequence) is not None)
-        raise Broken(said(shortest) or "", task=task.id, seed=seed, actions=shortest, cause=cause)
+        shortest = shrink(list(actions), lambda sequence: failure(sequence) is not None)
+        raise Broken(failure(shortest) or "", task=task.id, seed=seed, actions=shortest, cause=cause)
 
 
 def difference(a: Sequence[str], b: Sequence[str]) -> str | None:

@@ -114,7 +114,7 @@ def expert_is_fair(under_test: EnvUnderTest) -> str:
         seen = bare_first.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
         also = bare_second.reset(seed=seed if task is other else seed + 1, options={"task": other, "horizon": ENDLESS})
         history, over = list[str](), False
-        while not over and _shown(seen) == _shown(also) and len(history) < 200:
+        while not over and _comparable(seen) == _comparable(also) and len(history) < 200:
             ours, again, theirs = first(bare_first.expert), first(bare_first.expert), first(bare_second.expert)
             if ours != again or ours != theirs:
                 text = (
@@ -130,7 +130,7 @@ def expert_is_fair(under_test: EnvUnderTest) -> str:
     return f"{compared} histories"
 
 
-def _shown(response: tuple[str, Info]) -> tuple[object, ...]:
+def _comparable(response: tuple[str, Info]) -> tuple[object, ...]:
     return response[0], response[1]["admissible"], response[1]["valid"]
 
 

@@ -86,14 +86,14 @@ def shown_in(text: str, env: TextEnv, task: Task) -> set[str]:
     An answer among declared choices does not count if the text shows all choices (at least two).
     """
 
-    def shown(words: str) -> bool:
+    def occurs(words: str) -> bool:
         return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
 
     answers = {answer for name in env.declared.answers for answer in _texts(task.data[name])}
     choices = {choice for name in env.declared.choices for choice in _texts(task.data.get(name, ()))}
-    if len(choices) > 1 and all(map(shown, choices)):
+    if len(choices) > 1 and all(map(occurs, choices)):
         answers -= choices
-    return set(filter(shown, answers))
+    return set(filter(occurs, answers))
 
 
 @runtime_checkable

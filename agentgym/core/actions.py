@@ -219,7 +219,7 @@ def _checked(tool: Tool, arguments: dict[str, object], example: Callable[[Tool],
             why = "half a character (a lone surrogate), a number that is not finite, or too many levels"
             return f"argument {name!r} of {tool.name} has {why}. Write {example(tool)}."
         kind = tool.kind(name)
-        if kind == "any":  # whoever offers it checks it
+        if kind == "any":  # its environment checks it
             continue
         fits = isinstance(value, _PYTHON_TYPES[kind])
         if not fits or (isinstance(value, bool) and kind != "boolean"):

@@ -35,7 +35,7 @@ def awaited(value: object, seconds: float, what: str) -> object:
     except concurrent.futures.TimeoutError:
         if future.done():  # raised by the function itself
             raise
-        _give_up(loop)  # it blocks the loop: whoever comes next has another
+        _give_up(loop)  # it blocks the loop: the next caller gets another
         raise Fault(_late(what, seconds), reason=Reason.TIMEOUT) from None
     except BaseException:
         future.cancel()  # Ctrl-C: the function ends too

@@ -15,7 +15,7 @@ from agentgym.core.actions import Call, Tool, parse_call, unreadable
 from agentgym.core.declared import Declarations
 from agentgym.core.definition import Definition
 from agentgym.core.hints import first_share, solution
-from agentgym.core.names import guarded, kept, refuse_taken, then_settled, until_it_ends
+from agentgym.core.names import guarded, refuse_taken, reserved_names, then_settled, until_it_ends
 from agentgym.core.outcome import (
     SUCCESS,
     Info,
@@ -218,7 +218,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         self.totals, self.outcomes = dict.fromkeys(self.roles, 0.0), {}
         self._levels, self._running = {}, False  # until it has begun
         self._np_random = generator(self.task.id, self.seed)
-        self.observation = cast("str", guarded(self, TextEnv, partial(self._begun, task), "begin", kept(TextEnv)))
+        self.observation = cast("str", guarded(self, TextEnv, partial(self._begun, task), "begin", reserved_names(TextEnv)))
         self._levels, self._running = dict(self._measured(self.measures())), True  # only a change from here on is paid
         return self.observation, self._info(Outcome(self.observation), {}, None)
 

@@ -95,7 +95,7 @@ def _part(level: float, whole: int) -> int:
     return math.floor(level * whole + 1e-9)
 
 
-def asked(env: "TextEnv", level: float) -> str:
+def hint_text(env: "TextEnv", level: float) -> str:
     """Return an environment's hint at a level; empty at level 0, and for a task without a known solution.
 
     Raises:

@@ -23,7 +23,7 @@ def _families(base: type) -> Iterator[tuple[type, bool]]:
 
 
 @cache
-def kept(base: type) -> frozenset[str]:
+def reserved_names(base: type) -> frozenset[str]:
     """Return the names that a base class keeps for itself."""
     names: set[str] = set()
     defined = {name for klass, foreign in _families(base) if not foreign for name in vars(klass)}
@@ -53,14 +53,14 @@ def refuse_taken(kind: type, base: type, settings: Sequence[str], moved: Mapping
     ]
     members = {name: member for klass in fresh for name, member in vars(klass).items() if name not in replaces}
     for name, member in members.items():
-        if name in kept(base):
+        if name in reserved_names(base):
             raise TypeError(f"{kind.__name__} defines {name}, which the base class {base.__name__} uses: rename it")
         if name in moved:
             raise TypeError(f"{kind.__name__} sets {name}: it is declared in {moved[name]}")
         if name in methods(base) - {"__init__"} and (hasattr(member, "__tool__") or not callable(getattr(kind, name))):
             what = "a tool" if hasattr(member, "__tool__") else f"a {type(member).__name__}"
             raise TypeError(f"{kind.__name__} defines {name} as {what}: the base class has a method of that name; rename it")
-    if reserved := [name for name in settings if name in kept(base) | methods(base)]:
+    if reserved := [name for name in settings if name in reserved_names(base) | methods(base)]:
         raise TypeError(f"settings of {kind.__name__} name {reserved}, which the base class uses: rename them")
 
 

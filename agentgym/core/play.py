@@ -54,7 +54,7 @@ def play(env: TextEnv, choose: Choose, seen: tuple[str, Info], stop: object = No
         yield responses.pop(), step
 
 
-def said(env: TextEnv, choose: Choose, seen: tuple[str, Info]) -> Iterator[str]:
+def episode_text(env: TextEnv, choose: Choose, seen: tuple[str, Info]) -> Iterator[str]:
     """Continue an episode from `seen` and yield its text: the observation, then each action and its observation."""
     yield seen[0]
     for action, step in play(env, choose, seen):

@@ -12,7 +12,7 @@ from agentgym.errors import BadConfig, UnknownName, no_such
 
 Data = dict[str, Any]
 """Data of a task for its environment."""
-DRAWS = 5000  # a split that so many draws do not meet is taken to be empty
+DRAWS = 5000  # a split without a task in this number of draws counts as empty
 
 
 @dataclass(frozen=True)

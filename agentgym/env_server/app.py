@@ -5,7 +5,7 @@ import logging
 import time
 from typing import Any, cast
 
-from agentgym.env_server.connection import SLICE, hold, told
+from agentgym.env_server.connection import SLICE, answer_to, hold
 from agentgym.env_server.requests import action_of, authorize, parsed, schema
 from agentgym.env_server.sessions import Session, Sessions
 from agentgym.rollout.limits import one_alarm
@@ -90,7 +90,7 @@ class App:
         named = data.get("session") or headers.get("x-session-id")
         if path == "/reset" and named is None:
             return await self._begun(data)
-        return await told(self.sessions, path[1:], self.sessions.find(named), data)
+        return await answer_to(self.sessions, path[1:], self.sessions.find(named), data)
 
     async def _begun(self, data: dict[str, object]) -> dict[str, object]:
         """Begin a session with its first episode; if that fails, no session is created."""

@@ -42,7 +42,7 @@ async def hold(sessions: Sessions, receive: Receive, send: Send) -> None:
     await send({"type": "websocket.close", "code": 1000})
 
 
-async def told(sessions: Sessions, kind: str, session: Session, data: JsonObject) -> dict[str, object]:
+async def answer_to(sessions: Sessions, kind: str, session: Session, data: JsonObject) -> dict[str, object]:
     """Return the answer to a request for a session.
 
     Raises:
@@ -134,13 +134,13 @@ class _Connection:
             request = parsed(message.get("text") or message.get("bytes") or b"")
             if request.get("type") == "close":
                 return False
-            answer = await self._said(request)
+            answer = await self._answer_to(request)
         except Refusal as refusal:
             answer = _error(refusal)
         await _tell(self._send, answer)
         return True
 
-    async def _said(self, message: dict[str, object]) -> str:
+    async def _answer_to(self, message: dict[str, object]) -> str:
         kind, data = message.get("type"), cast("object", message.get("data") or {})
         if not isinstance(data, dict):
             raise Refusal(422, f"data is {str(data)[:40]}; expected an object", "VALIDATION_ERROR")
@@ -151,7 +151,7 @@ class _Connection:
             return _message("state", self._sessions.state(self._session))
         if kind not in ("reset", "snapshot", "restore"):
             raise Refusal(400, f"unknown message type: {str(kind)[:40]}", "UNKNOWN_TYPE")
-        answer = await told(self._sessions, str(kind), self._session, data_sent)
+        answer = await answer_to(self._sessions, str(kind), self._session, data_sent)
         return _message("snapshot" if kind == "snapshot" else "observation", answer)
 
 

@@ -106,7 +106,7 @@ class McpServer:
             if len(name) < _NAME:
                 raise Refusal(400, f"name a session of at least {_NAME} random characters in the address: /mcp?session=NAME")
             if tool == self.reset_name:
-                return self._shown(await self._begun(name, arguments), name)
+                return self._content(await self._begun(name, arguments), name)
             self._running(name)
             action: object = {"name": tool, "arguments": arguments}
             tools = self._offered(name)
@@ -126,7 +126,7 @@ class McpServer:
             return refusal.detail, None, True
 
     async def _stepped(self, name: str, action: str) -> tuple[str, dict[str, object], bool]:
-        return self._shown(await self.sessions.step(self._running(name), action), name)
+        return self._content(await self.sessions.step(self._running(name), action), name)
 
     def _running(self, name: str) -> Session:
         """Return the open session of a client.
@@ -186,7 +186,7 @@ class McpServer:
         self.sessions.close()
         self._forget_ended("unfinished", None)
 
-    def _shown(self, answer: JsonObject, name: str) -> tuple[str, dict[str, object], bool]:
+    def _content(self, answer: JsonObject, name: str) -> tuple[str, dict[str, object], bool]:
         observation, session = answer["observation"], self._named[name]
         info, reward = observation["info"], answer["reward"]
         self._totals[session.id] = self._totals.get(session.id, 0.0) + (reward or 0.0)

@@ -186,7 +186,7 @@ class Sessions:
             session.busy = False
         env = self._given_up(session)
         session.brief = data.get("info", True) is False
-        text, info = await self._asked(session, "reset", env.reset(seed, options, self._seconds))
+        text, info = await self._run_env(session, "reset", env.reset(seed, options, self._seconds))
         session.running, session.turn, session.held = True, 0, 0
         session.episode = str(data.get("episode_id") or secrets.token_hex(8))[:255]
         session.task_id = str(info["task_id"])
@@ -233,7 +233,7 @@ class Sessions:
             Refusal: the session is busy or its episode over.
         """
         try:
-            result = await self._asked(session, "step", work)
+            result = await self._run_env(session, "step", work)
         except Refusal as refusal:
             if refusal.reason is None:
                 raise
@@ -270,7 +270,7 @@ class Sessions:
         env = session.env
         if env is None or not session.running:
             raise Refusal(409, "no episode is running: reset first", "EPISODE_OVER")
-        state = await self._asked(session, "snapshot", env.snapshot(self._seconds))
+        state = await self._run_env(session, "snapshot", env.snapshot(self._seconds))
         handle = secrets.token_urlsafe(24)
         session.snapshots[handle] = state, session.turn
         if len(session.snapshots) > self.limits.snapshots:
@@ -292,7 +292,7 @@ class Sessions:
         if snapshot is None:
             raise Refusal(404, "there is no such snapshot: it was dropped, or its session has ended", "SESSION_ERROR")
         env = self._given_up(session)
-        text, info = await self._asked(session, "restore", env.restore(snapshot[0], seed, self._seconds))
+        text, info = await self._run_env(session, "restore", env.restore(snapshot[0], seed, self._seconds))
         session.running, session.turn, session.held = True, snapshot[1], 0
         session.episode, session.task_id = secrets.token_hex(8), str(info["task_id"])
         return self._first(session, env, text, info)
@@ -339,7 +339,7 @@ class Sessions:
         self._workers = self._workers or Workers([self._make], self.limits.workers)
         return self._workers
 
-    async def _asked(self, session: Session, what: str, work: Coroutine[object, object, object]) -> Any:
+    async def _run_env(self, session: Session, what: str, work: Coroutine[object, object, object]) -> Any:
         """Return the environment's answer; an environment that failed is not used again.
 
         Raises:

@@ -88,7 +88,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         self._split_for(number, split)
         place = number % len(self._rows)
         row = self._rows[place]
-        return Task(_asked(row), {"row": row}, f"all/0/{place}", "all")
+        return Task(_instruction(row), {"row": row}, f"all/0/{place}", "all")
 
     def begin(self, task: Task) -> str:
         """Open a separate session and return the model's input."""
@@ -102,7 +102,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         self.tools |= {tool.name: tool for tool in _tools(row)}
         opening = self._post("reset" if self._steps else "seed_session", row)
         seen = opening.get("observation") if self._steps else None
-        return "\n\n".join(text for text in (_asked(row), seen) if text)
+        return "\n\n".join(text for text in (_instruction(row), seen) if text)
 
     def _respond(self, action: str) -> Outcome:
         call = parse_call(action, self.tools) if self.tools and isinstance(action, str) and len(action) <= MAX_ACTION else ""  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -115,7 +115,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         """Say something: the message is judged, or answered by the next step."""
         if not self.tools:
             self.said.append(action)
-        self._out({"type": "message", "role": "assistant", "status": "completed", "content": [_said(action)]})
+        self._out({"type": "message", "role": "assistant", "status": "completed", "content": [_output_text(action)]})
         row = self.task.data["row"]
         if not self._steps:
             answer = self._answered("verify", row | {"response": self._response(self.output)})
@@ -180,7 +180,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
             self._judgeable = [body["response"]["output"][-1]["content"][0]["text"]]
             return _object(answer)
         plain = [
-            {"type": "message", "role": "assistant", "status": "completed", "id": "item_0", "content": [_said(text)]}
+            {"type": "message", "role": "assistant", "status": "completed", "id": "item_0", "content": [_output_text(text)]}
             for text in (*TEXTS, *self._judgeable)
         ]
         self._judge(where, [self.task.data["row"] | {"response": self._response([item])} for item in plain])
@@ -227,7 +227,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
             client.close()
 
 
-def _said(text: str) -> Row:
+def _output_text(text: str) -> Row:
     return {"type": "output_text", "text": text, "annotations": []}
 
 
@@ -329,7 +329,7 @@ def _read(file: Path) -> list[Row]:
     return rows
 
 
-def _asked(row: Row) -> str:
+def _instruction(row: Row) -> str:
     """Return the messages that a row begins with, as one text."""
     messages = row["responses_create_params"]["input"]
     if isinstance(messages, str):

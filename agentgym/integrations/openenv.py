@@ -248,9 +248,9 @@ class RemoteTextEnv(TextEnv):
             with contextlib.suppress(Exception):  # the server ended the session, as after an error that it cannot write
                 return self._reset(task)
             self.close()
-        self._client = self._asked(self._connection)
-        self._asked(lambda: self._client.connect())
-        return self._asked(lambda: self._reset(task))
+        self._client = self._call(self._connection)
+        self._call(lambda: self._client.connect())
+        return self._call(lambda: self._reset(task))
 
     def _reset(self, task: Task) -> str:
         return self._text(self._client.reset(seed=task.data["seed"], **self.reset_options).observation)
@@ -273,7 +273,7 @@ class RemoteTextEnv(TextEnv):
         if wrong := _refused(result.observation):
             return self._judged(ServerError({"code": wrong[0], "message": wrong[1]}), payload)
         self._accepted = [payload]
-        self.paid += self._asked(lambda: amount(0.0 if result.reward is None else result.reward, "its reward"))
+        self.paid += self._call(lambda: amount(0.0 if result.reward is None else result.reward, "its reward"))
         text = self._text(result.observation)
         if result.done:
             return self.win(text) if self.paid >= self.success_at else self.lose(text)
@@ -374,7 +374,7 @@ class RemoteTextEnv(TextEnv):
         if (wrong := _refused(observation)) and wrong[0] not in REFUSED:
             raise ServerError({"code": wrong[0], "message": wrong[1]})
 
-    def _asked(self, ask: Any) -> Any:
+    def _call(self, ask: Any) -> Any:
         try:
             return ask()
         except Exception as error:  # its client's own, the socket's, the server's

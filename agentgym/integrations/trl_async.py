@@ -111,7 +111,7 @@ class RolloutWorker:
     def _work(self) -> None:
         try:
             asyncio.run(self._played())
-        except Exception:  # told to whoever asks for the health: the trainer has a thread of its own
+        except Exception:  # reported by the health check: the trainer has its own thread
             self._failure = traceback.format_exc()
 
     async def _played(self) -> None:

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from agentgym import registry
 from agentgym.core.env import Task
-from agentgym.core.play import said
+from agentgym.core.play import episode_text
 from agentgym.trainers.model.policy import trained_bpe
 
 VOCABULARY = 6000
@@ -63,7 +63,7 @@ def printed(env: str, options: dict[str, object], seed: int) -> Iterable[str]:
     """Yield an environment's output in some episodes: the start, and the turns of its oracle or expert."""
     env_made = registry.make(env, **options)
     for number in range(EPISODES):
-        text = said(env_made, lambda _, __: next(iter(env_made.expert()), None), env_made.reset(seed=seed + number))
+        text = episode_text(env_made, lambda _, __: next(iter(env_made.expert()), None), env_made.reset(seed=seed + number))
         yield next(text)
         yield from _prompts(env_made.task)
         try:

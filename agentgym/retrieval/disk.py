@@ -15,7 +15,7 @@ from types import ModuleType
 
 from agentgym.errors import BadData, MissingExtra, how_to_install
 from agentgym.retrieval import folder as folders
-from agentgym.retrieval.documents import Document, asked, searched, searched_parts
+from agentgym.retrieval.documents import Document, query_words, searched, searched_parts
 from agentgym.retrieval.protocol import K1, LONGEST, B, Hit
 from agentgym.retrieval.store import Store
 
@@ -82,7 +82,7 @@ class DiskIndex:
         """Do nothing: the index holds only files."""
 
     def _search(self, query: str, count: int) -> list[Hit]:
-        fields = dict(zip(FIELDS, map(Counter, asked(query[:LONGEST])), strict=True))
+        fields = dict(zip(FIELDS, map(Counter, query_words(query[:LONGEST])), strict=True))
         weights = {name: self._weights(name, tokens) for name, tokens in fields.items() if self._means[name]}
         clauses = [
             (self._should, self._clause(name, token, fields[name][token])) for name in weights for token in weights[name]

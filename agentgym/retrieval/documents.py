@@ -69,7 +69,7 @@ def _parts(text: str) -> list[str]:
     return found
 
 
-def asked(query: str) -> tuple[list[str], list[str]]:
+def query_words(query: str) -> tuple[list[str], list[str]]:
     """Return the words of a query, and the tokens to look for among the documents' parts."""
     known = words(query)
     if not spaceless(query):

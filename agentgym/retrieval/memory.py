@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from agentgym.retrieval.documents import Document, asked, searched, searched_parts, title_key
+from agentgym.retrieval.documents import Document, query_words, searched, searched_parts, title_key
 from agentgym.retrieval.protocol import K1, LONGEST, B, Hit
 
 
@@ -37,7 +37,7 @@ class Corpus:
 
     def _search(self, query: str, count: int) -> list[Hit]:
         scores: Any = None  # [documents]
-        for (index, vocabulary), tokens in zip(self._indexes, asked(query[:LONGEST]), strict=True):
+        for (index, vocabulary), tokens in zip(self._indexes, query_words(query[:LONGEST]), strict=True):
             known = [vocabulary[token] for token in tokens if token in vocabulary]
             if known:
                 found = index.get_scores_from_ids(known)

@@ -12,7 +12,7 @@ from typing import Any
 from agentgym.agents.base import Agent, Conversation, consult, forked, hinted, redrawn, sampled
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, Task
-from agentgym.core.hints import Hint, asked
+from agentgym.core.hints import Hint, hint_text
 from agentgym.core.outcome import Finish, Info
 from agentgym.core.seeding import derive
 from agentgym.episodes.episode import FAULTS, Episode
@@ -203,7 +203,7 @@ async def _hint_text(hosted: HostedEnv, job: Job, talks: Mapping[str, Any]) -> H
         return next((talk.hint for talk in talks.values() if getattr(talk, "hint", None)), None)  # from a branch point
     if talks:
         raise BadConfig(f"task {job.task.id!r} is to begin inside an episode and with a hint: leave one of the two out")
-    words = await consult(hosted.env, asked, job.hint.level)
+    words = await consult(hosted.env, hint_text, job.hint.level)
     text = "\n\n".join(part for part in (words, job.hint.text) if part)
     return replace(job.hint, text=text) if text else None
 

@@ -44,7 +44,7 @@ class BaseSandbox(ABC):
 
     def packing(self) -> Program:
         """Return the program that prints what `snapshot` returns; see `Sandbox.packing`."""
-        return Program(code=working_folder.packing(self._kept), room=self._most)
+        return Program(code=working_folder.packing(self._state_bytes), room=self._most)
 
     @property
     def _most(self) -> int:
@@ -52,7 +52,7 @@ class BaseSandbox(ABC):
         return 2 * self.limits.disk + 2048 * self.limits.files
 
     @property
-    def _kept(self) -> int:
+    def _state_bytes(self) -> int:
         """Maximum bytes of its files."""
         return self._most
 

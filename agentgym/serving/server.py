@@ -66,7 +66,7 @@ async def serve(
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:  # named, or asyncio leaves Nagle's delay on
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
-        bound.listen(_WAITING)  # so that whoever is told the address may connect at once
+        bound.listen(_WAITING)  # so that clients can connect as soon as they know the address
         ours: dict[str, object] = {
             "ws": "none",
             "lifespan": "off",

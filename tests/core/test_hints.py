@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import agentgym
 from agentgym import BadConfig, Fault, Hint, Task, TextEnv
-from agentgym.core.hints import asked, first_share, solution
+from agentgym.core.hints import first_share, hint_text, solution
 
 
 class Corridor(TextEnv):
@@ -98,7 +98,7 @@ def test_asking_for_a_hint_changes_nothing(kind, turns_taken):
             each.step("wait")
     before = pickle.dumps(env.snapshot())
     key, seen, info = env.state_key(), env.observation, env.info()
-    assert asked(env, 0.5) and asked(env, 1)
+    assert hint_text(env, 0.5) and hint_text(env, 1)
     assert (env.state_key(), env.observation, env.info()) == (key, seen, info)
     assert pickle.dumps(env.snapshot()) == before == pickle.dumps(twin.snapshot())
     steps = [[each.step(action) for action in ("on", "look", "on")] for each in (env, twin)]
@@ -111,7 +111,7 @@ def test_a_hint_is_no_part_of_an_episode_of_the_package(name):
     plays = []
     for each, level in ((env, 0.75), (twin, 0)):
         seen = each.reset(seed=5)
-        hint = asked(each, level)
+        hint = hint_text(each, level)
         actions = [action for action, _ in zip(each.expert(), range(3), strict=False)]
         steps = [each.step(action) for action in actions if each.info()["success"] is None]
         plays.append((seen, steps, each.state_key()))
@@ -132,7 +132,7 @@ def test_guess_number_narrows_the_range():
 def test_without_an_oracle_or_an_expert_there_is_no_hint():
     with pytest.raises(NotImplementedError, match=r"Bare defines no expert\(\)"):
         started(Bare).hint(1.0)
-    assert asked(started(Bare), 1.0) == ""  # in a rollout, such a task is played without one
+    assert hint_text(started(Bare), 1.0) == ""  # in a rollout, such a task is played without one
     with pytest.raises(NotImplementedError, match="the expert of Explorer does not solve task"):
         started(Explorer, horizon=2).hint(1.0)
     assert solution(started(Corridor, horizon=2)) == ["on", "on"]  # an oracle's beginning is right
@@ -153,7 +153,7 @@ def test_a_step_that_fails_on_the_way_is_an_infrastructure_error(monkeypatch):
 
 def test_a_hint_that_is_no_text_is_named():
     with pytest.raises(TypeError, match="hint of Typo returned 7; expected text"):
-        asked(started(Typo), 1.0)
+        hint_text(started(Typo), 1.0)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import itertools
 
-from agentgym.core.play import play, said, steps
+from agentgym.core.play import episode_text, play, steps
 from agentgym.registry import make
 
 
@@ -36,5 +36,5 @@ def test_it_ends_with_the_episode_or_where_nothing_is_chosen():
 
 def test_what_is_said_is_the_text_in_order():
     env, seen = lake()
-    text = list(itertools.islice(said(env, lambda _, info: "x", seen), 3))
+    text = list(itertools.islice(episode_text(env, lambda _, info: "x", seen), 3))
     assert text == [seen[0], "x", env.observation]

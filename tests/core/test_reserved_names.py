@@ -6,7 +6,7 @@ from ladder_env import Ladder
 
 import agentgym
 from agentgym import TextEnv
-from agentgym.core.names import kept
+from agentgym.core.names import reserved_names
 
 TAKEN = {
     "private": {"_levels": {}},
@@ -36,10 +36,10 @@ def test_a_class_that_takes_a_name_of_the_base_class_is_refused_when_it_is_made(
 
 def test_every_name_that_the_base_class_sets_is_kept():
     env = Ladder()
-    set_by_ladder = set(vars(env)) - kept(TextEnv)
+    set_by_ladder = set(vars(env)) - reserved_names(TextEnv)
     assert set_by_ladder <= {"render_mode", "split", "difficulty", "horizon", "feedback", "shaping", *Ladder.settings}
-    assert {"reset", "step", "snapshot", "restore", "seed", "totals", "_own", "unwrapped", "spec"} <= kept(TextEnv)
-    assert not kept(TextEnv) & {"begin", "act", "close", "tasks", "generate", "role", "check_options", "declared"}
+    assert {"reset", "step", "snapshot", "restore", "seed", "totals", "_own", "unwrapped", "spec"} <= reserved_names(TextEnv)
+    assert not reserved_names(TextEnv) & {"begin", "act", "close", "tasks", "generate", "role", "check_options", "declared"}
 
 
 def test_what_is_replaced_on_purpose_is_named():

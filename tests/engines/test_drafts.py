@@ -43,7 +43,7 @@ def test_the_chance_of_a_token_to_be_kept_by_hand(token: int, lenience: float, c
     offered = draft([token], [OLD], lenience=lenience)
     assert accepted(logs(NEW), offered, [chance - 1e-9]) == 1
     assert chance == 1.0 or accepted(logs(NEW), offered, [chance + 1e-9]) == 0
-    assert _kept(offered, NEW) == pytest.approx(chance)
+    assert _accepted_share(offered, NEW) == pytest.approx(chance)
 
 
 def test_nothing_is_kept_after_the_first_token_that_is_not() -> None:
@@ -63,7 +63,7 @@ def test_what_is_drawn_in_the_place_of_a_token_by_hand() -> None:
     assert remainder(torch.tensor(NEW), draft([0], [OLD], known=0), 0).tolist() == pytest.approx(NEW)
 
 
-def _kept(offered: Draft, new: Sequence[float]) -> float:
+def _accepted_share(offered: Draft, new: Sequence[float]) -> float:
     """The chance that a draft of one token is kept, found by halving: what the code does, not what it should do."""
     low, high = 0.0, 1.0
     if accepted(logs(new), offered, [1 - 1e-12]):
@@ -85,7 +85,7 @@ def _replies(known: int, lenience: float) -> dict[tuple[int, int], float]:
     for first, second in itertools.product(range(3), repeat=2):
         drawn = FIRST[0][first] * SECOND[first][0][second]
         one, two = (draft([t], [old], known, lenience) for t, old in ((first, FIRST[0]), (second, SECOND[first][0])))
-        keep_one, keep_two = _kept(one, FIRST[1]), _kept(two, SECOND[first][1])
+        keep_one, keep_two = _accepted_share(one, FIRST[1]), _accepted_share(two, SECOND[first][1])
         chances[first, second] += drawn * keep_one * keep_two
         for other, weight in enumerate(_share(remainder(torch.tensor(SECOND[first][1]), two, 0))):
             chances[first, other] += drawn * keep_one * (1 - keep_two) * weight

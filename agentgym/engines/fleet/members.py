@@ -9,7 +9,7 @@ from typing import Any
 
 from agentgym.engines.fleet.backend import Backend, Scores, ServerFailure, ServerUnreachable
 from agentgym.engines.fleet.routes import Member, Routes
-from agentgym.engines.fleet.weights import StoredWeights, apart
+from agentgym.engines.fleet.weights import StoredWeights, mean_difference
 from agentgym.engines.in_flight import goes_on, retrieve_exception
 from agentgym.errors import BadConfig, EngineDead, Fault
 
@@ -153,7 +153,7 @@ class Members:
         self.check_label(scores.label)
         if self._expected is None:
             self._expected = scores.values
-        off = apart(scores.values, self._expected)
+        off = mean_difference(scores.values, self._expected)
         if off > TOLERANCE:
             raise BadConfig(
                 f"{member.backend.url} scores a known text with a difference of {off:.2f} per token from the same weights "
@@ -207,7 +207,7 @@ class Members:
             if isinstance(got, BaseException):
                 raise got
             first = first or (member.backend.url, got)
-            off = apart(got.values, first[1].values)
+            off = mean_difference(got.values, first[1].values)
             if got.label != first[1].label or off > TOLERANCE:
                 raise BadConfig(
                     f"{first[0]} and {member.backend.url} serve different weights: labels {first[1].label!r} and "

@@ -112,7 +112,7 @@ ADAPTERS = "agentgym-"
 """Prefix of the names of adapters that a fleet loads into servers."""
 
 
-def apart(a: Sequence[float], b: Sequence[float]) -> float:
+def mean_difference(a: Sequence[float], b: Sequence[float]) -> float:
     """Return the mean difference between two scores of one text; infinite if their lengths differ."""
     if len(a) != len(b) or not a:
         return float("inf")

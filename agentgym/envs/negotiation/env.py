@@ -31,7 +31,7 @@ class Negotiation(TextEnv):
     The `scripted` other side demands less with every offer, in even steps from all of its points down to a hidden floor. It
     accepts a deal worth its current demand. Otherwise it makes the offer closest to your last one. With `opponent="self"`
     the same rollout plays both roles, A first; `success` is then A's, and the rewards of both are in `role_rewards()`. The
-    oracle plays for A whoever moves. Declared bounds hold against `scripted`.
+    oracle plays for A whichever side moves. Declared bounds hold against `scripted`.
 
     Things and points grow with difficulty: 5 things of 3 kinds worth 10 points at difficulty 0, up to 9 things of 5 kinds,
     and 2 more points at each level without bound. No task is won by repeating the first or last possible offer, an even

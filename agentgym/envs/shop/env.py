@@ -210,10 +210,10 @@ class Shop(TextEnv):
     # Pages
 
     def _text(self) -> str:
-        text = SEPARATOR.join(self._shown())
+        text = SEPARATOR.join(self._page_parts())
         return text if self.pages == "webshop" else _quoted(text, self.goal.instruction)
 
-    def _shown(self) -> list[str]:
+    def _page_parts(self) -> list[str]:
         if self.page == "done":
             return self._receipt()
         if self.page == "search":

@@ -116,7 +116,7 @@ class TaskFamily:
             reference.close()
 
 
-def asked(ask: Ask) -> dict[str, object]:
+def change_data(ask: Ask) -> dict[str, object]:
     """Return the data of a task that makes a change."""
     return {"ask": ask, "answers": []}
 

@@ -34,7 +34,7 @@ class Bubblewrap(ForkServerSandbox):
             raise BadConfig(problem)
         super().__init__(limits, packages)
 
-    def _told(self) -> dict[str, object]:
+    def _own_settings(self) -> dict[str, object]:
         return {"isolated": True, "user": 0, "filter": denied_calls().hex()}
 
     def _temporary(self) -> str | None:

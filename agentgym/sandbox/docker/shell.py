@@ -108,7 +108,7 @@ class _Reading:
     def __init__(self, stream: socket.socket, cap: int, feed: bytes) -> None:
         self._stream, self._cap, self._feed = stream, cap, memoryview(feed)
         self._raw = bytearray()
-        self._held = {1: bytearray(), ERRORS: bytearray()}
+        self._buffers = {1: bytearray(), ERRORS: bytearray()}
 
     def until(self, deadline: float) -> str:
         """Read to the stream's end; return an empty string, or the reason it was cut short: `timeout`, `output`."""
@@ -142,7 +142,7 @@ class _Reading:
             end = STREAM.size + length
             if len(self._raw) < end:
                 break
-            buffer = self._held[ERRORS if kind == ERRORS else 1]
+            buffer = self._buffers[ERRORS if kind == ERRORS else 1]
             room = self._cap - len(buffer)
             buffer += self._raw[STREAM.size : min(end, STREAM.size + room)]
             del self._raw[:end]
@@ -156,4 +156,4 @@ class _Reading:
         if 128 < status <= 128 + signal.NSIG:
             status = 128 - status
         ended = reason or ("killed" if status < 0 else "exit")
-        return Result(status, bytes(self._held[1]), bytes(self._held[ERRORS]), ended, seconds)
+        return Result(status, bytes(self._buffers[1]), bytes(self._held[ERRORS]), ended, seconds)

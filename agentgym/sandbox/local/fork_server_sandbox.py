@@ -80,7 +80,7 @@ class ForkServerSandbox(BaseSandbox):
         """Return the command that starts the fork server; `stage` is a folder that exists until it has started."""
         raise NotImplementedError
 
-    def _told(self) -> dict[str, object]:
+    def _own_settings(self) -> dict[str, object]:
         """Return a backend's settings for its fork server."""
         raise NotImplementedError
 
@@ -102,7 +102,7 @@ class ForkServerSandbox(BaseSandbox):
                 self.group.add(process.pid)
                 host.settimeout(START)
                 host.sendall(b"\n")
-                self._send(host, {**self._settings(), "preload": packages, "work": self.work, **self._told()})
+                self._send(host, {**self._settings(), "preload": packages, "work": self.work, **self._own_settings()})
                 failed: dict[str, str] = ast.literal_eval(_line(host).decode())
             except OSError as error:
                 errors.seek(0)
@@ -152,7 +152,7 @@ class ForkServerSandbox(BaseSandbox):
 
     def snapshot(self) -> bytes:
         """Return the working folder as a tar archive."""
-        return inside.pack(self._trusted, self._most, self._kept)
+        return inside.pack(self._trusted, self._most, self._state_bytes)
 
     def restore(self, state: bytes) -> None:
         """Restore the working folder."""
@@ -165,7 +165,7 @@ class ForkServerSandbox(BaseSandbox):
     # Executions
 
     @property
-    def _kept(self) -> int:
+    def _state_bytes(self) -> int:
         return self.limits.disk
 
     def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:

@@ -9,19 +9,19 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_asked: "SimpleQueue[tuple[Callable[[], object], Future[Any]]] | None" = None
+_jobs: "SimpleQueue[tuple[Callable[[], object], Future[Any]]] | None" = None
 _lock = threading.Lock()
 
 
 def start(work: Callable[[], T]) -> T:
     """Return `work`'s result, called in the permanent thread."""
-    global _asked
+    global _jobs
     with _lock:
-        if _asked is None:
-            _asked = SimpleQueue()
-            threading.Thread(target=_serve, args=(_asked,), name="sandboxes", daemon=True).start()
+        if _jobs is None:
+            _jobs = SimpleQueue()
+            threading.Thread(target=_serve, args=(_jobs,), name="sandboxes", daemon=True).start()
     done: Future[T] = Future()
-    _asked.put((work, done))
+    _jobs.put((work, done))
     return done.result()
 
 
@@ -37,8 +37,8 @@ def _serve(queue: "SimpleQueue[tuple[Callable[[], object], Future[object]]]") ->
 
 def _forget() -> None:
     """Reset a forked process, which does not have the thread."""
-    global _asked, _lock
-    _asked, _lock = None, threading.Lock()
+    global _jobs, _lock
+    _jobs, _lock = None, threading.Lock()
 
 
 os.register_at_fork(after_in_child=_forget)

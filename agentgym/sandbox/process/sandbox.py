@@ -51,5 +51,5 @@ class Process(ForkServerSandbox):
     def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
         return [sys.executable, "-s", "-P", str(Path(__file__).parents[1] / "inside" / "fork_server.py")]
 
-    def _told(self) -> dict[str, object]:
+    def _own_settings(self) -> dict[str, object]:
         return {"isolated": False, "user": self.user}

@@ -92,7 +92,7 @@ class Rows:
         for row in build(episodes):
             episode = episodes[row.episode]
             ids = {"input_ids": row.ids.tolist(), "assistant_masks": row.mask.astype(int).tolist()}
-            rows.append({**self._about(episode), "messages": _said(episode, row, self._talks(episode)), **ids})
+            rows.append({**self._about(episode), "messages": _messages(episode, row, self._talks(episode)), **ids})
         return rows
 
     def grpo(self, episodes: Sequence[Episode], credit: Credit | None) -> list[Row]:
@@ -101,7 +101,7 @@ class Rows:
         rows: list[Row] = []
         for row in build(scored, advantages):
             episode, first = scored[row.episode], int(np.argmax(row.turns >= 0))
-            messages = _said(episode, row, self._talks(episode))
+            messages = _messages(episode, row, self._talks(episode))
             prompt_end = next(
                 (place for place, message in enumerate(messages) if message["role"] == "assistant"), len(messages)
             )
@@ -148,7 +148,7 @@ class Rows:
         return rows
 
 
-def _said(episode: Episode, row: Segment, talks: list[Messages]) -> Messages:
+def _messages(episode: Episode, row: Segment, talks: list[Messages]) -> Messages:
     """Return the conversation that a row of tokens belongs to."""
     if len(talks) == 1:
         return talks[0]

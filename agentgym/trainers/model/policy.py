@@ -29,7 +29,7 @@ from transformers import (
 from agentgym import registry
 from agentgym.agents.phrases import ACT, WHOLE, pattern
 from agentgym.core.outcome import Info
-from agentgym.core.play import said
+from agentgym.core.play import episode_text
 from agentgym.core.seeding import generator
 from agentgym.engines import adapters
 from agentgym.engines.model_files import check_files
@@ -219,7 +219,7 @@ def env_text(env: str, options: dict[str, object], episodes: int, seed: int) -> 
         return action
 
     for number in range(episodes):
-        yield from said(environment, choose, environment.reset(seed=seed + number))
+        yield from episode_text(environment, choose, environment.reset(seed=seed + number))
 
 
 PRE_TOKENIZERS = ("phrases", "words", "names")

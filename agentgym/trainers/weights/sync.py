@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 from agentgym.engines import Sampling
 from agentgym.engines.fleet.backend import ServerFailure, ServerUnreachable
-from agentgym.engines.fleet.weights import apart
+from agentgym.engines.fleet.weights import mean_difference
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.kinds import EngineKind
 from agentgym.engines.shards import shapes
@@ -239,9 +239,9 @@ async def tempered(server: Any, prompt: list[int], reference: Any) -> bool:
     answer = await server.generate(prompt, Sampling(temperature=TEMPERATURE, max_tokens=TOKENS), TOKENS)
     ids, ours = [*prompt, *answer.completion.ids], answer.completion.logprobs
     scaled, plain = [(await reference.score(ids, t))[-len(ours) :] for t in (TEMPERATURE, 1.0)]
-    if apart(scaled, plain) < DISTINCT:
+    if mean_difference(scaled, plain) < DISTINCT:
         return False
-    if apart(ours, plain) < apart(ours, scaled):
+    if mean_difference(ours, plain) < mean_difference(ours, scaled):
         raise BadConfig(
             f"{server.url} returns log-probabilities of temperature 1 for a request at {TEMPERATURE}: "
             "serve with --logprobs-mode processed_logprobs"

@@ -3,7 +3,7 @@
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, asked
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, change_data
 from agentgym.envs.web.formats import money
 from agentgym.envs.web.plan import Click, Fill, Goto, ImpossibleTask, Plan, Select
 from agentgym.envs.web.sites.forum.data import title
@@ -35,7 +35,7 @@ class Recommend(TaskFamily):
             f"the cheapest product of the category {category} in the shop that is in stock, a comma, a space and its "
             "price (such as Blue Pan, $12.50)."
         )
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def _cheapest(self, state: EpisodeState, category: str) -> str | None:
         """Return name and price of the cheapest product in stock; None if two cost the same."""
@@ -83,7 +83,7 @@ class Report(TaskFamily):
         ask = {"topic": words.pick(rng, topics)["title"], "town": town, "fact": fact}
         text = f'Comment on the topic "{ask["topic"]}" in the forum with just what the wiki gives as "{fact}" for '
         text += f"{town}, and nothing else."
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO comment SELECT NULL, id, ?, ?, ? FROM topic WHERE title = ?"
@@ -116,7 +116,7 @@ class Move(TaskFamily):
             f"Add a new address to my account in the shop: label {ask['label']}, street {ask['street']}, in "
             f"{'the twin town of ' * hops}{town}. Look up the {'twin town and the ' * (hops > 0)}postcode in the wiki."
         )
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         town = ask["town"]
@@ -155,7 +155,7 @@ class Reviewed(TaskFamily):
             f'Comment on the topic "{ask["topic"]}" in the forum with just the full name of the person who reviewed the '
             f"product {ask['product']} in the shop, and put that product on my wish list."
         )
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         names = {person.username: person.name for person in state.setting.people}

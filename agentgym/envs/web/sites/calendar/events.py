@@ -46,7 +46,7 @@ def page(event: sqlite3.Row, errors: list[str]) -> ResponseReturnValue:
 @pages.route("/events/new", methods=["GET", "POST"], defaults={"event_id": None})
 @pages.route("/events/<int:event_id>/edit", methods=["GET", "POST"])
 def edit(event_id: int | None) -> ResponseReturnValue:
-    """Create an event or change one's own."""
+    """Create an event or change the user's own."""
     event = None if event_id is None else find(event_id)
     if event is not None and event["organiser"] != me().username:
         return page(event, ["Only the organiser can change this event."])
@@ -129,7 +129,7 @@ def move(event_id: int) -> ResponseReturnValue:
 
 @pages.route("/events/<int:event_id>/delete", methods=["GET", "POST"])
 def delete(event_id: int) -> ResponseReturnValue:
-    """Delete one's own event after a confirmation."""
+    """Delete the user's own event after a confirmation."""
     event = find(event_id)
     if event["organiser"] != me().username:
         return page(event, ["Only the organiser can delete this event."])

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, asked, every_page, question
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, change_data, every_page, question
 from agentgym.envs.web.formats import day
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, ImpossibleTask, Page, Plan, Select, Step
 from agentgym.envs.web.sites.calendar.data import CALENDARS, ROOMS, clock, event_titles, minutes
@@ -177,7 +177,7 @@ class CreateEvent(TaskFamily):
             f'Put the event "{event["title"]}" into my {event["calendar"]} calendar: on {day(event["day"])} from '
             f"{event['start']} to {event['finish']}, in {event['place']}. Invite {', '.join(event['people'])}."
         )
-        return text + (f' Notes: "{event["notes"]}"' if event["notes"] else ""), asked(event)
+        return text + (f' Notes: "{event["notes"]}"' if event["notes"] else ""), change_data(event)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         insert_event(state, ask)
@@ -189,7 +189,7 @@ class CreateEvent(TaskFamily):
 
 
 class MoveEvent(TaskFamily):
-    """Move one's own event to another day and time."""
+    """Move the user's own event to another day and time."""
 
     name = "calendar-move"
     sites = ("calendar",)
@@ -206,7 +206,9 @@ class MoveEvent(TaskFamily):
             days, start = int(rng.integers(1, 40)), 30 * int(rng.integers(12, 40))
             moves[row["title"]] = (state.now + timedelta(days=days)).date().isoformat(), clock(start)
         phrase = "; ".join(f'"{title}" to {day(when)} at {start}' for title, (when, start) in moves.items())
-        return f"In my calendar, move these events without changing how long they last: {phrase}.", asked({"moves": moves})
+        return f"In my calendar, move these events without changing how long they last: {phrase}.", change_data(
+            {"moves": moves}
+        )
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for title, (when, start) in ask["moves"].items():
@@ -243,7 +245,7 @@ class DeleteEvents(TaskFamily):
             f"In my calendar, delete all events from today on that I organise and that {person.name} is invited to. "
             "Leave all other events."
         )
-        return text, asked({"person": person.name, "me": state.me.name})
+        return text, change_data({"person": person.name, "me": state.me.name})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         username = ask["person"].lower().replace(" ", ".")
@@ -279,7 +281,7 @@ class ReplyToInvitations(TaskFamily):
             replies.pop(rows[0]["title"])
             replies[absent_title(rng, state)] = pick(rng, list(REPLIES))
         phrase = "; ".join(f'"{title}": {reply.lower()}' for title, reply in sorted(replies.items()))
-        return f"Reply to these invitations in my calendar: {phrase}.", asked({"replies": replies})
+        return f"Reply to these invitations in my calendar: {phrase}.", change_data({"replies": replies})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for title, reply in ask["replies"].items():
@@ -318,7 +320,7 @@ class InviteToAll(TaskFamily):
             titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
         phrase = ", ".join(f'"{title}"' for title in titles)
         text = f"In my calendar, invite {person.name} to these events, in addition to the people already invited: {phrase}."
-        return text, asked({"person": person.name, "titles": titles})
+        return text, change_data({"person": person.name, "titles": titles})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         username = ask["person"].lower().replace(" ", ".")

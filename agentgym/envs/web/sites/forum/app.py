@@ -157,7 +157,7 @@ def comment(id: int) -> ResponseReturnValue:
 @app.route("/t/<int:id>/edit", methods=["GET", "POST"])
 @needs_login
 def edit_topic(id: int) -> ResponseReturnValue:
-    """Change one's own topic."""
+    """Change the user's own topic."""
     topic = _own(_topic(id))
     values = {"title": field("title", 200), "body": field("body")}
     context = {"board": {"slug": topic["slug"], "name": topic["board_name"]}, "heading": "Edit topic"}
@@ -174,7 +174,7 @@ def edit_topic(id: int) -> ResponseReturnValue:
 @app.post("/t/<int:id>/delete")
 @needs_login
 def delete_topic(id: int) -> ResponseReturnValue:
-    """Delete one's own topic with its comments and votes."""
+    """Delete the user's own topic with its comments and votes."""
     topic = _own(_topic(id))
     for table in ("comment", "vote"):
         db().execute(f"DELETE FROM {table} WHERE topic = ?", (id,))
@@ -185,7 +185,7 @@ def delete_topic(id: int) -> ResponseReturnValue:
 @app.route("/c/<int:id>/edit", methods=["GET", "POST"])
 @needs_login
 def edit_comment(id: int) -> ResponseReturnValue:
-    """Change one's own comment."""
+    """Change the user's own comment."""
     comment_row = _own(_comment(id))
     if request.method == "GET":
         return render_template("comment_form.html", errors=[], body=comment_row["body"], topic=comment_row["topic"])
@@ -199,7 +199,7 @@ def edit_comment(id: int) -> ResponseReturnValue:
 @app.post("/c/<int:id>/delete")
 @needs_login
 def delete_comment(id: int) -> ResponseReturnValue:
-    """Delete one's own comment."""
+    """Delete the user's own comment."""
     comment_row = _own(_comment(id))
     db().execute("DELETE FROM comment WHERE id = ?", (id,))
     return done("deleted", "topic", id=comment_row["topic"])
@@ -227,7 +227,7 @@ def member(username: str) -> str:
 
 @app.get("/me")
 def own_profile() -> ResponseReturnValue:
-    """Go to one's own profile."""
+    """Go to the user's own profile."""
     person = user()
     return redirect(url_for("member", username=person.username) if person else url_for("login"))
 
@@ -235,7 +235,7 @@ def own_profile() -> ResponseReturnValue:
 @app.route("/settings", methods=["GET", "POST"])
 @needs_login
 def settings() -> ResponseReturnValue:
-    """Change one's own profile."""
+    """Change the user's own profile."""
     profile = db().execute("SELECT * FROM profile WHERE username = ?", (me().username,)).fetchone()
     if request.method == "GET":
         return render_template("settings.html", errors=[], values=profile)

@@ -13,7 +13,7 @@ from agentgym.envs.web.family import (
     NoSubject,
     TaskFamily,
     absent,
-    asked,
+    change_data,
     contested,
     every_page,
     ordinal,
@@ -136,7 +136,7 @@ class Post(TaskFamily):
             board = absent(boards, lambda: words.pick(rng, words.TOPICS).title())
         ask = {"board": board, "title": title(rng), "body": words.paragraph(rng, 1 + difficulty)}
         text = f"Start a topic on the board {board} of the forum, with the title {quoted(ask['title'])} and the text "
-        return text + quoted(ask["body"]), asked(ask)
+        return text + quoted(ask["body"]), change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO topic SELECT NULL, id, ?, ?, ?, ?, 0, 0 FROM board WHERE name = ?"
@@ -163,7 +163,7 @@ class Comment(TaskFamily):
             raise NoSubject
         ask = {"topic": words.pick(rng, rows)["title"], "body": words.paragraph(rng, 1 + difficulty)}
         text = f"Comment on the topic {quoted(ask['topic'])} in the forum with the text {quoted(ask['body'])}"
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO comment SELECT NULL, id, ?, ?, ? FROM topic WHERE title = ?"
@@ -192,7 +192,7 @@ class Vote(TaskFamily):
         row = words.pick(rng, [row for row in rows if fewest <= row["n"] <= fewest + 2])
         author = next(person.name for person in state.setting.people if person.username == row["username"])
         text = f"Vote for every topic that {author} started on the board {row['board']} of the forum."
-        return text, asked({"board": row["board"], "author": author})
+        return text, change_data({"board": row["board"], "author": author})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         username = next(person.username for person in state.setting.people if person.name == ask["author"])
@@ -224,7 +224,7 @@ class Edit(TaskFamily):
             raise NoSubject
         ask = {"topic": words.pick(rng, rows)["title"], "body": words.paragraph(rng, 1 + difficulty)}
         text = f"Replace the text of the topic {quoted(ask['topic'])} in the forum with {quoted(ask['body'])}"
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         state.change("forum", "UPDATE topic SET body = ? WHERE title = ?", ask["body"], ask["topic"])
@@ -239,7 +239,7 @@ class Edit(TaskFamily):
 
 
 class DeleteComments(TaskFamily):
-    """Delete one's own comments on some topics."""
+    """Delete the user's own comments on some topics."""
 
     name = "forum-delete"
     sites = ("forum",)
@@ -251,7 +251,7 @@ class DeleteComments(TaskFamily):
         topics = [row["title"] for row in rows]
         phrase = ", ".join(quoted(topic) for topic in topics)
         text = f"Delete all comments that I have written in the forum on the topic{'s' * (len(topics) > 1)} {phrase}."
-        return text, asked({"topics": topics})
+        return text, change_data({"topics": topics})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "DELETE FROM comment WHERE username = ? AND topic = (SELECT id FROM topic WHERE title = ?)"
@@ -283,7 +283,7 @@ class Subscribe(TaskFamily):
             f"In the forum, subscribe me to every board that has at least {least} topics, and unsubscribe me from every "
             "board that has fewer."
         )
-        return text, asked({"least": least})
+        return text, change_data({"least": least})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         state.change("forum", "DELETE FROM subscription")
@@ -299,7 +299,7 @@ class Subscribe(TaskFamily):
 
 
 class Profile(TaskFamily):
-    """Change one's own profile, to a given text or to another member's place."""
+    """Change the user's own profile, to a given text or to another member's place."""
 
     name = "forum-profile"
     sites = ("forum",)
@@ -321,7 +321,7 @@ class Profile(TaskFamily):
             f"In my profile in the forum, set the place to the one that {name} has there, and the text about me to "
             f"{quoted(ask['about'])}"
         )
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         username = next(person.username for person in state.setting.people if person.name == ask["like"])

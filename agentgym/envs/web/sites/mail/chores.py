@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, asked, question
+from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, change_data, question
 from agentgym.envs.web.formats import money
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, ImpossibleTask, Page, Plan, Select, Step
 from agentgym.envs.web.sites.mail.data import FOLDERS, phone
@@ -168,7 +168,7 @@ class WriteMail(TaskFamily):
             people[int(rng.integers(len(people)))] = nobody(rng, state)
         subject, body = sentence(rng).removesuffix("."), paragraph(rng, 1 + difficulty)
         text = f'Write one mail to {", ".join(people)} with the subject "{subject}" and the text "{body}"'
-        return text, asked({"people": people, "subject": subject, "body": body})
+        return text, change_data({"people": people, "subject": subject, "body": body})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         send(state, [address_of(state, name) for name in ask["people"]], ask["subject"], ask["body"])
@@ -199,7 +199,7 @@ class AnswerMail(TaskFamily):
             to = ", ".join(sorted(choose(rng, others, 1 + difficulty // 2)))
         text = f'Forward the mail "{subject}" to {to}' if to else f'Reply to the mail "{subject}"'
         text = f'{text} with the text "{body}" and keep the suggested subject.'
-        return text, asked({"subject": subject, "body": body, "to": to})
+        return text, change_data({"subject": subject, "body": body, "to": to})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         if not ask["to"]:
@@ -234,7 +234,7 @@ class Tidy(TaskFamily):
         senders = sorted(row["name"] for row in choose(rng, rows, 1 + difficulty))
         verb = pick(rng, list(_VERBS))
         text = f"In my mail, {_VERBS[verb]} all messages in the Inbox from {', '.join(senders)}."
-        return text, asked({"senders": senders, "verb": verb})
+        return text, change_data({"senders": senders, "verb": verb})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         change = {"Archive": "folder = 'Archive'", "Delete": "folder = 'Trash'", "Star": "starred = 1"}[ask["verb"]]
@@ -275,7 +275,7 @@ class FileAway(TaskFamily):
         folder = absent(known, lambda: pick(rng, FOLDERS))
         phrase = ", ".join(f'"{subject}"' for subject in subjects)
         text = f"Make a folder {folder} in my mail and move these messages into it: {phrase}."
-        return text, asked({"folder": folder, "subjects": subjects})
+        return text, change_data({"folder": folder, "subjects": subjects})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         state.change("mail", "INSERT INTO folder (name) VALUES (?)", ask["folder"])
@@ -310,7 +310,7 @@ class UpdateContact(TaskFamily):
         numbers = {name: phone(rng) for name in people}
         phrase = ", ".join(f"{name}: {number}" for name, number in numbers.items())
         text = f"Update the contacts in my mail with these new phone numbers: {phrase}."
-        return text, asked({"numbers": numbers})
+        return text, change_data({"numbers": numbers})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for name, number in ask["numbers"].items():

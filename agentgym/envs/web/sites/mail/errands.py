@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, asked
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, change_data
 from agentgym.envs.web.plan import Click, Fill, Goto, ImpossibleTask, Page, Plan, Select
 from agentgym.envs.web.sites.calendar.data import CALENDARS, minutes
 from agentgym.envs.web.sites.calendar.tasks import fill_event, insert_event, written_day
@@ -80,7 +80,7 @@ class AcceptMeeting(TaskFamily):
             "meeting into my Work calendar with the mail's subject as its title, in the room that the mail names, invite "
             f'{name}, and reply to the mail with "{yes}" If I have one, only reply with "{no}"'
         )
-        return text, asked({"person": name, "yes": yes, "no": no})
+        return text, change_data({"person": name, "yes": yes, "no": no})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "SELECT * FROM message WHERE sender = ? AND subject LIKE 'Meeting about %'"
@@ -128,7 +128,7 @@ class ReviewByMail(TaskFamily):
             f"{name} asked me by mail for a review of a merge request. Make me its reviewer in the tracker, request "
             f'changes, add the comment "{comment}" to it, and reply to the mail with "{body}"'
         )
-        return text, asked({"person": name, "comment": comment, "body": body, "me": state.me.name})
+        return text, change_data({"person": name, "comment": comment, "body": body, "me": state.me.name})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "SELECT * FROM message WHERE sender = ? AND subject LIKE 'Review of %'"
@@ -181,7 +181,7 @@ class ProblemByMail(TaskFamily):
             f"an empty description, no label, no milestone and no due date, and assign it to {person}. Reply to the "
             "mail with just the number of the issue."
         )
-        return text, asked({"case": case, "person": person})
+        return text, change_data({"case": case, "person": person})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         subject = f"Trouble, our case {ask['case']}"
@@ -230,7 +230,7 @@ class DueDate(TaskFamily):
             f'the issue is assigned to. {f"""Notes: "{notes}" """ if notes else "Leave the notes empty."}'
         )
         ask = {"project": row["slug"], "title": row["title"], "calendar": calendar, "notes": notes}
-        return text.strip(), asked(ask)
+        return text.strip(), change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         row = state.rows("tracker", "SELECT due, assignee FROM issue WHERE title = ?", ask["title"])[0]
@@ -267,7 +267,7 @@ class Trip(TaskFamily):
             "suggested subject."
         )
         ask = {"town": town, "leaving": leaving, "start": start, "finish": finish, "person": person, "body": body}
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def event(self, ask: Ask, source: Page | str) -> Ask:
         """Return the event for a booking."""

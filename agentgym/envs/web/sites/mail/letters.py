@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, asked
+from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, change_data
 from agentgym.envs.web.formats import day
 from agentgym.envs.web.plan import Click, Fill, Goto, ImpossibleTask, Plan
 from agentgym.envs.web.sites.mail.chores import MAIL, address_of, send
@@ -48,7 +48,7 @@ class MilestoneLetter(TaskFamily):
             f"which the milestone {title} of the project {row['slug']} in the tracker is due, written like "
             f"{day(state.now)}."
         )
-        return text, asked({"project": row["slug"], "milestone": title, "people": people})
+        return text, change_data({"project": row["slug"], "milestone": title, "people": people})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "SELECT due FROM milestone JOIN project ON project.id = project_id WHERE slug = ? AND title = ?"
@@ -78,7 +78,7 @@ class TownLetter(TaskFamily):
             f"Write one mail to {', '.join(people)} with the subject {town}. Its text is just what the wiki gives as "
             f'"{fact}" for {town}.'
         )
-        return text, asked({"town": town, "fact": fact, "people": people})
+        return text, change_data({"town": town, "fact": fact, "people": people})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         people = [address_of(state, name) for name in ask["people"]]
@@ -105,7 +105,7 @@ class OrderLetter(TaskFamily):
             f"Write one mail to {', '.join(people)} with the subject Order {order}. Its text is just the one word "
             f"that the shop gives as the status of my order {order}."
         )
-        return text, asked({"order": order, "people": people})
+        return text, change_data({"order": order, "people": people})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         status = state.one("shop", "SELECT status FROM purchase WHERE id = ?", int(ask["order"]))

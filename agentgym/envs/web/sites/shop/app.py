@@ -145,7 +145,7 @@ def wishlist() -> str:
 @app.route("/product/<int:id>/review", methods=["GET", "POST"])
 @needs_login
 def review(id: int) -> ResponseReturnValue:
-    """Write a review, or change one's own."""
+    """Write a review, or change the user's own."""
     context = _product(id)
     own = db().execute("SELECT * FROM review WHERE product = ? AND username = ?", (id, me().username)).fetchone()
     if request.method == "GET":
@@ -170,7 +170,7 @@ def review(id: int) -> ResponseReturnValue:
 @app.post("/product/<int:id>/review/delete")
 @needs_login
 def unreview(id: int) -> ResponseReturnValue:
-    """Delete one's own review."""
+    """Delete the user's own review."""
     _product(id)
     db().execute("DELETE FROM review WHERE product = ? AND username = ?", (id, me().username))
     return done("unreviewed", "product", id=id)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, asked, every_page
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, change_data, every_page
 from agentgym.envs.web.formats import money
 from agentgym.envs.web.plan import Click, Fill, Goto, ImpossibleTask, Plan, Select
 from agentgym.envs.web.sites.shop.data import CATEGORIES, LABELS, SHIPPING, postcode, product_name, street
@@ -66,7 +66,7 @@ class FillCart(TaskFamily):
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         items = draw_items(rng, state, 1 + difficulty, possible)
-        return f"Put this into my cart in the shop: {spoken(items)}.", asked({"items": items})
+        return f"Put this into my cart in the shop: {spoken(items)}.", change_data({"items": items})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         put_into_cart(state, ask["items"])
@@ -92,7 +92,7 @@ class Buy(TaskFamily):
         text = f"Order this in the shop: {spoken(items)}. Send it to my address labelled {label} by {shipping} shipping"
         text += f', with the message "{message}".' if message else ", without a message."
         ask = {"items": items, "label": label, "shipping": shipping, "message": message}
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         place = state.rows("shop", "SELECT street, city, postcode FROM address WHERE label = ?", ask["label"])[0]
@@ -135,7 +135,7 @@ class Cancel(TaskFamily):
         if not rows:
             raise NoSubject
         product = words.pick(rng, rows)["name"]
-        return f"Cancel my order in the shop that contains the product {product}.", asked({"product": product})
+        return f"Cancel my order in the shop that contains the product {product}.", change_data({"product": product})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         order = state.one(
@@ -171,7 +171,7 @@ class Review(TaskFamily):
         ask = {"product": name, "stars": int(rng.integers(1, 6)), "title": title, "body": body}
         text = f"Review the product {name} in the shop with {ask['stars']} out of 5 stars, "
         text += f'the title "{title}" and the text "{body}"'
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO review SELECT NULL, id, ?, ?, ?, ?, ? FROM product WHERE name = ?"
@@ -203,7 +203,9 @@ class ChangeAddress(TaskFamily):
         parts = choose(rng, sorted(news), min(1 + difficulty, 3))
         change = {part: news[part] for part in sorted(parts)}
         phrase = " and ".join(f"the {part.lower()} to {value}" for part, value in change.items())
-        return f"In the shop, in my address labelled {label}, change {phrase}.", asked({"label": label, "change": change})
+        return f"In the shop, in my address labelled {label}, change {phrase}.", change_data(
+            {"label": label, "change": change}
+        )
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for part, value in ask["change"].items():
@@ -240,7 +242,7 @@ class ClearWishes(TaskFamily):
             text = f"is of the category {category}"
         if not gone:
             raise NoSubject
-        return f"Take everything off my wish list in the shop that {text}.", asked(ask)
+        return f"Take everything off my wish list in the shop that {text}.", change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "DELETE FROM wish WHERE product IN (SELECT id FROM product WHERE category = ? OR (? > 0 AND price > ?))"
@@ -268,7 +270,7 @@ class OrderAgain(TaskFamily):
             raise NoSubject
         order = str(words.pick(rng, rows)["id"])
         text = f"Put everything that was in my order {order} into my cart in the shop again, in the same quantities."
-        return text, asked({"order": order})
+        return text, change_data({"order": order})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO cart SELECT product, quantity FROM line WHERE purchase = ?"

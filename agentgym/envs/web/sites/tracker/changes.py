@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, asked, every_page
+from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, change_data, every_page
 from agentgym.envs.web.formats import day
 from agentgym.envs.web.plan import Click, Fill, Goto, ImpossibleTask, Plan, Select
 from agentgym.envs.web.sites.tracker.data import ROLES
@@ -98,7 +98,7 @@ class CreateIssue(TaskFamily):
             f'"{ask["body"]}". Assign it to {ask["assignee"]}, give it the label{"s" * (len(labels) > 1)} {spoken(labels)} '
             f"and the due date {day(due)}. Do not set a milestone."
         )
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         insert_issue(state, ask)
@@ -131,7 +131,7 @@ class Triage(TaskFamily):
         person = pick(rng, [name for name in draw_members(state, project) if username(name) != now])
         text = f"In the tracker, assign these issues of the project {slug} to {person} and put them into the milestone "
         ask = {"project": slug, "titles": titles, "person": person, "milestone": milestone}
-        return f"{text}{milestone}: {spoken(titles)}.", asked(ask)
+        return f"{text}{milestone}: {spoken(titles)}.", change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = f"SELECT id FROM milestone WHERE title = ? AND project_id = {_PROJECT}"
@@ -162,7 +162,7 @@ class CloseIssue(TaskFamily):
         title = draw_titles(rng, state, project, 1, possible)[0]
         comment = paragraph(rng, 1 + difficulty)
         text = f'Close the issue "{title}" of the project {slug} in the tracker, and add the comment "{comment}" to it.'
-        return text, asked({"project": slug, "title": title, "comment": comment})
+        return text, change_data({"project": slug, "title": title, "comment": comment})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         state.change("tracker", "UPDATE issue SET state = 'closed' WHERE title = ?", ask["title"])
@@ -193,7 +193,7 @@ class CloseLabelled(TaskFamily):
         )
         label = pick(rng, rows)["name"] if possible else foreign_label(rng, state, project)
         text = f'Close every open issue of the project {slug} in the tracker that has the label "{label}".'
-        return text, asked({"project": slug, "label": label})
+        return text, change_data({"project": slug, "label": label})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "UPDATE issue SET state = 'closed' WHERE id IN (SELECT issue_id FROM issue_label WHERE label_id = ?)"
@@ -225,7 +225,7 @@ class PlanMilestone(TaskFamily):
             f"issues into it: {spoken(titles)}."
         )
         ask = {"project": slug, "milestone": milestone, "due": due.isoformat(), "titles": titles}
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO milestone (project_id, title, due, state) SELECT id, ?, ?, 'open' FROM project WHERE slug = ?"
@@ -266,7 +266,7 @@ class GiveRoles(TaskFamily):
             roles[absent(everybody, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")] = pick(rng, ROLES)
         phrase = ", ".join(f"{name} as {role}" for name, role in sorted(roles.items()))
         text = f"In the tracker, make sure that the project {slug} has these members with these roles: {phrase}."
-        return text, asked({"project": slug, "roles": roles})
+        return text, change_data({"project": slug, "roles": roles})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for name, role in ask["roles"].items():
@@ -301,7 +301,7 @@ class ReplaceLabel(TaskFamily):
         text = f'In the tracker, rename the label "{label}" of the project {slug} to "{to}".'
         if not to:
             text = f'In the tracker, delete the label "{label}" from the project {slug}.'
-        return text, asked({"project": slug, "label": label, "to": to})
+        return text, change_data({"project": slug, "label": label, "to": to})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         label = label_id(state, ask)

@@ -174,7 +174,7 @@ def comment(slug: str, number: int) -> ResponseReturnValue:
 
 @pages.post("/<slug>/issues/<int:number>/comments/<int:comment_id>/delete")
 def uncomment(slug: str, number: int, comment_id: int) -> ResponseReturnValue:
-    """Delete one's own comment."""
+    """Delete the user's own comment."""
     query = "SELECT id FROM comment WHERE id = ? AND issue_id = ? AND author = ?"
     one(query, comment_id, find(slug, number)["id"], me().username)
     run("DELETE FROM comment WHERE id = ?", comment_id)

@@ -4,7 +4,7 @@ import sqlite3
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, asked
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, change_data
 from agentgym.envs.web.plan import Click, Fill, ImpossibleTask, Plan
 from agentgym.envs.web.sites.tracker.questions import open_request
 from agentgym.envs.web.state import EpisodeState
@@ -52,7 +52,7 @@ class Merge(TaskFamily):
             f'Merge the merge request "{row["title"]}" of the project {row["slug"]} in the tracker. If nobody has approved '
             "it yet, approve it yourself first; if somebody has, add no review of your own."
         )
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         request = id_of(state, ask)
@@ -90,7 +90,7 @@ class Review(TaskFamily):
             "approve it without a comment."
         )
         ask = {"project": row["slug"], "title": row["title"], "comment": comment}
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         request = id_of(state, ask)

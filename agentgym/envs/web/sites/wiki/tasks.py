@@ -5,7 +5,7 @@ from collections.abc import Generator
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, asked, every_page, question
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, change_data, every_page, question
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, ImpossibleTask, Page, Plan, Select, Step
 from agentgym.envs.web.sites.wiki.data import CATEGORIES, town_name
 from agentgym.envs.web.state import EpisodeState
@@ -175,7 +175,7 @@ class EditFact(TaskFamily):
         phrase = " and ".join(f"{name} to {value}" for name, value in change.items())
         summary = words.sentence(rng).removesuffix(".")
         text = f'On the page {town} of the wiki, change {phrase}, in one edit with the summary "{summary}".'
-        return text, asked({"page": town, "change": change, "summary": summary})
+        return text, change_data({"page": town, "change": change, "summary": summary})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         row = state.rows("wiki", "SELECT facts, body FROM page WHERE title = ?", ask["page"])[0]
@@ -210,7 +210,7 @@ class Append(TaskFamily):
             f'Add this at the end of the text of the page {title} in the wiki, after a space: "{ask["more"]}" '
             f'Use the summary "{ask["summary"]}".'
         )
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         row = state.rows("wiki", "SELECT facts, body FROM page WHERE title = ?", ask["page"])[0]
@@ -245,7 +245,7 @@ class Revert(TaskFamily):
             f"{editor} has vandalized the page {row['title']} of the wiki. Restore the version that was there just before "
             f"{editor}'s change."
         )
-        return text, asked({"page": row["title"], "editor": editor})
+        return text, change_data({"page": row["title"], "editor": editor})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         names = {person.username: person.name for person in state.setting.people}
@@ -280,7 +280,7 @@ class Create(TaskFamily):
             f'Create a page {title} in the category Towns of the wiki, with the facts {pairs} (in this order) and the text "'
             f'{ask["body"]}"'
         )
-        return text, asked(ask)
+        return text, change_data(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         state.change("wiki", "INSERT INTO page VALUES (NULL, ?, 'Towns', '', '')", ask["title"])
@@ -312,7 +312,7 @@ class Watch(TaskFamily):
         title = words.pick(rng, titles_of(state, words.pick(rng, ("Towns", "Towns", "Rivers", "Regions"))))
         if not self._pages(state, title):
             raise NoSubject
-        return f"Put every page of the wiki that links to the page {title} on my watch list.", asked({"page": title})
+        return f"Put every page of the wiki that links to the page {title} on my watch list.", change_data({"page": title})
 
     def _pages(self, state: EpisodeState, title: str) -> list[int]:
         """Return the pages to watch that are not yet watched."""
