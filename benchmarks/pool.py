@@ -16,23 +16,23 @@ from agentgym.rollout.pool import RolloutConfig, RolloutPool
 
 
 async def compare(env: str, steps: int, episodes: int) -> tuple[list[float], list[float]]:
-    """Return the seconds of each step: in a pool that is kept, and in one that is made for the step."""
+    """Return the seconds of each step: in a pool that is reused, and in one that is made for the step."""
     maker, config, agent = Maker(env, {}), RolloutConfig(concurrency=episodes), OracleAgent()
     with closing(make(env)) as probe:
         tasks = probe.tasks((steps + 1) * episodes)
-    kept, fresh = [], []
+    reused, fresh = [], []
     with closing(RolloutPool({env: maker}, config)) as pool:
         for step in range(steps + 1):
             jobs = jobs_of(env, tasks[step * episodes :][:episodes], 1, 0)
             started = time.perf_counter()
             played = await pool.collect(agent, jobs)
-            kept.append(time.perf_counter() - started)
+            reused.append(time.perf_counter() - started)
             started = time.perf_counter()
             with closing(RolloutPool({env: maker}, config)) as once:
                 again = await once.collect(agent, jobs)
             fresh.append(time.perf_counter() - started)
             assert [e.success for e in played] == [e.success for e in again] == [True] * len(jobs)
-    return kept[1:], fresh[1:]  # the first step makes the environments in both
+    return reused[1:], fresh[1:]  # the first step makes the environments in both
 
 
 if __name__ == "__main__":
@@ -42,7 +42,7 @@ if __name__ == "__main__":
     parser.add_argument("--episodes", type=int, default=8)
     options = parser.parse_args()
     for name in options.envs:
-        kept, fresh = asyncio.run(compare(name, options.steps, options.episodes))
-        ratio = statistics.median(b / a for a, b in zip(kept, fresh, strict=True))
-        seconds = [statistics.median(values) for values in (kept, fresh)]
-        print(f"{name}: kept {seconds[0]:.2f} s, made for each step {seconds[1]:.2f} s, {ratio:.2f} times")
+        reused, fresh = asyncio.run(compare(name, options.steps, options.episodes))
+        ratio = statistics.median(b / a for a, b in zip(reused, fresh, strict=True))
+        seconds = [statistics.median(values) for values in (reused, fresh)]
+        print(f"{name}: reused {seconds[0]:.2f} s, made for each step {seconds[1]:.2f} s, {ratio:.2f} times")

@@ -249,13 +249,13 @@ def default_folder(config: Config) -> str:
 
 def _plan(config: Config, suite: Suite) -> EvaluationPlan:
     """Return the plan: the flags, then the suite, then the defaults."""
-    given = {name: value for name in OF_PLANS if (value := getattr(config, name)) is not None}
+    explicit = {name: value for name in OF_PLANS if (value := getattr(config, name)) is not None}
     fixed = {name: value for name in OF_PLANS if (value := getattr(suite, name)) is not None}
     own = {
-        environment: {name: value for name, value in table.items() if name in OF_PLANS and name not in given}
+        environment: {name: value for name, value in table.items() if name in OF_PLANS and name not in explicit}
         for environment, table in suite.own.items()
     }
-    return EvaluationPlan(suite.envs, **{**fixed, **given}, env_options=_env_options(config, suite), own=own)
+    return EvaluationPlan(suite.envs, **{**fixed, **explicit}, env_options=_env_options(config, suite), own=own)
 
 
 def _agent(config: Config, suite: Suite) -> "tuple[Agent | HarnessAgent, dict[str, object]]":
@@ -330,17 +330,17 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
 
 def _spec(config: Config, trained: "TrainConfig | None", *, messages: bool) -> AgentSpec:
     """Return the spec of the agent: the flags, with the training run's options as defaults."""
-    given: JsonObject = {name: value for name in OF_AGENTS if (value := getattr(config, name)) is not None}
+    explicit: JsonObject = {name: value for name in OF_AGENTS if (value := getattr(config, name)) is not None}
     if trained is None:
-        return AgentSpec(**given, messages=messages)
-    if trained.agent in AGENTS and given.get("agent", trained.agent) == trained.agent:
-        return replace(trained.spec, **given)
+        return AgentSpec(**explicit, messages=messages)
+    if trained.agent in AGENTS and explicit.get("agent", trained.agent) == trained.agent:
+        return replace(trained.spec, **explicit)
     inherited: JsonObject = {
         "prompt": trained.prompt or None,
         "observation_tokens": trained.observation_tokens,
     }  # its memory is its own
     inherited |= {"agent": trained.agent, "turn_tokens": trained.turn_tokens}
-    return AgentSpec(**{**inherited, **given})
+    return AgentSpec(**{**inherited, **explicit})
 
 
 def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str, Tool]]:

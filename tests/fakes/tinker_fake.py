@@ -326,19 +326,19 @@ FUTURES = (
     *("save_weights_for_sampler", "create_sampling_session", "asample"),
 )
 ANSWERS = {
-    "healthz": lambda fake, given: as_json({"status": "ok"}),
-    "client/config": lambda fake, given: as_json({}),
-    "create_session": lambda fake, given: as_json({"session_id": fake.fresh("session"), "type": "create_session"}),
-    "session_heartbeat": lambda fake, given: as_json({"type": "session_heartbeat"}),
-    "unload_model": lambda fake, given: as_json({"request_id": str(fake.models.pop(given["model_id"]).rank)}),
-    "telemetry": lambda fake, given: as_json({"status": "accepted"}),
-    "get_server_capabilities": lambda fake, given: as_json({"supported_models": [{"model_name": fake.policy}]}),
-    "get_info": lambda fake, given: as_json(
+    "healthz": lambda fake, fields: as_json({"status": "ok"}),
+    "client/config": lambda fake, fields: as_json({}),
+    "create_session": lambda fake, fields: as_json({"session_id": fake.fresh("session"), "type": "create_session"}),
+    "session_heartbeat": lambda fake, fields: as_json({"type": "session_heartbeat"}),
+    "unload_model": lambda fake, fields: as_json({"request_id": str(fake.models.pop(fields["model_id"]).rank)}),
+    "telemetry": lambda fake, fields: as_json({"status": "accepted"}),
+    "get_server_capabilities": lambda fake, fields: as_json({"supported_models": [{"model_name": fake.policy}]}),
+    "get_info": lambda fake, fields: as_json(
         {
             "model_data": {"model_name": fake.policy, "tokenizer_id": fake.policy},
-            "model_id": given["model_id"],
+            "model_id": fields["model_id"],
             "is_lora": True,
-            "lora_rank": fake.models[given["model_id"]].rank,
+            "lora_rank": fake.models[fields["model_id"]].rank,
             "model_name": fake.policy,
             "type": "get_info",
         }

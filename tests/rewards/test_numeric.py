@@ -10,9 +10,9 @@ from agentgym.rewards.numeric import read_number, same_number
 
 
 def same(answer: str, wanted: str) -> bool | None:
-    given, gold = read_number(answer), read_number(wanted)
+    number, gold = read_number(answer), read_number(wanted)
     assert gold is not None
-    return None if given is None else same_number(given, gold)
+    return None if number is None else same_number(number, gold)
 
 
 @pytest.mark.parametrize(

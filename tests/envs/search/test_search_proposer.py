@@ -116,8 +116,8 @@ def test_questions_are_proposed_over_a_corpus_of_ones_own_and_solved_there(tmp_p
     assert env.success is True
     data = env.proposed(env.observation)
     assert data["answers"] == ["Marlow"] and {"d1", "d2"} & set(data["documents"]) and "Marlow" not in data["question"]
-    shown, _ = env.reset(seed=0, options={"task": env.gate(data)})
-    assert "Marlow" in shown and env.step("answer[Marlow]")[4]["success"] is True
+    first_observation, _ = env.reset(seed=0, options={"task": env.gate(data)})
+    assert "Marlow" in first_observation and env.step("answer[Marlow]")[4]["success"] is True
     solver = agentgym.make("rlvr/Search-v0", **options)
     solver.reset(seed=0, options={"task": agentgym.Task(data["question"], data, "proposed/0/0", "train")})
     assert "Ada Hill" in solver.step("search[Marlow]")[0]

@@ -117,10 +117,10 @@ def test_spa_by_hand():
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.one_of(st.none(), st.floats(-2, 2)), min_size=1, max_size=6), st.floats(-1, 1))
-def test_contributions_sum_to_the_outcome(said, outcome):
-    one = episode(*[(str(n), 0.0) for n in range(len(said))])
+def test_contributions_sum_to_the_outcome(credits, outcome):
+    one = episode(*[(str(n), 0.0) for n in range(len(credits))])
     one.reward = one.turns[-1].reward = outcome
-    for turn, value in zip(one.turns, said, strict=True):
+    for turn, value in zip(one.turns, credits, strict=True):
         if value is not None:
             turn.extra["values"] = np.array([value])
     assert contributions(one).sum() == pytest.approx(outcome, abs=1e-9)

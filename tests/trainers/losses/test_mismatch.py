@@ -89,8 +89,10 @@ def test_an_engine_that_differs_is_measured_over_every_token_and_corrected():
     assert found["mismatch_ess"] == pytest.approx(sum(weights) ** 2 / (number * sum(w * w for w in weights)), rel=1e-4)
     assert found["correction"] == pytest.approx(sum(min(w, 2.0) for w in weights) / number, rel=1e-4)
     turns = [turn for episode in group for turn in episode.turns]  # the report shows the gap of every token
-    shown = [abs(float(ours) - engine) for t in turns for ours, engine in zip(t.extra["logprobs"], t.logprobs, strict=True)]
-    assert sum(shown) == pytest.approx(sum(map(abs, every)), rel=1e-4)
+    differences = [
+        abs(float(ours) - engine) for t in turns for ours, engine in zip(t.extra["logprobs"], t.logprobs, strict=True)
+    ]
+    assert sum(differences) == pytest.approx(sum(map(abs, every)), rel=1e-4)
 
 
 @pytest.mark.parametrize("special", [{"engine": "vllm", "model": "folder"}, {"precision": "bf16"}])
