@@ -118,7 +118,7 @@ class Arm:
 
 SHELF = (
     "dr_grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline", "ngrpo", "rl_zvp", "turn_mc", "rebn", "salt",
-    "hgpo", "turn_gae", "bilevel_gae", "archer", "sweet", "spa",
+    "hgpo", "turn_gae", "bilevel_gae", "archer", "sweet_head", "spa",
 )  # fmt: skip
 """Credits that are run with the options that they have by default."""
 ARMS = {

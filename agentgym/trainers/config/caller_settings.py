@@ -30,7 +30,15 @@ from agentgym.trainers.selections.interface import SELECTIONS
 STORED = frozenset(
     (
         *("vocabulary", "pre_tokenizer", "seed", "processes", "task_queue", "threads", "policy_width", "policy_layers"),
-        *("policy_context", "policy_induction_heads", "weight_transport", "async_level", "attempt_seconds", "tools"),
+        *(
+            "policy_context",
+            "policy_induction_heads",
+            "policy_episodes",
+            "weight_transport",
+            "async_level",
+            "attempt_seconds",
+            "tools",
+        ),
         *("attempt_turns", "attempt_tokens", "side_calls", "try_stages"),
         *("history", "window_turns", "observation_tokens", "temperature", "turn_tokens", "context_tokens", "lora_rank"),
         *("lora_alpha", "lora_targets", "sft_episodes", "sft_batch", "sft_lr", "sft_muon", "sft_noise", "sft_invalid"),

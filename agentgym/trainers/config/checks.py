@@ -27,6 +27,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "policy_width": (64, 4096),
     "policy_layers": (1, 128),
     "policy_context": (16, 1_000_000),
+    "policy_episodes": (1, 1_000_000),
     "attempt_seconds": (1, 604_800),
     "attempt_turns": (0, MANY),
     "attempt_tokens": (0, MANY),

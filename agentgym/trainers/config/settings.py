@@ -80,6 +80,8 @@ class PolicyConfig:
     policy_induction_heads: bool = False
     """Initialize the weights so that the policy can copy from its context. The SFT warm start then needs fewer
     demonstrations; before it, such a policy repeats its input."""
+    policy_episodes: int = 1500
+    """Episodes played for the text that the tokenizer is made from; fewer are enough where episodes are slow and alike."""
 
 
 @dataclass(frozen=True)

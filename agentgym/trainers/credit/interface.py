@@ -51,6 +51,7 @@ CREDITS = Seam(
         "igpo": "agentgym.trainers.credit.igpo:igpo",
         "archer": "agentgym.trainers.credit.archer:archer",
         "sweet": "agentgym.trainers.credit.sweet:sweet",
+        "sweet_head": "agentgym.trainers.credit.sweet:sweet_head",
         "rl_zvp": "agentgym.trainers.credit.rl_zvp:rl_zvp",
         "arpo": "agentgym.trainers.credit.tree:arpo",
         "aepo": "agentgym.trainers.credit.tree:aepo",

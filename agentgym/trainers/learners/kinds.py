@@ -154,6 +154,7 @@ TINKER = TinkerKind(
     engine=TINKER_ENGINE,
     lacks={
         "critic": "a critic with learner {learner!r}: servers give no hidden states to learn values from",
+        "weights": "needs {need!r} with learner {learner!r}: the server has the weights, and the critic is a copy of them",
         "distribution": "needs {need!r} with learner {learner!r}: servers report only log-probabilities",
     },
     # servers compute log-probabilities only at temperature 1, no entropies, and train adapters, which Muon does not support

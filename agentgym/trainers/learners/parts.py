@@ -27,7 +27,16 @@ def policy_folder(accelerator: Accelerator, config: TrainConfig, run: Path) -> P
         if accelerator.is_main_process:
             first, *others = config.mix
             beside = [(env.id, env.options) for env in others]
-            init_policy(first.id, folder, env_options=first.options, size=size_of(config), seed=config.seed, beside=beside)
+            size, number = size_of(config), config.policy_episodes
+            init_policy(
+                first.id,
+                folder,
+                env_options=first.options,
+                size=size,
+                episodes=number,
+                seed=config.seed,
+                beside=beside,
+            )
     return folder
 
 

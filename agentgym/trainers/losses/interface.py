@@ -31,6 +31,7 @@ LOSSES = Seam(
                 "llds",
                 "refuel",
                 "simko",
+                "turn_dpo",
             )
         },
         **{name: f"agentgym.trainers.losses.covariance:{name}" for name in ("clip_cov", "kl_cov")},

@@ -32,6 +32,7 @@ NEEDS = Seam(
         "branches": "agentgym.trainers.needs.branches:branches",
         "turn_q": "agentgym.trainers.needs.turn_q:turn_q",
         "preference": "agentgym.trainers.needs.preference:preference",
+        "log_ratio": "agentgym.trainers.needs.log_ratio:log_ratio",
         "prover": "agentgym.trainers.needs.prover:prover",
         "fork": "agentgym.trainers.needs.fork:fork",
         "entropy_mean": "agentgym.trainers.needs.entropy_mean:entropy_mean",
@@ -41,7 +42,7 @@ NEEDS = Seam(
     {"check": None, "embeds": False, "asks": ""},
     noun="need",
 )
-Asks = Literal["", "critic", "distribution"]
+Asks = Literal["", "critic", "distribution", "weights"]
 Check = Callable[["TrainConfig", TextEnv, str], None]
 """Raises BadConfig if a need cannot be computed; called with a run's settings, one of its environments and its name."""
 
@@ -69,8 +70,8 @@ def needs(name: str, check: Check | None = None, *, embeds: bool = False, asks: 
     Every process calls it in every step on its own groups, even without any. It may return a mapping from names to
     numbers, which are summed over the processes and logged. It may take `step`, `state` and `run`. `check` is called with
     the run's settings, each of its environments and their names before anything is loaded. `embeds`: it asks the learner
-    for hidden states. `asks`: a requirement of the learner: a `critic`, which is made with the options of the need, or
-    the whole `distribution` of a token.
+    for hidden states. `asks`: a requirement of the learner: a `critic`, which is made with the options of the need,
+    the whole `distribution` of a token, or the policy's `weights` in this process.
     """
     return NEEDS.declare(name, check=check, embeds=embeds, asks=asks)
 

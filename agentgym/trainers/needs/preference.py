@@ -6,32 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from agentgym.agents.policies import OracleAgent
-from agentgym.agents.spec import AGENTS
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import derive, generator
-from agentgym.core.tasks import Task
-from agentgym.episodes.episode import Episode, Group
-from agentgym.errors import BadConfig
-from agentgym.rollout.play import Job
+from agentgym.episodes.episode import Group
 from agentgym.trainers.needs.interface import needs
+from agentgym.trainers.needs.plans import check_oracle, plans
 from agentgym.trainers.seam import Within
 
 if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
 
-PLAN = "The task is solved by:\n"
-
 
 def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
-    plain: Any = env.unwrapped
-    reason = ""
-    if config.agent not in AGENTS:
-        reason = f"agent {config.agent!r} plays in an environment of its own"
-    elif plain.oracle.__func__ is TextEnv.oracle:
-        reason = f"{name} has no oracle, whose plan the critic reads"
-    if reason:
-        raise BadConfig(f"needs 'preference': {reason}. Choose a credit that does not need it")
+    check_oracle("preference", config, env, name)
 
 
 @needs("preference", check=_check, embeds=True)
@@ -58,15 +45,15 @@ async def preference(
     critic (`hidden` units). The plan is in no prompt for sampling or training, and only these states are kept of it. nan
     in turns without tokens. All processes hold the same critic and pairs, also in the checkpoint. Logged:
     `preference_loss`, and per process `preference_pairs`.
-    Part: in the paper A is the mean log-ratio of a language model trained for it, and turns are then trained by DPO on pairs
-    of replies to one history. Here A is a head on the policy's own states, which the paper found to generalise worse.
+    Part: the paper's A is the need `log_ratio`. Here it is a head on the policy's own states, which the paper found to
+    generalize worse and which costs far less.
     """
     from agentgym.trainers.learners.embedding import turn_states
     from agentgym.trainers.needs.turn_critics.preference import PreferenceCritic, ScoredTurns, packed, pairs
 
     episodes = [episode for group in groups for episode in group]
-    plans = await _plans(episodes, run, plan_tokens)
-    by_episode = turn_states(episodes, run.learner.embed, plans)
+    prefixes = await plans(episodes, run, plan_tokens)
+    by_episode = turn_states(episodes, run.learner.embed, prefixes)
     seen: dict[int, ScoredTurns] = {}
     for episode, states in zip(episodes, by_episode, strict=True):
         for turn in episode.turns:
@@ -93,24 +80,3 @@ async def preference(
             turn.extra["preference"] = advantage
     mean = float(np.mean(losses)) if losses else 0.0
     return {"preference_loss": mean / len(run.gather([0])), "preference_pairs": float(len(pairs(own)))}
-
-
-async def _plans(episodes: Sequence[Episode], run: Any, most: int) -> list[list[int]]:
-    """Return the tokens of the oracle's actions per episode, cut to the model's context; [] if the oracle fails."""
-    tasks: dict[tuple[str, str], Task] = {}
-    for episode in episodes if most else ():
-        tasks.setdefault((run.env_name(episode), episode.task_id), run.task(episode))
-    jobs = [Job(task, 0, run.config.seed, f"oracle/{name}/{task.id}", name) for (name, _), task in tasks.items()]
-    solved: list[Episode] = await run.rollouts.pool.collect(OracleAgent(), jobs)
-    agents = run.rollouts.agents(run.config.temperature)
-    tokens: dict[tuple[str, str], list[int]] = {}
-    for place, episode in zip(tasks, solved, strict=True):
-        text = PLAN + "\n".join(turn.action for turn in episode.turns) + "\n\n"
-        tokens[place] = list(agents[place[0]].template.encoder.plain(text))[:most] if episode.success else []
-    context = getattr(run.learner.engine, "context", None) or math.inf
-    plans: list[list[int]] = []
-    for episode in episodes:
-        longest = max((len(turn.prompt_ids) + len(turn.output_ids) for turn in episode.turns), default=0)
-        room = max(min(context - longest - 1, most), 0)
-        plans.append(tokens.get((run.env_name(episode), episode.task_id), [])[: int(room)])
-    return plans

@@ -27,7 +27,8 @@ from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.data.segments import build
 from agentgym.trainers.learners.embedding import embedded, turn_states
 from agentgym.trainers.learners.step import Scorer, TrainedModel
-from agentgym.trainers.needs.preference import PLAN, preference
+from agentgym.trainers.needs.plans import PLAN
+from agentgym.trainers.needs.preference import preference
 from agentgym.trainers.needs.turn_critics import preference as by_preference
 from agentgym.trainers.needs.turn_critics.preference import PreferenceCritic, pairs
 from agentgym.trainers.needs.turn_critics.twin import Steps, TwinCritic, packed
@@ -120,7 +121,7 @@ def test_archer_is_the_difference_of_the_smaller_values():
 
 def test_sweet_is_less_the_mean_of_the_group():
     made = [valued({"preference": 1.0}, {"preference": 3.0}), valued({"preference": -1.0}, {"preference": math.nan})]
-    credit = resolve("sweet", whiten=False)
+    credit = resolve("sweet_head", whiten=False)
     np.testing.assert_allclose(np.concatenate(credit([group(*made)])[0]), [0.0, 2.0, -2.0, 0.0], atol=1e-7)
 
 
@@ -136,13 +137,13 @@ def test_the_preference_loss_by_hand():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["archer", "sweet"])
+@pytest.mark.parametrize("name", ["archer", "sweet_head"])
 def test_a_policy_learns_a_chain_of_choices_by_it(name):
     table, run, state = Forks(), OneHot(), {}
     if name == "archer":
         credit = crediting(resolve("archer"), turn_q, run, state, hidden=0, lr=0.05, updates=30, capacity=512, gamma=1.0)
     else:
-        credit = crediting(resolve("sweet"), preference, run, state, hidden=0, lr=0.05, updates=20, plan_tokens=0)
+        credit = crediting(resolve("sweet_head"), preference, run, state, hidden=0, lr=0.05, updates=20, plan_tokens=0)
     rate = 3.0 if name == "archer" else 0.7  # its advantages are not whitened
     assert table.learn(credit, steps=60, lr=rate) > 0.8, {key: value.tolist() for key, value in table.logits.items()}
 
@@ -180,7 +181,7 @@ def test_who_sees_the_answer_says_which_turn_was_right_at_a_task_it_never_met(to
             for number in (2 * step, 2 * step + 1)
         ]
         asyncio.run(preference(played, run=run, step=step, state=state, hidden=0, lr=0.05, plan_tokens=8 if told else 0))
-        advantages = resolve("sweet")(played)
+        advantages = resolve("sweet_head")(played)
         if step >= 15:
             hits += [
                 (advantage > 0) == (turn.output_ids[0] == answers[one.task_id])
@@ -227,7 +228,7 @@ RUNS = {
         "needs_options": {"updates": 5, "batch": 16, "hidden": 8},
         "credit_options": {"whiten": True},
     },
-    "sweet": {"credit": "sweet", "needs_options": {"updates": 5, "batch": 8, "hidden": 8}, "credit_options": {}},
+    "sweet_head": {"credit": "sweet_head", "needs_options": {"updates": 5, "batch": 8, "hidden": 8}, "credit_options": {}},
 }
 
 
@@ -265,7 +266,7 @@ def test_the_plan_is_in_no_prompt_that_is_sampled_from_or_trained(tmp_path, mode
     monkeypatch.setattr(HFEngine, "complete", completing)
     monkeypatch.setattr(step, "pack", packing)
     monkeypatch.setattr(local, "embedded", embedding)
-    train(small(tmp_path / "run", model, **RUNS["sweet"]))
+    train(small(tmp_path / "run", model, **RUNS["sweet_head"]))
     start = AutoTokenizer.from_pretrained(newest_checkpoint(model)).encode(PLAN, add_special_tokens=False)[:3]
 
     def told(ids):
@@ -312,7 +313,7 @@ def test_values_on_a_chain_become_the_discounted_returns(tmp_path):
             },
             "needs 'turn_q' with learner 'tinker:http://127.0.0.1:1', which gives no hidden states",
         ),
-        ({"credit": "sweet", "credit_options": {}, "env": f"{__name__}:small/NoOracle-v0"}, "has no oracle"),
+        ({"credit": "sweet_head", "credit_options": {}, "env": f"{__name__}:small/NoOracle-v0"}, "has no oracle"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_loaded(tmp_path, model, changes, message):

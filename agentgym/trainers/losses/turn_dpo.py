@@ -1,0 +1,61 @@
+"""Turn-wise DPO: raise the better half of the replies to one history against the worse half (SWEET-RL)."""
+
+from itertools import product
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from agentgym.trainers.losses.interface import loss
+from agentgym.trainers.losses.policy import Tokens, Update
+from agentgym.trainers.seam import Within
+
+
+def pulls(update: Update, *, beta: float = 0.1) -> Any:
+    """Return the derivative of each fork's loss by the log-probability of its turn, [tokens].
+
+    The turns of a fork are ranked by their advantage. Its loss is the mean of -log sigmoid(beta (l - l')) over the pairs of
+    a turn of the better half and one of the worse half, with l the log ratio of a turn, now against before the step. The
+    derivative is 0 for a turn without siblings, and in pairs of equal advantages.
+    """
+    fork, turns = np.asarray(update.extra["fork"], dtype=np.float64), update.turns
+    slopes = np.zeros(len(turns))
+    if not len(turns):
+        return slopes
+    moved = np.bincount(turns, weights=np.asarray(update.present) - np.asarray(update.logprobs)).astype(np.float64)
+    for number in np.unique(fork[~np.isnan(fork)]):
+        members, first, place = np.unique(turns[fork == number], return_index=True, return_inverse=True)
+        if len(members) > 1:
+            advantages = np.asarray(update.advantages, dtype=np.float64)[fork == number][first]
+            slopes[fork == number] = _pulls(moved[members], advantages, beta)[place.reshape(-1)]
+    return slopes
+
+
+def _pulls(moved: npt.NDArray[np.float64], advantages: npt.NDArray[np.float64], beta: float) -> npt.NDArray[np.float64]:
+    """Return the derivative of one fork's loss by the log-probability of each turn, [turns]."""
+    order, half = np.argsort(-advantages, kind="stable"), len(advantages) // 2
+    ranked = [(a, b) for a, b in product(order[:half], order[len(order) - half :]) if advantages[a] > advantages[b]]
+    slopes = np.zeros(len(advantages))
+    for better, worse in ranked:
+        wrong = beta / (1 + np.exp(beta * (moved[better] - moved[worse]))) / len(ranked)
+        slopes[better] -= wrong
+        slopes[worse] += wrong
+    return slopes
+
+
+@loss("turn_dpo", needs=("fork",), choose=pulls, marks=True, present=True)
+def turn_dpo(tokens: Tokens, *, beta: Annotated[float, Within(0.0001, 1000)] = 0.1) -> tuple[Tensor, dict[str, Tensor]]:
+    """Compute -log sigmoid(beta (ln r(better) - ln r(worse))) of replies to one history, ranked by their advantages.
+
+    Source: SWEET-RL, arXiv 2503.15478: DPO (2305.18290) on turns that its critic ranks (credit `sweet`): the better half of
+    the replies against the worse half. r is the ratio of a turn's probability to what it was before the step; the paper,
+    which trains once, has the initial policy there. Replies to one history come from branching `pairs` or `turns`; only the
+    turn where they part is trained. Use `loss_aggregation` `episode-sum`. The gradient is exact, also where the two lie in
+    different micro-batches: before each update the tokens are scored again, and the loss is its derivative by ln p times
+    ln p. `minibatches` has to be 1; `epochs` continue. At the first update all pairs pull alike, whatever their margin.
+    `turn_dpo_pull` is the size of the derivative over beta: 1/2 before the first update for a pair, 0 once it is learned.
+    Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
+    """
+    pull = tokens.extra["chosen"]
+    return pull * tokens.logprobs, {"turn_dpo_pull": pull.abs() / beta}

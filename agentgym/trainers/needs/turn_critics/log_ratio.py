@@ -1,0 +1,132 @@
+"""SWEET-RL's critic as published: the mean log-ratio of a language model to its initial weights is a turn's advantage."""
+
+# torch and transformers are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import copy
+import io
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from agentgym.episodes.episode import Episode, Turn
+from agentgym.trainers.data.packing import pack, token_weights
+from agentgym.trainers.data.segments import Segment, build
+from agentgym.trainers.learners.step import Scorer
+from agentgym.trainers.needs.turn_critics.heads import SavedCritic
+
+
+class ScoredTokens(NamedTuple):
+    """An episode as plain data for the critic."""
+
+    reward: float
+    turns: int
+    """Number of turns with tokens."""
+    rows: tuple[tuple[bytes, bytes], ...]
+    """Token ids (int32) and turn numbers (int32, -1 outside replies) of each row."""
+    reference: bytes = b""
+    """Mean log-probability of each turn under the initial weights, float32 [turns]."""
+
+
+def packed(episode: Episode, plan: Sequence[int]) -> ScoredTokens:
+    """Return an episode with the plan's tokens before every prompt, its reference still empty."""
+    turns = [turn for turn in episode.turns if turn.output_ids and turn.prompt_ids]
+    calls = [Turn("", prompt_ids=[*plan, *turn.prompt_ids], output_ids=turn.output_ids) for turn in turns]
+    rows = build([Episode(episode.env, episode.task_id, episode.group_id, 0, turns=calls)])
+    return ScoredTokens(float(episode.reward), len(turns), tuple((row.ids.tobytes(), row.turns.tobytes()) for row in rows))
+
+
+def pairs(groups: Sequence[Sequence[ScoredTokens]]) -> list[tuple[ScoredTokens, ScoredTokens]]:
+    """Return every two episodes of a group with different rewards, the better one first."""
+    return [(item, other) for group in groups for item in group for other in group if item.reward > other.reward]
+
+
+class LogRatioCritic(SavedCritic):
+    """A(o, a, c) = 1 / L sum over the reply's L tokens of log p(a | o, c) - log p_ref(a | o, c).
+
+    Learned from pairs of episodes at one task by the Bradley-Terry objective. p begins as the policy, p_ref stays it. c is
+    the plan before the prompt. Log-probabilities are at temperature 1.
+    """
+
+    def __init__(self, model: Any, *, lr: float, beta: float, tokens: int) -> None:
+        super().__init__()
+        self.beta, self.tokens = beta, tokens
+        self.scorer = Scorer(copy.deepcopy(model).float().eval(), 1.0)
+        self.initial = {name: value.detach().clone() for name, value in self.scorer.state_dict().items()}
+        trained = [parameter for parameter in self.scorer.parameters() if parameter.requires_grad]
+        self.optimizer = torch.optim.Adam(trained, lr=lr)
+
+    def means(self, episodes: Sequence[ScoredTokens]) -> list[Tensor]:
+        """Return the mean log-probability of each turn, [turns] per episode, in nats."""
+        rows = [_row(place, *row) for place, episode in enumerate(episodes) for row in episode.rows]
+        starts = np.cumsum([0, *(episode.turns for episode in episodes)])
+        device = next(self.scorer.parameters()).device
+        sums, counts = (torch.zeros(int(starts[-1]), device=device) for _ in range(2))
+        for batch in pack(rows, token_weights(rows), self.tokens):
+            turns = [starts[rows[i].episode] + rows[i].turns[rows[i].mask] for i in batch.segments]
+            at = torch.as_tensor(np.concatenate(turns), device=device)
+            logprobs = self.scorer(batch.to(device)).logprobs.float()
+            sums = sums.index_add(0, at, logprobs)
+            counts = counts.index_add(0, at, torch.ones_like(logprobs))
+        return list((sums / counts).split([episode.turns for episode in episodes]))
+
+    @torch.no_grad()
+    def referred(self, episodes: Sequence[ScoredTokens]) -> list[ScoredTokens]:
+        """Return episodes with their turns' mean log-probabilities under the initial weights."""
+        present = {name: value.clone() for name, value in self.scorer.state_dict().items()}
+        self.scorer.load_state_dict(self.initial)
+        means = self.means(episodes) if episodes else []
+        self.scorer.load_state_dict(present)
+        arrays = [mean.float().cpu().numpy().tobytes() for mean in means]
+        return [episode._replace(reference=array) for episode, array in zip(episodes, arrays, strict=True)]
+
+    def advantages(self, episodes: Sequence[ScoredTokens]) -> list[Tensor]:
+        """Return A of each turn, [turns] per episode, in nats per token."""
+        means = self.means(episodes)
+        return [
+            mean - torch.as_tensor(np.frombuffer(episode.reference, dtype=np.float32).copy(), device=mean.device)
+            for mean, episode in zip(means, episodes, strict=True)
+        ]
+
+    def loss(self, batch: Sequence[tuple[ScoredTokens, ScoredTokens]]) -> Tensor:
+        """Return the mean of -log sigmoid(beta (sum of A over the better episode - sum of A over the other)).
+
+        The loss is a scalar, in nats.
+        """
+        episodes = [episode for pair in batch for episode in pair]
+        sums = torch.stack([advantages.sum() for advantages in self.advantages(episodes)]).view(-1, 2)
+        return -F.logsigmoid(self.beta * (sums[:, 0] - sums[:, 1])).mean()
+
+    def update(self, batch: Sequence[tuple[ScoredTokens, ScoredTokens]]) -> float:
+        """Take an optimizer step and return the loss before it."""
+        loss = self.loss(batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        return float(loss.detach())
+
+    @torch.no_grad()
+    def judged(self, episodes: Sequence[ScoredTokens]) -> list[npt.NDArray[np.float32]]:
+        """Return A of each turn, [turns] per episode."""
+        return [advantages.float().cpu().numpy() for advantages in self.advantages(episodes)]
+
+    def saved_reference(self) -> bytes:
+        """Return the initial weights for the checkpoint."""
+        file = io.BytesIO()
+        torch.save(self.initial, file)
+        return file.getvalue()
+
+    def load_reference(self, content: bytes) -> None:
+        """Restore the initial weights from a checkpoint."""
+        self.initial = torch.load(io.BytesIO(content), weights_only=True)
+
+
+def _row(episode: int, ids: bytes, turns: bytes) -> Segment:
+    numbers = np.frombuffer(turns, dtype=np.int32)
+    blank = np.zeros(len(numbers), dtype=np.float32)
+    return Segment(episode, np.frombuffer(ids, dtype=np.int32), numbers >= 0, blank, blank, numbers)
