@@ -118,7 +118,7 @@ class Arm:
 
 SHELF = (
     "dr_grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline", "ngrpo", "rl_zvp", "turn_mc", "rebn", "salt",
-    "hgpo", "turn_gae", "bilevel_gae", "archer", "sweet_head", "spa",
+    "hgpo", "turn_gae", "bilevel_gae", "archer", "sweet", "spa",
 )  # fmt: skip
 """Credits that are run with the options that they have by default."""
 ARMS = {
@@ -126,7 +126,7 @@ ARMS = {
     "gigpo": Arm("gigpo", {"anchor": "observation"}),
     "gigpo-state": Arm("gigpo", {"anchor": "state"}),
     "gigpo_reference": Arm("gigpo_reference"),
-    **{name: Arm(name) for name in SHELF},
+    **{name: Arm("sweet_head" if name == "sweet" else name) for name in SHELF},  # its name when it was measured
     "state_td": Arm("state_td"),
     "state_td-text": Arm("state_td", {"anchor": "observation"}),
     "state_td-undiscounted": Arm("state_td", {"gamma": 1.0}),

@@ -28,8 +28,9 @@ def sweet(groups: Sequence[Group], *, run: Processes | None = None, whiten: bool
 def sweet_head(groups: Sequence[Group], *, run: Processes | None = None, whiten: bool = True) -> list[list[Floats]]:
     """Credit turn k with A_k - mean A over all turns of its group, A_k of the need `preference`.
 
-    Ours, after SWEET-RL (arXiv 2503.15478): a head on the policy's hidden states in place of a language model. A
-    preference over sums determines A up to a constant, hence the mean. Everything else is as in `sweet`.
+    Source: ours, after SWEET-RL (arXiv 2503.15478): a head on the policy's hidden states in place of a language model. A
+    preference over sums determines A up to a constant, hence the mean. Statistics over turns (mean, spread, ddof 0, eps
+    1e-8), groups of one or without spread, and penalties (none) are as in `sweet`.
     Returns an array [turns] per episode, in units of A, or in standard deviations with `whiten`.
     """
     return _centered(groups, "preference", run, whiten)
