@@ -156,4 +156,4 @@ class _Reading:
         if 128 < status <= 128 + signal.NSIG:
             status = 128 - status
         ended = reason or ("killed" if status < 0 else "exit")
-        return Result(status, bytes(self._buffers[1]), bytes(self._held[ERRORS]), ended, seconds)
+        return Result(status, bytes(self._buffers[1]), bytes(self._buffers[ERRORS]), ended, seconds)
