@@ -4,8 +4,8 @@ python benchmarks/losses.py --out runs/losses.jsonl                           tr
 python benchmarks/losses.py --out runs/losses.jsonl --report                  print the tables of what is there
 
 A row of `--out` is one loss in one setting: all seeds at once, at most 60 CPU seconds. All losses of a setting start from
-the same warm starts and get the same prompts. `refuel` is left out: it compares continuations of one turn, which
-tests/trainers/losses/test_refuel.py has.
+the same warm starts and get the same prompts. `refuel` and `turn_dpo` are left out: they compare continuations of
+one turn, which tests/trainers/losses/test_refuel.py and test_turn_dpo.py have.
 """
 
 import argparse
