@@ -362,8 +362,8 @@ def test_what_no_episode_would_escape_ends_the_rollout_and_keeps_what_was_finish
         calls = 0
 
         async def generate(self, *arguments, **options):
-            self.asked += 1
-            if self.asked > 5:
+            self.calls += 1
+            if self.calls > 5:
                 raise error
             return await super().generate(*arguments, **options)
 

@@ -17,6 +17,7 @@ from agentgym.errors import BadConfig, BadData, no_such
 from agentgym.registry import make
 from agentgym.rollout.play import Job
 from agentgym.trainers.generation.interface import Generation, Play, generation
+from agentgym.trainers.learners.interface import kind_of
 from agentgym.trainers.seam import CALLER, SHAPES, Within
 
 if TYPE_CHECKING:
@@ -71,8 +72,10 @@ def _check(config: "TrainConfig") -> None:
         reason = f"agent {config.agent!r} plays an attempt as a whole"
     elif config.async_level:
         reason = f"async_level is {config.async_level}, and the opponents of a step are loaded when it is played"
-    elif config.processes > 1 or config.learner != "local":
-        reason = f"processes is {config.processes} and learner {config.learner!r}; it works with 1 and 'local'"
+    elif config.processes > 1:
+        reason = f"processes is {config.processes}; it works with 1"
+    elif not kind_of(config.learner).in_memory:
+        reason = f"learner {config.learner!r} has its weights on a server, and the pool needs their files"
     if reason:
         raise BadConfig(f"generation 'opponents': {reason}. Use generation 'plain', or set it otherwise")
     options = config.generation_options

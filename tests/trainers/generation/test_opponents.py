@@ -13,8 +13,8 @@ from agentgym.episodes.episode import Episode, Turn, groups, read_episodes
 from agentgym.errors import BadConfig, BadData, UnknownName
 from agentgym.rollout.collect import finished
 from agentgym.trainers import resume, train
-from agentgym.trainers.config.train_config import STATE, newest_checkpoint
-from agentgym.trainers.generation.opponents import Member, Opponents, expected, score
+from agentgym.trainers.config.train_config import STATE, TrainConfig, newest_checkpoint
+from agentgym.trainers.generation.opponents import Member, Opponents, _check, expected, score
 from agentgym.trainers.run.metrics import success_by_part
 from agentgym.trainers.run.preflight import model_folder
 
@@ -183,12 +183,19 @@ def test_a_missing_or_damaged_checkpoint_is_named(tmp_path, model):
         ({"env": "rlvr/GuessNumber-v0", "env_options": {}}, "has one role"),
         ({"env_options": {"opponent": "equilibrium"}}, "only one role moved"),
         ({"async_level": 1}, "async_level is 1"),
-        ({"processes": 2}, "it works with 1 and 'local'"),
+        ({"processes": 2}, "processes is 2; it works with 1"),
     ],
 )
 def test_what_has_no_opponents_is_refused(tmp_path, model, changes, message):
     with pytest.raises(BadConfig, match=message):
         train(against(tmp_path / "run", model, **changes))
+
+
+def test_a_learner_on_a_server_is_refused():
+    server = {"learner": "tinker:http://127.0.0.1:1", "model": "me/model", "lora_rank": 16}
+    config = TrainConfig(env="rlvr/KuhnPoker-v0", generation="opponents", **server)
+    with pytest.raises(BadConfig, match="its weights on a server"):
+        _check(config)
 
 
 def test_bad_options_are_refused(tmp_path, model):
