@@ -54,7 +54,8 @@ async def log_ratio(
     before its update), and per process `log_ratio_pairs`. Left open by the paper: the critic learns alongside the
     policy; there it is trained once, on episodes of the initial policy.
     """
-    from agentgym.trainers.needs.turn_critics.log_ratio import ScoredTokens, packed, pairs
+    from agentgym.trainers.needs.turn_critics.log_ratio import ScoredTokens, packed
+    from agentgym.trainers.needs.turn_critics.pairs import pairs
 
     critic = _critic(run, state, lr, beta)
     episodes = [episode for group in groups for episode in group]
@@ -62,8 +63,9 @@ async def log_ratio(
     own = critic.referred(known)
     places = iter(range(len(own)))
     by_group = [[own[place] for place in (next(places) for _ in group) if own[place].turns] for group in groups]
+    mine = pairs(by_group)
     fresh = pairs(run.gather(by_group))
-    right = _right(critic, pairs(by_group))
+    right = _right(critic, mine)
     plain = [[tuple(episode) for episode in group] for group in by_group]  # a checkpoint holds plain data only
     state["groups"] = [*state.get("groups", []), *run.gather(plain)][-capacity:]
     candidates = pairs([[ScoredTokens(*episode) for episode in group] for group in state["groups"]])
@@ -80,7 +82,7 @@ async def log_ratio(
     return {
         "log_ratio_loss": (float(np.mean(losses)) if losses else 0.0) / processes,
         "log_ratio_right": right / max(len(fresh), 1),
-        "log_ratio_pairs": float(len(pairs(by_group))),
+        "log_ratio_pairs": float(len(mine)),
     }
 
 

@@ -49,7 +49,8 @@ async def preference(
     generalize worse and which costs far less.
     """
     from agentgym.trainers.learners.embedding import turn_states
-    from agentgym.trainers.needs.turn_critics.preference import PreferenceCritic, ScoredTurns, packed, pairs
+    from agentgym.trainers.needs.turn_critics.pairs import pairs
+    from agentgym.trainers.needs.turn_critics.preference import PreferenceCritic, ScoredTurns, packed
 
     episodes = [episode for group in groups for episode in group]
     prefixes = await plans(episodes, run, plan_tokens)

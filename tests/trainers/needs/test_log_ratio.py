@@ -18,7 +18,8 @@ from agentgym.trainers import train
 from agentgym.trainers.credit.interface import resolve
 from agentgym.trainers.needs.interface import NEEDS
 from agentgym.trainers.needs.log_ratio import log_ratio
-from agentgym.trainers.needs.turn_critics.log_ratio import LogRatioCritic, packed, pairs
+from agentgym.trainers.needs.turn_critics.log_ratio import LogRatioCritic, packed
+from agentgym.trainers.needs.turn_critics.pairs import pairs
 
 TURNS = 3
 

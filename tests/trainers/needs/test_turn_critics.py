@@ -30,7 +30,8 @@ from agentgym.trainers.learners.step import Scorer, TrainedModel
 from agentgym.trainers.needs.plans import PLAN
 from agentgym.trainers.needs.preference import preference
 from agentgym.trainers.needs.turn_critics import preference as by_preference
-from agentgym.trainers.needs.turn_critics.preference import PreferenceCritic, pairs
+from agentgym.trainers.needs.turn_critics.pairs import pairs
+from agentgym.trainers.needs.turn_critics.preference import PreferenceCritic
 from agentgym.trainers.needs.turn_critics.twin import Steps, TwinCritic, packed
 from agentgym.trainers.needs.turn_q import turn_q
 

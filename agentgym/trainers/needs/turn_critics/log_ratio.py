@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.trainers.data.packing import pack, token_weights
 from agentgym.trainers.data.segments import Segment, build
 from agentgym.trainers.learners.step import Scorer
-from agentgym.trainers.needs.turn_critics.heads import SavedCritic
+from agentgym.trainers.needs.turn_critics.pairs import PairCritic
 
 
 class ScoredTokens(NamedTuple):
@@ -41,12 +40,7 @@ def packed(episode: Episode, plan: Sequence[int]) -> ScoredTokens:
     return ScoredTokens(float(episode.reward), len(turns), tuple((row.ids.tobytes(), row.turns.tobytes()) for row in rows))
 
 
-def pairs(groups: Sequence[Sequence[ScoredTokens]]) -> list[tuple[ScoredTokens, ScoredTokens]]:
-    """Return every two episodes of a group with different rewards, the better one first."""
-    return [(item, other) for group in groups for item in group for other in group if item.reward > other.reward]
-
-
-class LogRatioCritic(SavedCritic):
+class LogRatioCritic(PairCritic[ScoredTokens]):
     """A(o, a, c) = 1 / L sum over the reply's L tokens of log p(a | o, c) - log p_ref(a | o, c).
 
     Learned from pairs of episodes at one task by the Bradley-Terry objective. p begins as the policy, p_ref stays it. c is
@@ -92,23 +86,6 @@ class LogRatioCritic(SavedCritic):
             mean - torch.as_tensor(np.frombuffer(episode.reference, dtype=np.float32).copy(), device=mean.device)
             for mean, episode in zip(means, episodes, strict=True)
         ]
-
-    def loss(self, batch: Sequence[tuple[ScoredTokens, ScoredTokens]]) -> Tensor:
-        """Return the mean of -log sigmoid(beta (sum of A over the better episode - sum of A over the other)).
-
-        The loss is a scalar, in nats.
-        """
-        episodes = [episode for pair in batch for episode in pair]
-        sums = torch.stack([advantages.sum() for advantages in self.advantages(episodes)]).view(-1, 2)
-        return -F.logsigmoid(self.beta * (sums[:, 0] - sums[:, 1])).mean()
-
-    def update(self, batch: Sequence[tuple[ScoredTokens, ScoredTokens]]) -> float:
-        """Take an optimizer step and return the loss before it."""
-        loss = self.loss(batch)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimizer.step()
-        return float(loss.detach())
 
     @torch.no_grad()
     def judged(self, episodes: Sequence[ScoredTokens]) -> list[npt.NDArray[np.float32]]:
