@@ -78,8 +78,7 @@ class PolicyConfig:
     policy_context: int = 2048
     """Longest sequence in tokens."""
     policy_induction_heads: bool = False
-    """Initialize the weights so that the policy can copy from its context. The SFT warm start then needs fewer
-    demonstrations; before it, such a policy repeats its input."""
+    """Start with weights that copy from the context: fewer demonstrations are needed, and at first it repeats its input."""
     policy_episodes: int = 1500
     """Episodes played for the text that the tokenizer is made from; fewer are enough where episodes are slow and alike."""
 
