@@ -40,6 +40,18 @@ _SMALL = """
 """
 _UNITS = tuple(_SMALL.split())
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_SHORT = {
+    "second": ("sec", "secs", "seconds"),
+    "minute": ("min", "mins", "minutes"),
+    "hour": ("hr", "hrs", "hours"),
+    "kilometer": ("km", "kms", "kilometers", "kilometre", "kilometres"),
+    "mile": ("mi", "miles"),
+    "kilogram": ("kg", "kgs", "kilograms"),
+    "pound": ("lb", "lbs", "pounds"),
+}
+_LONG = {short: name for name, shorts in _SHORT.items() for short in shorts}
+"""Abbreviations and plurals of units, which mean the same after a number."""
+_UNIT = re.compile(rf"(?<=\d)([ -]*)({'|'.join(_LONG)})\b\.?")
 _NUMBER = re.compile(rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_UNITS[1:10])}))?|({'|'.join(_UNITS)}))\b")
 
 
@@ -173,10 +185,11 @@ def _holds(answer: str, gold: str, question: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Return a text's lower-case words without articles; `1,300` and `$1300` are the same number, as are `three` and `3`."""
+    """Return a text's lower-case words without articles; `1,300` and `$1300` are equal, as are `45 min` and `45 minutes`."""
     text = unicodedata.normalize("NFKC", text).lower().replace("\u2212", "-")
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
-    text = re.sub(r"(?<=\d)(?=[a-z])", " ", _NUMBER.sub(_digits, text))
+    text = _UNIT.sub(lambda match: f" {_LONG[match[2]]}", _NUMBER.sub(_digits, text))
+    text = re.sub(r"(?<=\d)(?=[a-z])", " ", text)
     words = re.findall(r"(?<!\w)-?\d+(?:[.:]\d+)*(?!\w)|\w+(?:\+\+|#)?", text)
     return [word for word in words if word not in _ARTICLES] or words  # an answer may be the grade `A`
 

@@ -117,6 +117,12 @@ def test_a_file_keeps_the_contract(tmp_path, rows):
         ("3", "3 in 2024", 1.0),  # a number of the question
         ("3.5 hours", "3.5 hours", 1.0),
         ("3.5 hours", "5 hours", 0.0),
+        ("45 minutes", "45 min.", 1.0),
+        ("45 min", "forty-five minutes each way", 1.0),
+        ("1 hour", "a 1-hr ride", 1.0),
+        ("45 minutes", "45 miles", 0.0),
+        ("5 mi", "5 minutes", 0.0),
+        ("2 hrs", "12 hours", 0.0),
         ("$1,300", "1300 dollars", 1.0),
         ("5°C", "-5°C", 0.0),
         ("-5", "\u22125", 1.0),
