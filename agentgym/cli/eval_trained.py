@@ -1,5 +1,6 @@
 """Options that an evaluation takes from a training run's folder: those of its agent and of its environment."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,13 +48,31 @@ def trained_as(folder: Path, envs: Sequence[str], caller: Mapping[str, object], 
 def about_training(model: str, spec: AgentSpec) -> dict[str, object]:
     """Announce differences to the run that trained a model, and return the manifest's entries about that run.
 
-    `trained_wordings`: those of its environments' wordings (`TextEnv.wordings_of`) that its settings name.
+    `trained_wordings`: those of its environments' wordings (`TextEnv.wordings_of`) that its manifest records, or, without
+    any there, that its settings name.
     """
     for difference in differences(model, spec):
         announce(f"warning: {difference}")
-    run = _run_of(model)
-    wordings = [] if run is None else wordings_trained(Trained(**_values(run, ("env", "env_options", "envs"))))
+    if (run := _run_of(model)) is None:
+        return {}
+    wordings = wordings_recorded(run) or wordings_trained(Trained(**_values(run, ("env", "env_options", "envs"))))
     return {"trained_wordings": wordings} if wordings else {}
+
+
+def wordings_recorded(run: Path) -> list[str]:
+    """Return the wordings that the sessions of a run played, sorted; [] if its manifest, which may be any text, has none."""
+    try:
+        manifest: object = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return []
+    sessions = _of(list, _of(dict, manifest).get("sessions"))
+    columns = [_of(list, names) for session in sessions for names in _of(dict, _of(dict, session).get("wordings")).values()]
+    return sorted({name for names in columns for name in names if isinstance(name, str)})
+
+
+def _of(kind: type[Any], value: object) -> Any:
+    """Return a value of this type, or an empty one in its place."""
+    return value if isinstance(value, kind) else kind()
 
 
 def wordings_trained(config: TrainConfig) -> list[str]:

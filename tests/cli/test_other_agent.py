@@ -1,14 +1,16 @@
 """A run's policy that is evaluated with another agent or prompt than it was trained with."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_runs import policy
+from small_runs import policy, small
 
 from agentgym.agents.spec import AgentSpec
 from agentgym.cli import main
 from agentgym.cli.eval_trained import about_training, differences
+from agentgym.trainers import train
 from agentgym.trainers.config.recipe_files import read_recipe, to_toml
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig
@@ -53,6 +55,28 @@ def test_the_wordings_of_all_environments_of_a_run_are_read(tmp_path: Path) -> N
     text = (small / "config.toml").read_text()
     (small / "config.toml").write_text(text.replace("[env_options]", "[env_options]\nwordings = 7"))
     assert about_training(str(small), AgentSpec()) == {}
+
+
+def test_the_wordings_that_a_run_played_come_before_its_settings(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", read_recipe("household"))  # whose settings name `new`
+    sessions: list[object] = [{"wordings": {"full": ["new", "old"]}}, {}, {"wordings": {"full": ["old"], "x": ["a", 7]}}]
+    (run / "manifest.json").write_text(json.dumps({"format": 1, "sessions": sessions}))
+    assert about_training(str(run), AgentSpec()) == {"trained_wordings": ["a", "new", "old"]}
+    for strange in ("[]", "{", "7", '{"sessions": {"wordings": 1}}', '{"sessions": [1, {"wordings": [2]}]}', "[" * 100_000):
+        (run / "manifest.json").write_text(strange)
+        assert about_training(str(run), AgentSpec()) == {"trained_wordings": ["new"]}, strange[:20]
+
+
+def test_a_training_run_records_the_wordings_it_plays(tmp_path: Path) -> None:
+    parts: dict[str, dict[str, object]] = {"both": {"wordings": ("old", "new")}, "one": {"wordings": ("paraphrased",)}}
+    model = policy(tmp_path / "policy", "rlvr/Household-v0")
+    envs = tuple(EnvSpec("rlvr/Household-v0", label=label, options=options) for label, options in parts.items())
+    train(small(tmp_path / "run", model, envs=envs, steps=1, tasks_per_step=2, group_size=2))
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["sessions"][-1]["wordings"] == {"both": ["new", "old"], "one": ["paraphrased"]}
+    assert about_training(str(tmp_path / "run"), AgentSpec()) == {"trained_wordings": ["new", "old", "paraphrased"]}
+    train(small(tmp_path / "other", policy(tmp_path / "guess", "rlvr/GuessNumber-v0"), env="rlvr/GuessNumber-v0", steps=1))
+    assert "wordings" not in json.loads((tmp_path / "other" / "manifest.json").read_text())["sessions"][-1]
 
 
 @pytest.mark.long

@@ -148,6 +148,14 @@ class Record:
             sessions[-1]["pools"] = pools
             provenance.write_json(path, {"format": 1, "sessions": sessions})
 
+    def note_wordings(self, wordings: dict[str, list[str]]) -> None:
+        """Record in this session of `manifest.json` the wordings that each environment with several plays."""
+        if self.writes and wordings:
+            path = self.folder / "manifest.json"
+            sessions: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["sessions"]
+            sessions[-1]["wordings"] = wordings
+            provenance.write_json(path, {"format": 1, "sessions": sessions})
+
     def tidy(self) -> None:
         """Remove files that a killed session left incomplete; all processes call this."""
         if self.writes:

@@ -65,8 +65,9 @@ class Training(RunSession):
             self.loggers = on_error.enter_context(
                 closing(loggers.start(stages.loggers, config, record.folder, accelerator.is_main_process))
             )
-            pools = {source.name: pool for source in self.run.rollouts.sources() if (pool := source.pool())}
-            record.note_pools(pools)
+            sources = self.run.rollouts.sources()
+            record.note_pools({source.name: pool for source in sources if (pool := source.pool())})
+            record.note_wordings({source.name: names for source in sources if (names := source.wordings())})
             self.run.learner.begin("sft" if self.tally.position < config.sft_steps else "rl", record.folder)
             if state is not None:
                 self.run.learner.load_state_dict(state["learner"])

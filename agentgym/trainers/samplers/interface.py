@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from agentgym.trainers.run.stages import FreshRun
 
 T = TypeVar("T")
+SAMPLE = 64
+"""Generated tasks whose wordings stand for all."""
 SAMPLERS = Seam(
     "sampler",
     {
@@ -90,6 +92,14 @@ class TaskSource:
         """Return size and hash of the task pool; None without a pool."""
         pooled = self.env.pooled(self.split)
         return None if pooled is None else {"tasks": len(pooled), "hash": fingerprint(pooled)}
+
+    def wordings(self) -> list[str]:
+        """Return the wordings that the tasks, or the first generated ones, are played in; [] if there is only one."""
+        env = self.env.unwrapped
+        if not isinstance(env, TextEnv) or type(env).wordings_of is TextEnv.wordings_of:
+            return []
+        tasks = self.tasks
+        return list(env.wordings_of([env.numbered(n, self.split) for n in range(SAMPLE)] if tasks is None else tasks))
 
     def within(self, difficulty: int) -> int:
         """Return a difficulty, limited by the environment's `hardest`."""
