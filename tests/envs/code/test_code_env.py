@@ -153,6 +153,20 @@ def test_oracle_and_expert_solve_a_sample_of_all_families():
         env.close()
 
 
+def test_the_expert_submits_in_its_last_turn():
+    for horizon, tools in ((1, ["submit"]), (2, ["run", "submit"]), (3, ["run", "test", "submit"])):
+        env = agentgym.make("rlvr/Code-v0", difficulty=0, families=("bits",), horizon=horizon)
+        env.reset(seed=0)
+        played = []
+        for action in env.expert():
+            played.append(action.partition("[")[0])
+            *_, info = env.step(action)
+            if info["success"] is not None:
+                break
+        env.close()
+        assert played == tools and info["success"] is True
+
+
 def test_shortcut_policies_have_nothing_at_the_lowest_difficulty():
     env = agentgym.make("rlvr/Code-v0", difficulty=0, families=("lists", "strings", "bits", "dictionaries"))
     for shortcut in env.shortcuts().values():
