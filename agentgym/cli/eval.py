@@ -20,7 +20,7 @@ from agentgym.agents.base import Agent
 from agentgym.agents.message_agent import TURN_TOKENS
 from agentgym.agents.spec import AgentSpec
 from agentgym.agents.table import AGENTS, UNATTENDED
-from agentgym.cli.eval_about import about_agent
+from agentgym.cli.eval_about import about_agent, player, replays
 from agentgym.cli.eval_engine import check_threads, loaded, temperature_of, weights_of
 from agentgym.cli.eval_result import show
 from agentgym.cli.eval_screen import ProgressBar
@@ -69,7 +69,7 @@ class Config:
     environment runs, are not used unless flags repeat them), or an engine such as vllm:PATH, vllm:URL,URL or
     chat:URL#MODEL."""
     policy: str | None = None
-    """Instead of a model: `oracle`, `expert` or `random`."""
+    """Instead of a model: `oracle`, `expert` or `random`. In a harness, `oracle` runs solutions in the tokens of --model."""
     split: str | None = None
     """Split of the tasks; by default the suite's, else the environment's last split, which is its test split."""
     tasks: int | None = None
@@ -171,7 +171,7 @@ def run(config: Config) -> int:
     check_folder(folder)
     check_alone(folder, "evaluation")
     if not config.quiet:  # loading a model takes its time
-        announce(f"{', '.join(suite.envs)} with {config.model or config.policy}: into {folder}")
+        announce(f"{', '.join(suite.envs)} with {player(config)}: into {folder}")
     agent, options = _agent(config, suite)
     agent, price, meter, estimate = metered(config, agent, plan, folder)
     console, progress = Console(), ProgressBar(quiet=config.quiet, meter=meter, estimate=estimate)
@@ -244,7 +244,7 @@ def _check_protocol(config: Config, suite: Suite) -> None:
 
 def default_folder(config: Config) -> str:
     """Return the default of --out, which the same command finds again."""
-    return "runs/" + re.sub(r"[^\w.=-]+", "-", f"eval-{config.envs}-{config.model or config.policy}").strip("-.")[:100]
+    return "runs/" + re.sub(r"[^\w.=-]+", "-", f"eval-{config.envs}-{player(config)}").strip("-.")[:100]
 
 
 def _plan(config: Config, suite: Suite) -> EvaluationPlan:
@@ -260,10 +260,9 @@ def _plan(config: Config, suite: Suite) -> EvaluationPlan:
 
 def _agent(config: Config, suite: Suite) -> "tuple[Agent | HarnessAgent, dict[str, object]]":
     """Return the agent and its entries for the manifest."""
-    if config.policy is not None:
+    if config.policy is not None and not replays(config):
         return UNATTENDED[config.policy].load()(), {"policy": config.policy}
-    merged = _with_suite(config, suite)
-    if is_harness(merged.agent or ""):
+    if is_harness((merged := _with_suite(config, suite)).agent or ""):
         from agentgym.cli.eval_harness import harness_agent  # late: it loads the gateway and containers
 
         return harness_agent(merged, _resolve(merged, suite)[0])
@@ -294,7 +293,7 @@ def _check_who(config: Config) -> None:
         BadConfig: there are none or several agents, or a flag has no effect.
         UnknownName: the policy is unknown.
     """
-    if (config.model is None) == (config.policy is None):
+    if (config.model is None) == (config.policy is None) and not replays(config):
         raise BadConfig(f"say who plays: either --model (a folder, a name, an engine) or --policy {', '.join(UNATTENDED)}")
     if not is_harness(config.agent or ""):
         for name in OF_HARNESSES:
@@ -304,7 +303,8 @@ def _check_who(config: Config) -> None:
         return
     if config.policy not in UNATTENDED:
         raise UnknownName(no_such("policy", config.policy, UNATTENDED))
-    flags = [f"--{name.replace('_', '-')}" for name in OF_MODELS if getattr(config, name) is not None]
+    names = {*OF_MODELS} - ({"agent", "turn_tokens"} if replays(config) else set[str]())
+    flags = [f"--{name.replace('_', '-')}" for name in OF_MODELS if name in names and getattr(config, name) is not None]
     if flags or config.engine_options:
         raise BadConfig(f"{', '.join(flags) or '--engine'} has no effect with --policy {config.policy}: it is for models")
 

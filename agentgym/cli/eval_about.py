@@ -2,11 +2,48 @@
 
 import hashlib
 from collections.abc import Mapping
+from typing import Protocol
 
 from agentgym.agents.message_agent import MessageAgent
 from agentgym.agents.spec import AgentSpec
 from agentgym.agents.token_agent import TokenAgent
 from agentgym.core.actions import Tool
+from agentgym.errors import BadConfig
+from agentgym.harness.description import is_harness
+
+
+class Flags(Protocol):
+    """Flags that say who plays."""
+
+    @property
+    def model(self) -> str | None:
+        """Model as named on the command line."""
+
+    @property
+    def policy(self) -> str | None:
+        """Policy in place of a model."""
+
+    @property
+    def agent(self) -> str | None:
+        """Agent, or name or file of a harness."""
+
+
+def replays(config: Flags) -> bool:
+    """Return True if a harness replays the oracle's solutions: the model has only the tokens.
+
+    Raises:
+        BadConfig: no model is named.
+    """
+    if not is_harness(config.agent or "") or config.policy != "oracle":
+        return False
+    if config.model is None:
+        raise BadConfig("a harness replays the oracle's solutions in the tokens of a model: name it with --model")
+    return True
+
+
+def player(config: Flags) -> str | None:
+    """Return who plays, in words."""
+    return f"{config.policy} in {config.agent}" if replays(config) else config.model or config.policy
 
 
 def about_agent(

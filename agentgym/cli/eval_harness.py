@@ -1,6 +1,6 @@
 """Agent of an evaluation that is a harness."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from agentgym.agents.message_agent import TURN_TOKENS
 from agentgym.cli.eval_engine import Flags as Loading
@@ -9,7 +9,8 @@ from agentgym.engines.kinds import kind_of
 from agentgym.errors import BadConfig
 from agentgym.gateway.sessions import Budget
 from agentgym.harness.agent import HarnessAgent
-from agentgym.harness.description import load
+from agentgym.harness.description import Harness, load
+from agentgym.harness.solution import SolutionEngine
 
 NOT_OURS = ("prompt", "tools", "observation_tokens", "horizon")
 """Flags that have no effect because a harness sets them itself."""
@@ -17,6 +18,10 @@ NOT_OURS = ("prompt", "tools", "observation_tokens", "horizon")
 
 class Flags(Loading, Protocol):
     """Flags used by this module."""
+
+    @property
+    def policy(self) -> str | None:
+        """`oracle`, whose commands the harness runs in place of the model's."""
 
     @property
     def agent(self) -> str | None:
@@ -39,6 +44,14 @@ class Flags(Loading, Protocol):
         """Maximum sampled tokens of an attempt."""
 
 
+def replayed(harness: Harness, engine: Any) -> SolutionEngine:
+    """Return the engine that replays solutions in the tokens of another, which is closed."""
+    try:
+        return SolutionEngine(harness, engine.tokenizer, engine.context)
+    finally:
+        engine.close()
+
+
 def harness_agent(config: Flags, name: str) -> tuple[HarnessAgent, dict[str, object]]:
     """Return the harness agent for the engine of that name, and its entries for the manifest.
 
@@ -55,11 +68,14 @@ def harness_agent(config: Flags, name: str) -> tuple[HarnessAgent, dict[str, obj
     temperature = temperature_of(config)
     check_threads(config, name)
     found = loaded(config, name)
+    about: dict[str, object] = {"model": name, "weights": weights_of(name)}
+    if config.policy:
+        found = replayed(harness, found)
+        about = {"policy": config.policy, "tokens_of": name}
     turn_tokens = config.turn_tokens or TURN_TOKENS
     budget = Budget(config.attempt_turns or 0, config.attempt_tokens or 0, turn_tokens=turn_tokens)
     seconds = config.attempt_seconds or 3600.0
     agent = HarnessAgent(None, found, found.tokenizer, temperature, turn_tokens, seconds, harness=harness, budget=budget)
-    about: dict[str, object] = {"model": name, "weights": weights_of(name)}
     about |= {"agent": f"harness:{harness.name}", "harness": harness.fingerprint}
     about |= {"temperature": temperature, "turn_tokens": turn_tokens, "attempt_seconds": seconds}
     about |= {"attempt_turns": budget.turns, "attempt_tokens": budget.tokens}

@@ -21,6 +21,7 @@ from agentgym.gateway.sessions import Budget, Session
 from agentgym.harness.description import Harness
 from agentgym.harness.gateway_agent import Access, GatewayAgent, in_thread
 from agentgym.harness.lent import Run
+from agentgym.harness.solution import SolutionEngine
 from agentgym.sandbox.docker.changes import Changes
 from agentgym.sandbox.env import SandboxEnv
 
@@ -114,6 +115,8 @@ class HarnessAgent(GatewayAgent):
         while not over:
             run.instruction = place.briefing()
             before = session.requests
+            if isinstance(self.engine, SolutionEngine):
+                self.engine.tell(session.name, place.solution_commands())
             place.lend(run.work)
             if session.requests == before:
                 raise Fault(

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from agentgym.errors import BadConfig, BadData, UnknownName, no_such
 
@@ -23,6 +23,7 @@ MEMORY = "/tmp/agentgym-harness"
 """Folder for the harness's own files, which do not belong to the task."""
 GAPS = ("base_url", "origin", "api_key", "model", "instruction", "folder", "memory", "turn_tokens", "context")
 _GAP = re.compile(rf"\{{({'|'.join(GAPS)})\}}")
+SHELL = ("tool", "parameter", "arguments", "text", "end")
 LONGEST = 100_000
 """Bytes of one word of a command line."""
 
@@ -50,6 +51,9 @@ class Harness:
     """Paths of its own below the user's home folder, which do not belong to the task."""
     stdin: str = ""
     """Text for its standard input."""
+    shell: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Form of a reply that runs a command, for replays of solutions: `tool`, its `parameter` and further `arguments`, or a
+    `text` with {command}; and `end`, the command that ends its work, if a reply without a call does not."""
     room: Mapping[str, int] = field(default_factory=dict[str, int])
     """Resources on top of the task's limits: memory (bytes), processes, open_files, disk, files."""
     grace: float = 10.0
@@ -126,6 +130,7 @@ def read(path: Path) -> Harness:
             type(value) is kind for value in cast("dict[str, object]", table).values()
         ):
             raise BadData(f"{path}: [{name}] is {table!r:.80}; expected a table of {'numbers' if kind is int else 'texts'}")
+    _check_shell(path, raw.get("shell", {}))
     grace = raw.get("grace", 10.0)
     if isinstance(grace, bool) or not isinstance(grace, int | float) or not 0 <= grace < 3600:
         raise BadData(f"{path}: grace is {grace!r:.80}; expected seconds from 0 to 3600")
@@ -142,3 +147,21 @@ def _check_files(path: Path, key: str, folder: str, files: Iterable[str]) -> Non
     for name in files:
         if name.startswith("/") or ".." in name.split("/") or not name.strip("/."):
             raise BadData(f"{path}: {key} has {name!r:.80}; expected a path below {folder}")
+
+
+def _check_shell(path: Path, shell: object) -> None:
+    table = cast("dict[str, object]", shell) if isinstance(shell, dict) else {"": shell}
+    if wrong := next((name for name in table if name not in SHELL), ""):
+        raise BadConfig(no_such(f"key of [shell] in {path}:", wrong, SHELL))
+    texts = {name: value for name, value in table.items() if name != "arguments"}
+    forms = [{"tool", "parameter"}, {"text"}]
+    if table and (
+        not all(isinstance(value, str) and value for value in texts.values())
+        or not isinstance(table.get("arguments", {}), dict)
+        or {*texts} - {"end"} not in forms
+        or ("text" in table and ("arguments" in table or "{command}" not in str(table["text"])))
+    ):
+        raise BadData(
+            f"{path}: [shell] is {shell!r:.200}; expected a tool and its parameter (and a table of further arguments), or a "
+            "text with {command}"
+        )

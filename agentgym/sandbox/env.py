@@ -149,6 +149,14 @@ class SandboxEnv(TextEnv):
         """
         raise BadConfig(f"{type(self).__name__} has no sandbox for an external agent")
 
+    def solution_commands(self) -> Sequence[str]:
+        """Return shell commands with which an external agent solves the running task from its initial state.
+
+        Raises:
+            NotImplementedError: the task has no known solution.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no solution in shell commands")
+
     def handing_in(self) -> str:
         """Return the action that submits an external agent's work."""
         return spell("submit")

@@ -23,6 +23,7 @@ def test_five_come_with_the_package() -> None:
         words = " ".join((*harness.start, *harness.environment.values()))
         assert harness.name == name and "{instruction}" in words and "{api_key}" in words and harness.about
         assert "{base_url}" in words or "{origin}" in words
+        assert harness.shell["tool"] and harness.shell["parameter"]
         assert all(part in harness.install for part in ("install", f"/opt/agentgym/{name}"))
 
 
@@ -63,6 +64,12 @@ def test_names() -> None:
         (FILE + "grace = -1", "grace is -1"),
         (FILE + '[files]\n"../x" = ""', "below the harness's memory folder"),
         (FILE + '[files]\n"/x" = ""', "below the harness's memory folder"),
+        (FILE + "shell = 3", "expected a tool and its parameter"),
+        (FILE + '[shell]\ntool = "bash"', "expected a tool and its parameter"),
+        (FILE + '[shell]\ntext = "RUN"', "text with {command}"),
+        (FILE + '[shell]\ntext = "{command}"\ntool = "bash"\nparameter = "c"', "expected a tool and its parameter"),
+        (FILE + '[shell]\ntool = "bash"\nparameter = "c"\narguments = 1', "expected a tool and its parameter"),
+        (FILE + '[shell]\nend = "exit"', "expected a tool and its parameter"),
     ],
 )
 def test_what_a_file_has_wrong(tmp_path: Path, text: str, why: str) -> None:
@@ -73,3 +80,5 @@ def test_what_a_file_has_wrong(tmp_path: Path, text: str, why: str) -> None:
 def test_an_unknown_key(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="instal"):
         load(written(tmp_path, FILE + 'instal = ""'))
+    with pytest.raises(BadConfig, match="parameter"):
+        load(written(tmp_path, FILE + '[shell]\nparam = "x"'))

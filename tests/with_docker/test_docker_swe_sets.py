@@ -1,4 +1,4 @@
-"""SWE-rebench-V2, SWE-Gym, R2E-Gym, SWE-bench Pro and Multi-SWE-bench in containers of our own in each set's layout."""
+"""SWE-bench, SWE-rebench-V2, SWE-Gym, R2E-Gym, SWE-bench Pro and Multi-SWE-bench in containers of our own in each layout."""
 
 # ruff: noqa: E402
 
@@ -30,7 +30,9 @@ from agentgym.envs.swe.scoring import score
 from agentgym.trainers.data.segments import build
 
 pytestmark = pytest.mark.long
+SETS = ("classic", *swe_sets.SETS)
 LAYOUTS = {
+    "classic": "",
     "rebench": "mv /testbed /purse",
     "gym": """
 cat > /usr/local/bin/pytest << 'END'
@@ -79,14 +81,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[st
     failing = [swe_files.ALL[1]]
     passing = [test for test in swe_files.ALL if test not in failing]
     later = git(folder / "purse-1.0", "rev-parse", "later")
-    rows = swe_sets.rows(row["patch"], row["test_patch"], row["base_commit"], later, failing, passing)
+    rows = swe_sets.rows(row["patch"], row["test_patch"], row["base_commit"], later, failing, passing) | {"classic": row}
     folders = swe_sets.checkouts(folder / "checkouts")
     (folder / "build").mkdir()
     (folder / "build" / "root.tar").write_bytes(root)
     client = docker.DockerClient(base_url=URL, timeout=300)
     options: dict[str, dict[str, Any]] = {}
     images: list[str] = []
-    for name in swe_sets.SETS:
+    for name in SETS:
         if name == "multi" and importlib.util.find_spec("multi_swe_bench") is None:
             continue
         (folder / "build" / "layout.sh").write_text(f"set -e\n{LAYOUTS[name]}\n")
@@ -95,7 +97,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[st
             "RUN git config --global --add safe.directory '*' && sh /var/layout.sh && rm /var/layout.sh\n"
         )
         data = str(write(folder / f"{name}.jsonl", rows[name]))
-        options[name] = {"data": data, "checkout": folders[name], "backend_options": {"daemon": URL, **INSTALL}}
+        options[name] = {"data": data, "checkout": folders.get(name), "backend_options": {"daemon": URL, **INSTALL}}
         (item,) = SWEBench(**options[name]).library.items
         client.images.build(path=str(folder / "build"), tag=item.image, rm=True)
         images.append(item.image)
@@ -104,7 +106,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[st
         client.images.remove(image, force=True)
 
 
-@pytest.fixture(params=swe_sets.SETS)
+@pytest.fixture(params=SETS)
 def options(request: pytest.FixtureRequest, made: dict[str, dict[str, Any]]) -> dict[str, Any]:
     if request.param not in made:
         pytest.skip("multi-swe-bench is not installed")

@@ -137,6 +137,48 @@ def test_an_evaluation_by_the_command(tmp_path: Path, policy: str) -> None:
 
 
 @pytest.mark.long
+def test_a_replay_of_solutions_is_imitated_and_trained(tmp_path: Path, policy: str) -> None:
+    """The oracle's commands are run by the harness, recorded in the policy's tokens, and imitated."""
+    harness = own(tmp_path, OWN + '\n[shell]\ntext = "RUN {command}"\n')
+    out, warm = tmp_path / "eval", tmp_path / "warm"
+    words = [
+        "eval",
+        TERMINAL,
+        "--policy",
+        "oracle",
+        "--agent",
+        harness,
+        "--model",
+        policy,
+        "--tasks",
+        "3",
+        "--split",
+        "train",
+    ]
+    assert main([*words, "--out", str(out), *ENV]) == 0
+    episodes = read_episodes(out / "episodes.jsonl")
+    assert [(episode.success, episode.metrics["drifted_tokens"]) for episode in episodes] == [(True, 0)] * 3
+    for episode in episodes:
+        replies = [turn.text for turn in episode.turns]
+        assert all(reply.startswith("RUN bash -c ") for reply in replies[:-1]) and replies[-1] == "Done."
+        assert {log for turn in episode.turns for log in turn.logprobs} == {0.0}
+    options = json.loads((out / "manifest.json").read_text())["options"]
+    assert options["policy"] == "oracle" and options["tokens_of"] and "model" not in options
+    sft = ["sft", str(out), "--model", policy, "--epochs", "2", "--batch", "3", "--lr", "1e-3", "--out", str(warm)]
+    assert main(sft) == 0
+    (row,) = [json.loads(line) for line in (warm / "summary.json").read_text().splitlines()] or [None]
+    assert row and row["updates"] == 2
+
+
+def test_a_replay_needs_a_model_and_the_form_of_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["eval", TERMINAL, "--policy", "oracle", "--agent", own(tmp_path), *ENV]
+    assert main(words) and "name it with --model" in capsys.readouterr().err
+    assert (
+        main([*words, "--model", "x", "--temperature", "0.5"]) and "--temperature has no effect" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.long
 def test_a_run_by_the_command_is_killed_and_goes_on(tmp_path: Path, policy: str, capsys: pytest.CaptureFixture[str]) -> None:
     harness, run, log = parity(tmp_path), tmp_path / "run", tmp_path / "log"
     words = ["train", "--env", TERMINAL, "--model", policy, "--agent", harness, "--attempt-seconds", "60", "--steps", "2"]

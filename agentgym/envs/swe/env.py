@@ -272,6 +272,9 @@ class SWE(RepositoryEnv):
                 self._repairs(), spell("submit") if self.toolset == "files" else spell("bash", f"echo {views.SUBMITTED}")
             )
 
+    def solution_commands(self) -> Sequence[str]:
+        return [f"git apply --whitespace=nowarn - <<'END_OF_PATCH'\n{self._instance().patch()}\nEND_OF_PATCH"]
+
     def hint(self, level: float) -> str:
         """Return the file to change, then the function, then a failing test; at level 1 the repair."""
         instance = self._instance()

@@ -6,7 +6,7 @@ import posixpath
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -170,6 +170,9 @@ class Terminal(Attacked, SandboxEnv):
             work(ExternalAccess(sandbox, SAME, folder, {"EMAIL": EMAIL}))
 
         self._played(CLOCK, work=worked)
+
+    def solution_commands(self) -> Sequence[str]:
+        return list(self._scene(self.task).solution)
 
     def _played(self, clock: int, *programs: Program, work: Callable[[Sandbox], None] | None = None) -> Result:
         """Run a program, or something on the sandbox, and record its changes: a program in one call of the sandbox."""

@@ -156,12 +156,16 @@ class SWEBench(RepositoryEnv):
         """Reset all changes, apply the gold patch, and submit."""
         row = self._row()
         gold = row.row["patch"]
-        apply_gold = f"git apply{' -R' if row.bug else ''} --whitespace=nowarn - <<'END_OF_PATCH'\n{gold}\nEND_OF_PATCH"
         while True:
             if changed_lines(self.patch(), back=False) != changed_lines(gold, back=bool(row.bug)):
-                yield spell("bash", f"git reset -q --hard {BASE} && git clean -qfd && {apply_gold}")
+                yield spell("bash", f"git reset -q --hard {BASE} && git clean -qfd && {self.solution_commands()[0]}")
             else:
                 yield spell("submit") if self.toolset == "files" else spell("bash", f"echo {views.SUBMITTED}")
+
+    def solution_commands(self) -> Sequence[str]:
+        row = self._row()
+        gold = row.row["patch"]
+        return [f"git apply{' -R' if row.bug else ''} --whitespace=nowarn - <<'END_OF_PATCH'\n{gold}\nEND_OF_PATCH"]
 
     def hint(self, level: float) -> str:
         """Return the file to change, then the function, then a failing test; at level 1 the gold patch."""

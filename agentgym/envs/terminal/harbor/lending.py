@@ -1,5 +1,6 @@
 """The container of a task: its images, and lending it to an external agent for one step."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ class ContainerAccess(SandboxEnv):
     _present: Any
     commands: Any
     _library: Any
+    _solution: Any
 
     def images(self, tasks: Sequence[Task]) -> list[str]:
         """Return the image of each task, or those that its Dockerfile begins with."""
@@ -29,6 +31,16 @@ class ContainerAccess(SandboxEnv):
 
     def briefing(self) -> str:
         return self._step.instruction
+
+    def solution_commands(self) -> Sequence[str]:
+        step = self._step
+        if step.solution is None:
+            raise NotImplementedError(f"task {self._present.name} has no solution/solve.sh")
+        script = step.solution / "solve.sh"
+        if [*step.solution.rglob("*")] != [script] or self._present.solution_env:
+            return self._solution(step)
+        text = script.read_text(encoding="utf-8", errors="surrogateescape")
+        return [re.sub(r"\A#!.*\n", "", text).strip()]
 
     def lend(self, work: Callable[[ExternalAccess], None]) -> None:
         step = self._step
