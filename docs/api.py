@@ -204,7 +204,7 @@ def methods(found: Found) -> list[str]:
             kind = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
             call = "" if has(node, "property") else f"({arguments(node, bound=True)})"
             returns = f" -> {ast.unparse(node.returns)}" if node.returns and ast.unparse(node.returns) != "None" else ""
-            rows[node.name] = f"  - `{kind}.{node.name}{call}{returns}`: {first_line(node)}"
+            rows[node.name] = f"    - `{kind}.{node.name}{call}{returns}`: {first_line(node)}"
     return [rows[name] for name in sorted(rows)]
 
 

@@ -27,6 +27,10 @@ def on_post_page(output: str, page: object, **_: object) -> str:
 def on_page_markdown(markdown: str, page: object, **_: object) -> str:
     """Return a page's text with each link pointing into the site, or replaced by its text."""
     place = DOCS / page.file.src_uri  # type: ignore[attr-defined]
+    if place.is_relative_to(DOCS / "made"):  # the search lists guides before measurements and generated pages
+        page.meta["search"] = {"boost": 0.3}  # type: ignore[attr-defined]
+    if page.is_homepage:  # type: ignore[attr-defined]
+        page.meta["hide"] = ["navigation"]  # type: ignore[attr-defined]
     origin = RESULTS / place.name if place.parent == COPIES else place
 
     def into_the_site(link: re.Match[str]) -> str:

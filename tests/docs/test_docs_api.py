@@ -80,7 +80,7 @@ def test_a_hand_made_module(tmp_path, monkeypatch):
     api.tree.cache_clear()
     assert api.public("mine") == ["Point", "go"]
     assert api.signature(api.define("mine", "Point"), "Point") == "Point(x: int, y: int = 0)"
-    assert api.methods(api.define("mine", "Point")) == ["  - `.far(by: float) -> 'Point'`: Go."]
+    assert api.methods(api.define("mine", "Point")) == ["    - `.far(by: float) -> 'Point'`: Go."]
     assert "- `async go(at: Point, *, fast: bool=False) -> None`: Go there: at once." in api.page()
     api.tree.cache_clear()
 
