@@ -9,7 +9,7 @@ from agentgym.engines.scripted import ScriptedEngine
 
 
 def guess(prompt: str, turn: int) -> str:
-    """Stand in for a model: read one's own prompt, and halve the interval."""
+    """Stand in for a model: read the prompt, and halve the interval."""
     low, high = 1, int(re.findall(r"from 1 to (\d+)", prompt)[-1])
     for number, answer in re.findall(r"(\d+)\D*?(Higher|Lower)\.", prompt):
         low, high = (int(number) + 1, high) if answer == "Higher" else (low, int(number) - 1)

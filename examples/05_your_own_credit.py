@@ -1,4 +1,4 @@
-"""A credit algorithm of one's own, beside those of the package. Run: python examples/05_your_own_credit.py"""
+"""Your own credit function. Run: python examples/05_your_own_credit.py"""
 
 import numpy as np
 

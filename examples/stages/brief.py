@@ -1,11 +1,11 @@
-"""A reward and a loss of one's own: `agentgym train examples/stages/mix.toml` uses both."""
+"""A reward and a loss: `agentgym train examples/stages/mix.toml` uses both."""
 
 import agentgym
 
 
 @agentgym.reward("brevity")
 async def brevity(episodes, *, weight: float = 0.05):
-    """Long winning episodes earn a little less."""
+    """Subtract up to `weight` from long winning episodes."""
     return [{"brevity": -weight * len(e.turns) / e.horizon} if e.success else {} for e in episodes]
 
 

@@ -1,4 +1,4 @@
-"""A learner of one's own: the local one, whose embeddings stay as they are. `--learner examples.stages.learner:Frozen`."""
+"""The local learner with fixed embeddings: `--learner examples.stages.learner:Frozen`."""
 
 import agentgym
 from agentgym.trainers import LocalLearner
@@ -8,6 +8,5 @@ from agentgym.trainers import LocalLearner
 class Frozen(LocalLearner):
     """Trains all but the input embeddings."""
 
-    def begin(self, phase, folder):
+    def freeze(self):
         self.model.get_input_embeddings().requires_grad_(False)
-        super().begin(phase, folder)

@@ -1,4 +1,4 @@
-"""A logger of one's own: agentgym train household --loggers examples.stages.logger:Table --logger.column entropy."""
+"""A logger: agentgym train household --loggers examples.stages.logger:Table --logger.column entropy."""
 
 import agentgym
 

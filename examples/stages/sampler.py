@@ -1,4 +1,4 @@
-"""A task sampler of one's own: `agentgym train RECIPE --sampler examples.stages.sampler:Repeat`."""
+"""A task sampler: `agentgym train RECIPE --sampler examples.stages.sampler:Repeat`."""
 
 import dataclasses
 

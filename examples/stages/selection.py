@@ -1,4 +1,4 @@
-"""A selection of one's own: groups with a success rate between two bounds, from twice as many tasks."""
+"""A selection: groups with a success rate between two bounds, from twice as many tasks."""
 
 from typing import Annotated
 

@@ -55,6 +55,7 @@ class LocalLearner(Learner):
         set_threads(self.model, config.threads)
         if config.lora_rank and not state.get("resumed"):  # a checkpoint has its adapters
             lora.add_adapters(self.model, config)
+        self.freeze()
         device = accelerator.device
         self.engine = parts.engine(config, folder, self._sampled(), self.tokenizer, device)
         try:
@@ -79,6 +80,9 @@ class LocalLearner(Learner):
         except BaseException:
             self.engine.close()
             raise
+
+    def freeze(self) -> None:
+        """Turn off the gradients of weights that stay fixed, before the processes are joined; a subclass may override it."""
 
     def _sampled(self) -> PreTrainedModel:
         """Move the model to its training device and return the model that an engine in this process samples from."""
