@@ -1,0 +1,216 @@
+"""Self-play from a warm start: does a policy that proposes its own tasks, or plays itself, get better at solving?
+
+python benchmarks/self_play.py ssp azr kuhn --out runs/self-play      train what is missing; resumes where it stopped
+python benchmarks/self_play.py --out runs/self-play --report                        print the table of what is there
+
+`ssp` is Search Self-play over corpora of 12 people, `azr` Absolute Zero over programs of one line, `kuhn` SPIRAL's game of
+Kuhn poker with `mars`. Each seed has a warm start of its own by imitation, and one run from there. Success before and after
+is on the same tasks of `test`, none of which is trained (`ssp`: other corpora). Policies have below 0.6 million parameters.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parent))
+
+from self_play_envs import hands_won
+
+import agentgym
+from agentgym.envs.duels.kuhn_rules import exploitability
+from agentgym.evaluate.exploiting import exploitabilities
+from agentgym.trainers.config.settings import EnvSpec
+from agentgym.trainers.config.train_config import TrainConfig
+
+STUDENT = {2: 12.706, 3: 4.303}
+"""97.5 % quantile of Student's t, by number of seeds."""
+COMMON: dict[str, Any] = {
+    "processes": 1, "threads": 1, "pre_tokenizer": "names", "policy_induction_heads": True, "prompt": "bare",
+    "eval_every": 0, "test_tasks": 0, "checkpoint_every": 10, "sft_batch": 16, "sft_lr": 8e-3, "sft_noise": 0.0,
+    "sft_invalid": 0.0, "sft_forget": 0.0, "lr": 1e-3, "min_lr_ratio": 0.25, "negative_advantage_weight": 0.5,
+    "select": "keep", "credit_options": {},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Game:
+    """A warm start, the self-play from it, and the tasks that both are tested on."""
+
+    envs: tuple[tuple[str, float], ...]
+    """Environments of the warm start with their weights; the solver is the last one."""
+    playing: tuple[str, ...]
+    """Those of self-play."""
+    options: dict[str, Any]
+    warm: dict[str, Any]
+    rl: dict[str, Any]
+    tasks: int = 100
+    attempts: int = 4
+    shared: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+GAMES = {
+    "ssp": Game(
+        (("facts/FactsProposer-v0", 1.0), ("facts/FactsReader-v0", 1.0), ("facts/Facts-v0", 2.0)),
+        ("facts/FactsProposer-v0", "facts/Facts-v0"),
+        {"top_k": 2, "passage": 200},
+        {"sft_episodes": 4000},
+        {"sampler": "search_self_play", "sampler_options": {"proposers": 2, "attempts": 4}, "credit": "task_relative",
+         "steps": 16, "tasks_per_step": 10, "group_size": 8},
+        shared={"turn_tokens": 32, "horizon": (4,), "vocabulary": 900, "policy_episodes": 300},
+    ),
+    "azr": Game(
+        (("lines/LinesProposer-v0", 1.0), ("lines/Lines-v0", 7.0)),
+        ("lines/LinesProposer-v0", "lines/Lines-v0"),
+        {"types": ["deduction"]},
+        {"sft_episodes": 4000},
+        {"sampler": "absolute_zero", "sampler_options": {"proposers": 2, "attempts": 4}, "credit": "task_relative",
+         "steps": 40, "tasks_per_step": 18, "group_size": 8},
+        tasks=189,
+        shared={"turn_tokens": 40, "horizon": (2,), "vocabulary": 500, "policy_episodes": 60},
+    ),
+    "kuhn": Game(
+        (("kuhn/Dealt-v0", 1.0),),
+        ("kuhn/Dealt-v0",),
+        {"opponent": "self", "hands": 1},
+        {"sft_episodes": 640},
+        {"generation": "opponents", "credit": "mars", "steps": 20, "tasks_per_step": 16, "group_size": 8},
+        shared={"turn_tokens": 8, "horizon": (4,), "vocabulary": 300, "policy_width": 64, "policy_layers": 1,
+                "policy_induction_heads": False},
+    ),
+}  # fmt: skip
+
+
+def config_of(name: str, seed: int, out: Path) -> TrainConfig:
+    """Return the configuration of a game's warm start."""
+    game = GAMES[name]
+    envs = tuple(EnvSpec(id, label=id.split("/")[1], weight=weight, options=game.options) for id, weight in game.envs)
+    return TrainConfig(
+        envs=envs, out=str(out / f"{name}-{seed}-warm"), seed=seed, steps=0, train_split="train", valid_split="test",
+        test_split="test", **{**COMMON, **game.shared, **game.warm},
+    )  # fmt: skip
+
+
+def trained(config: TrainConfig) -> Path:
+    """Run a configuration, from its checkpoint if there is one, and return its newest checkpoint."""
+    from agentgym.trainers import resume, train
+
+    folder = Path(config.out)
+    checkpoints = folder / "checkpoints"
+    if not (folder / "summary.json").exists():
+        if any(checkpoints.glob("step-*")):
+            resume(folder)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+            train(config)
+    return sorted(checkpoints.glob("step-*"))[-1]
+
+
+def agent_of(config: TrainConfig, policy: Path) -> Any:
+    """Return the agent of a checkpoint."""
+    from agentgym.engines import Sampling
+    from agentgym.engines.hf.engine import HFEngine
+
+    engine = HFEngine(str(policy), slots=64)
+    return config.spec.make(engine, Sampling(temperature=1.0), engine.tokenizer)
+
+
+def poker(config: TrainConfig, first: Path, last: Path) -> dict[str, float]:
+    """Return the exact share of hands that a checkpoint wins against an earlier one, and what both can lose."""
+    kuhn = "kuhn/Dealt-v0"
+    strategies = [exploitabilities(kuhn, [(GAMES["kuhn"].options, [])], agent_of(config, each)) for each in (first, last)]
+    tables = [{name: bet for name, bet in (each or {}).items() if name != "moves"} for each in strategies]
+    return {
+        "before": 0.5, "after": hands_won(tables[1], tables[0]), "exploitability_before": exploitability(tables[0]),
+        "exploitability_after": exploitability(tables[1]),
+        "bets": float(np.mean([bet for bet in tables[1].values()])),
+    }  # fmt: skip
+
+
+def success(name: str, config: TrainConfig, policy: Path) -> float:
+    """Return the share of episodes of the solver's test tasks that succeed."""
+    game = GAMES[name]
+    agent = agent_of(config, policy)
+    options = {**game.options, "horizon": game.shared["horizon"][0]}
+    episodes = agentgym.collect(
+        agent, game.envs[-1][0], env_options=options, split="test", tasks=game.tasks, attempts=game.attempts
+    )
+    return float(np.mean([episode.success is True for episode in episodes]))
+
+
+def play(name: str, seed: int, out: Path) -> dict[str, Any]:
+    """Train a warm start and self-play from it, test both, and return the row."""
+    game, start = GAMES[name], time.process_time()
+    warm = config_of(name, seed, out)
+    first = trained(warm)
+    envs = tuple(spec for spec in warm.envs if spec.id in game.playing)
+    self_play = replace(warm, envs=envs, out=str(out / f"{name}-{seed}"), model=str(first), sft_episodes=0, **game.rl)
+    if name == "kuhn":
+        result = poker(warm, first, trained(self_play))
+    else:
+        result = {"before": success(name, warm, first)}
+        print(f"{name} {seed}: warm start {result['before']:.3f}", flush=True)
+        result["after"] = success(name, warm, trained(self_play))
+    rows = [json.loads(line) for line in (Path(self_play.out) / "metrics.jsonl").read_text().splitlines()]
+    steps = [row for row in rows if row["phase"] == "rl"]
+    return {
+        "game": name, "seed": seed, **result, "steps": len(steps),
+        "proposed": steps[-1].get("curriculum/tasks_proposed", 0), "cpu": round(time.process_time() - start),
+    }  # fmt: skip
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def report(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the table of gains by game, with Student's 95 % intervals over seeds."""
+    lines = [
+        "| game | seeds | warm start | after self-play | gain, 95 % interval | tasks proposed | CPU seconds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in GAMES:
+        mine = sorted((row for row in rows if row["game"] == name), key=lambda row: row["seed"])
+        if not mine:
+            continue
+        gains = np.array([100 * (row["after"] - row["before"]) for row in mine])
+        half = STUDENT.get(len(gains), np.nan) * (gains.std(ddof=1) if len(gains) > 1 else np.nan) / len(gains) ** 0.5
+        columns = [", ".join(f"{100 * row[key]:.1f} %" for row in mine) for key in ("before", "after")]
+        made, cpu = (", ".join(str(round(row[key])) for row in mine) for key in ("proposed", "cpu"))
+        gain = f"{gains.mean():+.1f}"
+        if len(gains) > 1:
+            gain += f" ({gains.mean() - half:+.1f} to {gains.mean() + half:+.1f})"
+        lines.append(f"| `{name}` | {len(mine)} | {columns[0]} | {columns[1]} | {gain} | {made} | {cpu} |")
+    return lines
+
+
+def main() -> None:
+    """Run or report."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("games", nargs="*", choices=[[], *GAMES], default=[])
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
+    parser.add_argument("--out", type=Path, default=Path("runs/self-play"))
+    parser.add_argument("--report", action="store_true")
+    args = parser.parse_args()
+    path = args.out / "rows.jsonl"
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name in args.games:
+        for seed in args.seeds:
+            if not any((row["game"], row["seed"]) == (name, seed) for row in rows_of(path)):
+                row = play(name, seed, args.out)
+                with path.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+                print(row, flush=True)
+    if args.report:
+        print("\n".join(report(rows_of(path))))
+
+
+if __name__ == "__main__":
+    main()
