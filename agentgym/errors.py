@@ -13,6 +13,9 @@ DISTRIBUTION = "rlvr-gym"  # no package index has it yet; "agentgym" there is so
 
 _VERSION = re.compile(r"-v\d+$")
 
+RENAMED = {"shown": "max_chars", "kept": "hint_in_training"}
+"""Former names of options with the current ones, which an error suggests."""
+
 
 class UnknownName(LookupError):
     """A name that no table holds; the message suggests the closest one."""
@@ -82,7 +85,8 @@ class EngineDead(Fault):
 def no_such(kind: str, name: str, known: Iterable[str], hint: str = "") -> str:
     """Return the message for a name that is not among the known ones, with the closest suggestion."""
     names = sorted(set(known))
-    close = _closest(name, names)
+    new_name = RENAMED.get(name.rpartition(".")[2])
+    close = new_name if new_name in names else _closest(name, names)
     guess = f" Did you mean {close!r}?" if close else ""
     lists_all = names and not hint and (len(names) <= 12 or not close)
     choices = f" Known: {', '.join(names)}." if lists_all else ""

@@ -61,7 +61,7 @@ class Counted:
             result = forward(rows)
             self.seconds["engine"] += time.process_time() - started
             for row in rows:
-                self._add("rollout", row.start, len(row.ids), row.asked)
+                self._add("rollout", row.start, len(row.ids), row.requested)
             return result
 
         def counted_update(groups: Sequence[Any], *arguments: Any) -> Any:

@@ -4,7 +4,7 @@ python benchmarks/credit.py --out runs/credit --seeds 0-7                  train
 python benchmarks/credit.py --out runs/credit --efficiency                 how much of Q - V each credit carries
 python benchmarks/credit.py --out runs/credit --report results/credit_bench   tables, plot and rows of what is there
 
-Runs that have a row in `--kept` are not trained again where their warm start is the same to the last digit.
+Runs that have a row in `--earlier` are not trained again where their warm start is the same to the last digit.
 """
 
 import argparse
@@ -193,7 +193,7 @@ def done(rows: Iterable[dict[str, Any]], warm: str | None = None) -> set[Cell]:
 def train_all(cells: Sequence[Cell], out: Path, until: float, stored: Path | None = None) -> None:
     """Train the cells that have no row yet, one after another, and start none after `until`.
 
-    kept: rows of earlier sessions, perhaps on other machines; they stand for runs from the same warm start.
+    stored: rows of earlier sessions, perhaps on other machines; they stand for runs from the same warm start.
     """
     earlier, trained_here = lines(stored) if stored else [], done(lines(out / "train.jsonl"))
     todo = [cell for cell in cells if cell not in trained_here]
@@ -244,12 +244,12 @@ def main() -> None:
     parser.add_argument("--lrs", nargs="+", type=float, default=[1e-3])
     parser.add_argument("--tuned", action="store_true", help="each arm at the penalty and rate its tuning seeds chose")
     parser.add_argument("--seeds", type=seeds, default=seeds("0-7"))
-    parser.add_argument("--kept", type=Path, default=Path("results/credit_bench.jsonl"), help="rows of earlier sessions")
+    parser.add_argument("--earlier", type=Path, default=Path("results/credit_bench.jsonl"), help="rows of earlier sessions")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no run after so many")
     parser.add_argument("--efficiency", action="store_true")
     parser.add_argument("--turns", type=int, default=400, help="of the efficiency")
     parser.add_argument("--k", type=int, default=16, help="continuations before and after each of them")
-    parser.add_argument("--report", type=Path, metavar="PAGE", help="PAGE.md and PAGE.svg; adds the rows of --out to --kept")
+    parser.add_argument("--report", type=Path, metavar="PAGE", help="PAGE.md and PAGE.svg; adds rows of --out to --earlier")
     options = parser.parse_args()
     import torch
 
@@ -258,7 +258,7 @@ def main() -> None:
     if options.report:
         from credit_report import write
 
-        write(options.out, options.report, options.kept)
+        write(options.out, options.report, options.earlier)
     elif options.efficiency:
         from credit_efficiency import measure
 
@@ -271,7 +271,7 @@ def main() -> None:
             for seed in options.seeds
             for arm, penalty, lr in variants(options, setting)
         ]
-        train_all(cells, options.out, until, options.kept)
+        train_all(cells, options.out, until, options.earlier)
 
 
 if __name__ == "__main__":

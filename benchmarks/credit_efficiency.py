@@ -143,7 +143,7 @@ class Measured:
         names = [row["group"] for row in self.rows]
         self.members = [np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)]
 
-    def said(self, credit: str, options: dict[str, Any]) -> Any:
+    def values(self, credit: str, options: dict[str, Any]) -> Any:
         """Return what a credit says of each measured turn."""
         values: dict[tuple[str, int], Any] = {}
         for batch in self.batches:
@@ -165,7 +165,7 @@ class Measured:
         plain: Any = None
         rows: list[dict[str, Any]] = []
         for label, (credit, options) in CREDITS.items():
-            x = self.said(credit, options)
+            x = self.values(credit, options)
             a = self.advantages
             ours = np.array([np.mean(x[i] * a[i]) ** 2 / max(np.mean(x[i] ** 2), 1e-300) for i in drawn])
             plain = ours if plain is None else plain
@@ -202,7 +202,7 @@ class Measured:
     def where(self, credits: Sequence[str]) -> list[dict[str, Any]]:
         """Return by kind of turn: the share of turns, the share of E[A^2], and the efficiency of some credits there."""
         drawn = self.drawn(1000)
-        summaries = {name: self.said(*CREDITS[name]) for name in credits}
+        summaries = {name: self.values(*CREDITS[name]) for name in credits}
         square = self.advantages**2 - self.noise
         rows: list[dict[str, Any]] = []
         for kind, mask in self.places().items():

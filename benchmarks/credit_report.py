@@ -128,8 +128,8 @@ def training_lines(table: Sequence[dict[str, Any]]) -> list[str]:
             str(row["seeds"]),
             percent(row["success"]) + " %",
         ]
-        cells += [said(row["difference"]) if "difference" in row else "(base)", percent(row["late"]) + " %"]
-        cells += [said(row["late_difference"]) if "late_difference" in row else "(base)"]
+        cells += [in_words(row["difference"]) if "difference" in row else "(base)", percent(row["late"]) + " %"]
+        cells += [in_words(row["late_difference"]) if "late_difference" in row else "(base)"]
         cells += [f"{row['tokens'] / 1e3:.0f} k", f"{row['entropy']:.3f}"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines + not_run([row["arm"] for row in table if not row["run"]])
@@ -140,7 +140,7 @@ def not_run(arms: Sequence[str]) -> list[str]:
     return ["", f"Not run: {', '.join(f'`{arm}`' for arm in arms)}."] if arms else []
 
 
-def said(difference: tuple[list[float], float, float]) -> str:
+def in_words(difference: tuple[list[float], float, float]) -> str:
     """Return a paired difference in words: its interval, and how many seeds it would take where that is too wide."""
     values, mean, half = difference
     if not values:
@@ -221,7 +221,7 @@ def pair_lines(rows: Sequence[dict[str, Any]], setting: str, arms: Sequence[str]
     lines = ["| pair | shared seeds | success | in the last 5 steps of training |", "|---" * 4 + "|"]
     for first, second in itertools.combinations(chosen, 2):
         both = [paired(*({s: of(r) for s, r in found[v].items()} for v in (second, first))) for of in MEASURES.values()]
-        lines.append(f"| `{second[0]}` - `{first[0]}` | {len(both[0][0])} | {said(both[0])} | {said(both[1])} |")
+        lines.append(f"| `{second[0]}` - `{first[0]}` | {len(both[0][0])} | {in_words(both[0])} | {in_words(both[1])} |")
     return lines if len(lines) > 2 else []
 
 
@@ -272,7 +272,7 @@ def together(stored: Path, new: Path) -> list[dict[str, Any]]:
 def write(out: Path, page: Path, stored: Path) -> None:
     """Write PAGE.svg, and put the tables between the two marks of PAGE.md (a page without marks gets them at its end).
 
-    The rows are those of `out` and of the file `kept`, which holds all of them afterwards. A section that has none
+    The rows are those of `out` and of the file `stored`, which holds all of them afterwards. A section that has none
     stays as it is on the page.
     """
     from credit import ARMS, SETTINGS

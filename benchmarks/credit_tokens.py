@@ -100,14 +100,14 @@ def tokens_lines(rows: Sequence[dict[str, Any]], setting: str, arms: Sequence[st
         row = compared(found[variant], found[base]) if variant and arm != "grpo" else None
         if row:
             cells = [f"`{arm}`", str(row["pairs"]), *(f"{percent(end)} %" for end in row["ends"])]
-            cells += [*(f"{number / 1e3:.0f} k" for number in row["tokens"]), said(row)]
+            cells += [*(f"{number / 1e3:.0f} k" for number in row["tokens"]), in_words(row)]
             lines.append(f"| {' | '.join(cells)} |")
         elif arm != "grpo":
             missing.append(arm)
     return lines + not_run(missing)
 
 
-def said(row: dict[str, Any]) -> str:
+def in_words(row: dict[str, Any]) -> str:
     """Return a ratio in words."""
     value, *bounds = (f"{n:.2f}" if n < math.inf else "not reached" for n in (row["ratio"], *(row["interval"] or ())))
     return f"{value} ({' to '.join(bounds)})" if bounds else f"{value} (one pair)"

@@ -44,7 +44,7 @@ class Random(ScriptedEngine):
 
     def __init__(self, tokenizer: Any, turns: int, noise: int) -> None:
         super().__init__(lambda prompt, turn: "", tokenizer)
-        self.turns, self.noise, self.rng, self.said = turns, noise, random.Random(0), dict[str, int]()
+        self.turns, self.noise, self.rng, self.replies = turns, noise, random.Random(0), dict[str, int]()
         self.offered: dict[str, str] = {}
         self.stop = tokenizer.convert_tokens_to_ids("<|im_end|>")
         self.plain = [id for id in range(len(tokenizer)) if id not in tokenizer.all_special_ids and id < self.stop]
@@ -54,7 +54,7 @@ class Random(ScriptedEngine):
         }
 
     async def generate(self, prompt_ids: Any, sampling: Any, session: str, *, images: Any = (), watch: Any = None) -> Any:
-        turn = self.said[session] = self.said.get(session, 0) + 1
+        turn = self.replies[session] = self.replies.get(session, 0) + 1
         ids = self.rng.choices(self.plain, k=self.rng.randrange(1, self.noise))
         if session not in self.offered:
             text = self.tokenizer.decode(list(prompt_ids))

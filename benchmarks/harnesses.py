@@ -317,9 +317,9 @@ def main():
     parser.add_argument("--tasks", type=int, default=20)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--concurrency", type=int, default=2)
-    given = sys.argv[1:]
-    end = given.index("--") if "--" in given else len(given)
-    arguments, words = parser.parse_args(given[:end]), given[end + 1 :]
+    argv = sys.argv[1:]
+    end = argv.index("--") if "--" in argv else len(argv)
+    arguments, words = parser.parse_args(argv[:end]), argv[end + 1 :]
     options = {"image": arguments.image, "daemon": arguments.daemon, "install_network": arguments.install_network}
     options = {key: value for key, value in options.items() if value}
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -148,7 +148,7 @@ def killed(part: Part, row: Row, out: Path, after: int, pause: float) -> bool:
         print(f"{part.name}: {moment}", flush=True)
         code = run.process.wait(PATIENCE) if part.ends else None
         words = run.words.read_text()
-        if part.told and (code == 0 or "error: " not in words or "Traceback" in words):
+        if part.one_sentence and (code == 0 or "error: " not in words or "Traceback" in words):
             row.wrong.append(f"{out.name}: code {code} and the words {words[-600:]!r}")
         part.back()
         if not part.ends and run.process.wait(PATIENCE) != 0:

@@ -26,7 +26,7 @@ class Part:
     """Whether the run has to end with the tokens and weights of the untouched one."""
     ends = True
     """Whether the run ends with the part, and goes on with --resume."""
-    told = False
+    one_sentence = False
     """Whether the run has to end with one sentence, not with a signal."""
     fleet = False
     """Whether the metrics tell of servers."""
@@ -127,7 +127,7 @@ class Program:
 class Server(Small):
     """A Tinker server of our own: API, learner and sampler in one process."""
 
-    name, told = "server", True
+    name, one_sentence = "server", True
 
     def __init__(self, folder: Path, rng: random.Random) -> None:
         super().__init__(folder, rng)
@@ -165,7 +165,7 @@ class Server(Small):
 class RemoteClient(Server):
     """The training process of a run whose learner is a Tinker server."""
 
-    name, told = "client-tinker", False
+    name, one_sentence = "client-tinker", False
 
     def kill(self, run: kills.Started) -> str:
         return Part.kill(self, run)

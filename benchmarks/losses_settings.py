@@ -145,7 +145,7 @@ class Trainer:
             noise = torch.randint(s.vocabulary, tokens.shape, generator=self.random)
             tokens = torch.where(wrong, noise, tokens)
             optimizer.zero_grad()
-            (-taken(self._score(cues, tokens), tokens).mean((1, 2)).sum()).backward()
+            (-token_logprobs(self._score(cues, tokens), tokens).mean((1, 2)).sum()).backward()
             optimizer.step()
 
     def _score(self, cues: Tensor, tokens: Tensor) -> Tensor:
@@ -170,7 +170,7 @@ class Trainer:
             previous = torch.multinomial(scores.flatten(0, 1).exp(), 1, generator=self.random).view_as(cues)
             plan = previous if place == 0 else plan
             tokens.append(previous)
-            logprobs.append(taken(scores, previous))
+            logprobs.append(token_logprobs(scores, previous))
         made = torch.stack(tokens, -1)
         return Replies(cues, made, torch.stack(logprobs, -1), (made == self.key[targets]).all(-1).float())
 
@@ -186,7 +186,7 @@ class Trainer:
         advantages = ((groups - groups.mean(-1, keepdim=True)) / (spread + 1e-6)).flatten(1)
         with torch.no_grad():
             before = self._score(cues, replies.tokens)
-        old, entropy = taken(before, replies.tokens), -(before.exp() * before).sum(-1)
+        old, entropy = token_logprobs(before, replies.tokens), -(before.exp() * before).sum(-1)
         self.entropies.append(entropy.mean((1, 2)))
         for _ in range(s.epochs):
             for rows in torch.randperm(cues.shape[1], generator=self.random).chunk(s.minibatches):
@@ -217,7 +217,7 @@ class Trainer:
         scores = self._score(replies.cues, replies.tokens)
         top = scores.flatten(0, 2).topk(top_of(loss)).values if top_of(loss) else None
         total, _ = policy_loss(
-            Scores(taken(scores, replies.tokens).flatten(), -(scores.exp() * scores).sum(-1).flatten(), top=top),
+            Scores(token_logprobs(scores, replies.tokens).flatten(), -(scores.exp() * scores).sum(-1).flatten(), top=top),
             batch,
             old=old.flatten() if trainers else None,
             correction=5.0,
@@ -246,7 +246,7 @@ class Trainer:
         return rates
 
 
-def taken(scores: Tensor, tokens: Tensor) -> Tensor:
+def token_logprobs(scores: Tensor, tokens: Tensor) -> Tensor:
     """Return the log-probabilities of tokens, [..., tokens], from those of the whole vocabulary."""
     return scores.gather(-1, tokens[..., None])[..., 0]
 

@@ -138,7 +138,7 @@ class Bare(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self.calls, self.held = 0, 0
+        self.calls, self.rest = 0, 0
 
     def data_received(self, data: bytes) -> None:
         self.calls += 1
@@ -146,7 +146,7 @@ class Bare(asyncio.Protocol):
             answers = b"HTTP/1.1 101 Switching Protocols\r\n\r\n", SAID
             self.transport.write(answers[self.calls - 1])
             return
-        frames, self.held = divmod(self.held + len(data), len(STEP))
+        frames, self.rest = divmod(self.rest + len(data), len(STEP))
         if frames:
             self.transport.write(SAID * frames)
 

@@ -28,7 +28,7 @@ def rate(run: Callable[[int], object], number: int, workers: int) -> float:
     return number / (time.perf_counter() - started)
 
 
-def held() -> dict[str, int]:
+def leftovers() -> dict[str, int]:
     """Return what an execution of this process could leave behind, by kind."""
     groups = [path for root in Path("/sys/fs/cgroup").glob("*") for path in root.glob(f"**/agentgym-{os.getpid()}-*")]
     return {
@@ -141,7 +141,7 @@ def main() -> None:
     loads = [os.getloadavg()[0]]
     folder = tempfile.TemporaryDirectory()  # so that what others leave does not count
     tempfile.tempdir = folder.name
-    before = held()
+    before = leftovers()
     sandboxes = [sandbox(packages=["numpy"]) for _ in range(workers)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     fresh_command = [sys.executable, "-c", "import numpy; print(1)"]
@@ -162,7 +162,7 @@ def main() -> None:
     for box in sandboxes:
         box.close()
     time.sleep(0.5)
-    after = held()
+    after = leftovers()
     left = ", ".join(f"{kind} {after[kind] - before[kind]:+d}" for kind in after)
     print(f"| left after {arguments.executions:,} executions | {left} |")
     small = sandbox(limits=Limits(memory=64 << 20))

@@ -143,7 +143,7 @@ def compare(tokenizer: Any, thought: str) -> str:
         if talk.turns:
             bridge = agent.template.bridge([observation], ended=False)
             same("the bridge", tokenizer, bridge, own[-len(bridge) :])
-        if verdict == "extends" and other.prompt_ids[: len(other.held)] != other.held:
+        if verdict == "extends" and other.prompt_ids[: len(other.history_ids)] != other.history_ids:
             verdict = "new row"
         if verdict != "new row":
             same("what is held and the bridge", tokenizer, with_end(prompt, agent), own)

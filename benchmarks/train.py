@@ -88,7 +88,7 @@ def worker(name: str, arm: str, folder: Path, scale: int, threads: int) -> dict[
     return measure(folder, setting, ARMS[arm])
 
 
-def apart(name: str, arm: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+def run_arm(name: str, arm: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Run one arm once, in a process of its own."""
     threads = str(options.threads)
     words = [sys.executable, __file__, "--worker", name, arm, str(folder)]
@@ -125,7 +125,7 @@ def compare(name: str, folder: Path, options: argparse.Namespace) -> dict[str, A
     runs: dict[str, list[dict[str, Any]]] = {arm: [] for arm in pair}
     for round in range(options.rounds):
         for arm in pair if round % 2 == 0 else pair[::-1]:
-            runs[arm].append(apart(name, arm, folder, options))
+            runs[arm].append(run_arm(name, arm, folder, options))
     sampled = [run["sampled"] for arm in pair for run in runs[arm]]
     if len(set(sampled)) > 1:
         sys.exit(f"{name}: the arms sampled {sampled} tokens; expected equally many")
@@ -137,7 +137,7 @@ def compare(name: str, folder: Path, options: argparse.Namespace) -> dict[str, A
         result["ratio" if measure == "episodes_per_second" else "cpu_ratio"] = ratios
     result["arms"] = {arm: middle(runs[arm]) for arm in pair}
     if options.variants:
-        result["variants"] = {arm: apart(name, arm, folder, options) for arm in comparison.variants}
+        result["variants"] = {arm: run_arm(name, arm, folder, options) for arm in comparison.variants}
     return result
 
 

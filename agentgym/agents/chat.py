@@ -46,7 +46,7 @@ class ChatAgent(TokenAgent):
 
     def _native_refusal(self, tools: Mapping[str, Tool]) -> BadConfig | None:
         try:
-            self._variant(self.asked or load_prompt(NATIVE_PROMPT), NATIVE).tool_template(tools)
+            self._variant(self.custom_prompt or load_prompt(NATIVE_PROMPT), NATIVE).tool_template(tools)
         except BadConfig as error:
             return error
         return None
@@ -97,7 +97,7 @@ class ChatConversation(TokenConversation):
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)
-        self.held: list[int] = []
+        self.history_ids: list[int] = []
         """Every token so far, prompts and replies."""
         self.ended = True
         """True if the last reply ended with a stop token of its own."""
@@ -112,13 +112,13 @@ class ChatConversation(TokenConversation):
             return self.opened(template, form.opening(values))
         pieces = form.later(values)
         self.messages = [{"role": template.role, "content": "".join(pieces)}]
-        self.prompt_ids = self.held + template.bridge(pieces, self.ended)
+        self.prompt_ids = self.history_ids + template.bridge(pieces, self.ended)
         return self.prompt_ids
 
     def reply(self, completion: Completion) -> str:
         """Take in the model's tokens and return the action for the environment."""
         action = super().reply(completion)
-        self.held = self.prompt_ids + completion.ids
+        self.history_ids = self.prompt_ids + completion.ids
         self.ended = self.agent.template.ended(completion.ids)
         return action
 
@@ -147,7 +147,7 @@ class RenderedConversation(ChatConversation):
             opening = form.opening(values)
             plain = template.opening(hide(opening.system, cores), hide(opening.user, cores))
             cores = list(self.cores)
-            opening = self.shown(opening)  # a hint comes last, so that the marks before it are the same
+            opening = self.with_hint(opening)  # a hint comes last, so that the marks before it are the same
             chat = template.opening(hide(opening.system, cores), hide(opening.user, cores))
             self._plain_opening = plain
             self._rendered = (chat, cores, template.render(chat), False)
@@ -168,7 +168,7 @@ class RenderedConversation(ChatConversation):
                 self._opened = len(self.prompt_ids), template.encoder.compile(plain).fill(cores)
         else:
             end, rest = template.split(text[len(self._expected) :])
-            self.prompt_ids = [*self.held, *(() if self.ended else end), *rest.fill(cores)]
+            self.prompt_ids = [*self.history_ids, *(() if self.ended else end), *rest.fill(cores)]
         return self.prompt_ids
 
     def turn(self, observation: str, completion: Completion) -> Turn:

@@ -52,14 +52,14 @@ class CompletionConversation(TokenConversation):
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)
-        self.held: list[int] = []
+        self.history_ids: list[int] = []
         """Every token so far: prompt, replies, observations."""
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return all stored tokens and the unchanged observation."""
         if self.turns:
             ids_shown = self.agent.template.encoder.plain(observation)[: self.agent.observation_tokens]
-            self.messages, self.prompt_ids = [], [*self.held, *ids_shown]
+            self.messages, self.prompt_ids = [], [*self.history_ids, *ids_shown]
             return self.prompt_ids
         self.first_observation = observation
         return self.opened(self.agent.template, self.agent.prompt.opening(self.values(observation, info)))
@@ -72,7 +72,7 @@ class CompletionConversation(TokenConversation):
         """Take in the model's tokens and return the action for the environment."""
         completion = self._ended(completion)
         action = super().reply(completion)
-        self.held = self.prompt_ids + completion.ids
+        self.history_ids = self.prompt_ids + completion.ids
         return action
 
     def _ended(self, completion: Completion) -> Completion:

@@ -14,7 +14,7 @@ from agentgym.agents.decide import AUTO, NATIVE, TEXT, decide
 from agentgym.agents.fields import field_values, window_values
 from agentgym.agents.native import NOT_EXECUTED, ToolCallConversation, offered
 from agentgym.agents.prompt import Prompt, load_prompt
-from agentgym.agents.tool_calls import CALL_ID, told
+from agentgym.agents.tool_calls import CALL_ID, parse_api_call
 from agentgym.agents.window import WindowAgent
 from agentgym.core.actions import Tool, samples
 from agentgym.core.env import Task, TextEnv
@@ -67,7 +67,7 @@ class MessageAgent:
         if tools not in WAYS:
             raise BadConfig(no_such("way to call tools over plain chat", tools, WAYS))
         self.engine, self.window = engine, window
-        self.asked, self.way = None if prompt is None else load_prompt(prompt), tools
+        self.custom_prompt, self.way = None if prompt is None else load_prompt(prompt), tools
         self.prompt, self.tools = self._decide({})
         self.sampling = dataclasses.replace(sampling, max_tokens=limit)
         self.observation_characters = observation_characters
@@ -86,7 +86,7 @@ class MessageAgent:
     def _decide(self, tools: Mapping[str, Tool]) -> tuple[Prompt, str]:
         kind = WindowAgent if self.window is not None else ChatAgent
         own = kind.tools_prompt if tools else kind.default_prompt
-        form, way = decide(type(self).__name__, own, self.asked, self.way, tools, self._native_refusal)
+        form, way = decide(type(self).__name__, own, self.custom_prompt, self.way, tools, self._native_refusal)
         if way != TEXT and (self.window is not None or form.reply.kind != "call"):
             raise BadConfig(
                 f"tools is {way!r} with window {self.window} and prompt {form.name!r}, which asks for a reply of the form "
@@ -226,14 +226,14 @@ class CallConversation(ToolCallConversation, MessageConversation):
     def prompt(self, observation: str, info: Mapping[str, object]) -> tuple[Message, ...]:
         """Return the results of unanswered calls, or a user message if the last reply made no call."""
         if not self._calls:
-            return super().prompt(self.told(observation), info)
+            return super().prompt(self.explained(observation), info)
         call, *others = self._calls[self._place :]
-        return _result(call, self.agent.cut(noticed(self.told(observation), self.cut_at))), *(
+        return _result(call, self.agent.cut(noticed(self.explained(observation), self.cut_at))), *(
             _result(other, NOT_EXECUTED) for other in others
         )
 
     def _fitted(self, observation: str) -> str:
-        return self.agent.cut(self.told(observation))
+        return self.agent.cut(self.explained(observation))
 
     def _read(self, completion: Completion) -> tuple[str, bool]:
         self._calls, self._place = _sendable(completion.calls), 0
@@ -245,7 +245,7 @@ class CallConversation(ToolCallConversation, MessageConversation):
 
     def _act(self, call: ToolCall) -> tuple[str, bool]:
         """Return the action of a call, and whether the call is valid."""
-        action = told(call.name, call.arguments).action
+        action = parse_api_call(call.name, call.arguments).action
         good = self.acts(action)
         return self.command(action), good
 

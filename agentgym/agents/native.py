@@ -47,7 +47,7 @@ class ToolCallConversation:
         self._problem = None if isinstance(call, Call) else (call, str(parse_call(action, self.tools, self.example)))
         return isinstance(call, Call)
 
-    def told(self, observation: str) -> str:
+    def explained(self, observation: str) -> str:
         """Return an observation whose explanation of a bad call uses the model's call syntax."""
         if self._problem is None:
             return observation
@@ -70,7 +70,7 @@ class NativeConversation(ToolCallConversation, TokenConversation):
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool], template: ToolTemplate) -> None:
         super().__init__(agent, task, offered(tools))
         self.template, self.commands = template, not tools
-        self.held: list[int] = []
+        self.history_ids: list[int] = []
         """All tokens so far, prompts and replies."""
         self.attempts: list[Attempt] = []
         """The calls of the last reply."""
@@ -131,7 +131,7 @@ class NativeConversation(ToolCallConversation, TokenConversation):
             self.first_observation = observation
             return self.opened(template, self.agent.prompt.opening(self.values(observation, info)))
         pieces = self._pieces(observation, info)
-        ended = template.ends(self.held, called=bool(self.attempts))
+        ended = template.ends(self.history_ids, called=bool(self.attempts))
         if self.attempts:
             left = len(self.attempts) - len(self._answered) - 1
             results = [*self._answered, pieces, *([NOT_EXECUTED] for _ in range(left))]
@@ -140,12 +140,12 @@ class NativeConversation(ToolCallConversation, TokenConversation):
         else:
             self.messages = [{"role": "user", "content": "".join(pieces)}]
             bridge = template.bridge(pieces, ended)
-        self.prompt_ids = self.held + bridge
+        self.prompt_ids = self.history_ids + bridge
         return self.prompt_ids
 
     def _pieces(self, observation: str, info: Mapping[str, Any], *, waiting: bool = False) -> list[str]:
         """Return a result as the model reads it; the last result contains the notice of a cut reply."""
-        text = self.told(observation)
+        text = self.explained(observation)
         values = self.values(text, info)
         if waiting:
             values["observation"] = lambda: self.agent.cut(text)
@@ -153,7 +153,7 @@ class NativeConversation(ToolCallConversation, TokenConversation):
 
     def reply(self, completion: Completion) -> str:
         """Take in the model's tokens and return the action for the environment."""
-        self.held, self._answered = self.prompt_ids + completion.ids, ()
+        self.history_ids, self._answered = self.prompt_ids + completion.ids, ()
         self.said_ids = self.without_stop(completion.ids)
         self.text = self.template.encoder.decode(self.said_ids)
         thought, rest, self.attempts = self._read(self.text)

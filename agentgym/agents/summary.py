@@ -103,7 +103,7 @@ class SummaryConversation(ChatConversation):
         """
         agent, template = self.settings, self.agent.template
         pieces = agent.request.fill(self.values(observation, info))
-        prompt = self.held + template.extension([("user", pieces)], self.ended)
+        prompt = self.history_ids + template.extension([("user", pieces)], self.ended)
         messages: list[dict[str, object]] = [{"role": "user", "content": "".join(pieces)}]
         sampling = dataclasses.replace(agent.sampling, seed=derive("summary", seed), max_tokens=agent.summary_tokens)
         completion = await self.complete(prompt, sampling, session)

@@ -89,7 +89,7 @@ class TokenAgent:
         self.observation_tokens = observation_tokens
         self.context_tokens = context
         prompt = options.get("prompt")
-        self.asked = None if prompt is None else load_prompt(prompt)
+        self.custom_prompt = None if prompt is None else load_prompt(prompt)
         """The prompt requested by name; None selects it by environment."""
         self.way = way
         """The option `tools`."""
@@ -122,7 +122,7 @@ class TokenAgent:
 
     def _decide(self, tools: Mapping[str, Tool]) -> tuple[Prompt, str]:
         own = self.tools_prompt if tools else self.default_prompt
-        return decide(type(self).__name__, own, self.asked, self.way, tools, lambda: self._native_refusal(tools))
+        return decide(type(self).__name__, own, self.custom_prompt, self.way, tools, lambda: self._native_refusal(tools))
 
     def _variant(self, prompt: Prompt, tools: str) -> Self:
         """Return this agent with another prompt or way to call tools, made once for each."""
@@ -245,14 +245,14 @@ class TokenConversation:
 
     def opened(self, template: ChatTemplate, opening: Opening) -> list[int]:
         """Begin with these messages, and the hint if there is one, and return their tokens."""
-        text = self.shown(opening)
+        text = self.with_hint(opening)
         self.messages = [*text.messages]
         self.prompt_ids = template.start(text.system, text.user)
         if self.hint is not None:
             self._opened = len(self.prompt_ids), template.start(opening.system, opening.user)
         return self.prompt_ids
 
-    def shown(self, opening: Opening) -> Opening:
+    def with_hint(self, opening: Opening) -> Opening:
         """Return an opening as the model sees it."""
         return opening if self.hint is None else self.agent.prompt.hinted(opening, self.hint.text)
 

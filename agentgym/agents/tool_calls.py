@@ -74,7 +74,7 @@ def _attempt(raw: JSON) -> Attempt:
     return Attempt(_json({"name": name, "arguments": arguments}), str(name), str(id) if known else "")
 
 
-def told(name: str, arguments: str) -> Attempt:
+def parse_api_call(name: str, arguments: str) -> Attempt:
     """Return a call from a chat API's name and arguments, which are JSON or the model's malformed text."""
     text = arguments.strip()
     value = _value(text)

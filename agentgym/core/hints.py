@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +20,24 @@ class Hint:
     """Share of a solution, from 0 to 1, that the environment is asked for; 0: it is not asked."""
     text: str = ""
     """Text after the environment's own words; for an episode, all of it."""
-    kept: bool = False
-    """True if training keeps the hint in the prompt. False: rows are built from the prompt without it, and the importance
-    ratio compares with the log-probabilities that were sampled with it."""
+    in_training: bool = False
+    """True if training rows contain the hint. False: rows are built from the prompt without it, and the importance ratio
+    compares with the log-probabilities that were sampled with it."""
 
     def __post_init__(self) -> None:
         if isinstance(self.level, bool) or not isinstance(self.level, int | float) or not 0 <= self.level <= 1:  # pyright: ignore[reportUnnecessaryIsInstance]  # files come from strangers
             raise BadConfig(f"level of a hint is {self.level!r}; expected a share from 0 to 1")
-        if not isinstance(self.text, str) or not isinstance(self.kept, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise BadConfig(f"a hint has text {self.text!r:.80} and kept {self.kept!r}; expected text, and True or False")
+        if not isinstance(self.text, str) or not isinstance(self.in_training, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadConfig(
+                f"a hint has text {self.text!r:.80} and in_training {self.in_training!r}; expected text, and True or False"
+            )
         if not self.level and not self.text:
             raise BadConfig("a hint of level 0 without text says nothing: give a level above 0, a text, or no hint")
+
+
+def stored_hint(raw: Mapping[str, Any] | None) -> Hint | None:
+    """Return the hint of a stored draw or episode; files written before 2026-11-28 call `in_training` `kept`."""
+    return None if raw is None else Hint(**{"in_training" if name == "kept" else name: value for name, value in raw.items()})
 
 
 def solution(env: "TextEnv") -> list[str]:

@@ -124,7 +124,7 @@ class InFlight(AdmissionGate):
         if not ids or self._checked.wrong(session, ids) is not None:
             raise BadConfig(no_prompt(ids))
 
-    async def asked(self, request: Callable[[], Coroutine[object, object, T]], session: str) -> T | None:
+    async def run_request(self, request: Callable[[], Coroutine[object, object, T]], session: str) -> T | None:
         """Start a session's request when requests may start, and return its result; None if it was aborted."""
         task = asyncio.get_running_loop().create_task(self._started(request))
         self._sessions[task] = session

@@ -14,7 +14,7 @@ class Slot:
 
     number: int
     session: str | None = None
-    held: list[int] = field(default_factory=list[int])
+    cached_ids: list[int] = field(default_factory=list[int])
     """Tokens whose keys and values are in the cache."""
     pending: Sequence[int] = ()
     """Tokens that the next step appends."""
@@ -78,8 +78,8 @@ class SlotTable:
             slot = self._by_prefix.get(key)
             if slot is None:
                 continue
-            now = later = common_prefix(slot.held, prompt)
-            if now == len(slot.held):
+            now = later = common_prefix(slot.cached_ids, prompt)
+            if now == len(slot.cached_ids):
                 later += common_prefix(slot.pending, prompt[now:])
             if later >= BLOCK:
                 return PrefixSource(slot, now, later)
@@ -91,7 +91,7 @@ class SlotTable:
             self._by_session.pop(slot.session, None)
         for key in slot.keys:
             self._by_prefix.pop(key, None)
-        slot.session, slot.held, slot.pending, slot.keys, slot.busy = None, [], (), [], False
+        slot.session, slot.cached_ids, slot.pending, slot.keys, slot.busy = None, [], (), [], False
 
     def forget_all(self) -> None:
         """Clear all slots."""

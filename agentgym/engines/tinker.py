@@ -44,7 +44,7 @@ class TinkerEngine(InFlight, TokenEngine):
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
-        done = await self.asked(lambda: self._sampled(request.prompt_ids, request.sampling, limit), request.session)
+        done = await self.run_request(lambda: self._sampled(request.prompt_ids, request.sampling, limit), request.session)
         return Completion([], [], "abort", self.policy_version) if done is None else watched(done, request.watch)
 
     async def _sampled(self, prompt: list[int], sampling: Sampling, limit: int) -> Completion:
@@ -75,7 +75,7 @@ class TinkerEngine(InFlight, TokenEngine):
         """
         if temperature != 1.0:
             raise BadConfig(f"a tinker server scores at temperature 1 only; {temperature} was asked")
-        scores = await self.asked(lambda: self.to_its_end(scored(self.service, self._present(), ids)), "")
+        scores = await self.run_request(lambda: self.to_its_end(scored(self.service, self._present(), ids)), "")
         assert scores is not None, "of no session: nobody aborts it"
         return scores
 

@@ -63,7 +63,7 @@ class Session:
     brief: bool = False
     """True if answers to its steps have no info until an episode is over."""
     turn: int = 0
-    held: int = 0
+    action_chars: int = 0
     """Characters of the episode's actions so far."""
     episode: str = ""
     task_id: str = ""
@@ -187,7 +187,7 @@ class Sessions:
         env = self._given_up(session)
         session.brief = data.get("info", True) is False
         text, info = await self._run_env(session, "reset", env.reset(seed, options, self._seconds))
-        session.running, session.turn, session.held = True, 0, 0
+        session.running, session.turn, session.action_chars = True, 0, 0
         session.episode = str(data.get("episode_id") or secrets.token_hex(8))[:255]
         session.task_id = str(info["task_id"])
         return self._first(session, env, text, info)
@@ -219,8 +219,8 @@ class Sessions:
             raise Refusal(409, "the episode is over, or none was started: reset first", "EPISODE_OVER")
         if session.busy:
             raise Refusal(*_BUSY)
-        session.held += len(action)
-        if session.held > _ACTIONS:
+        session.action_chars += len(action)
+        if session.action_chars > _ACTIONS:
             raise Refusal(413, f"the episode's actions have more than {_ACTIONS} characters: reset", "VALIDATION_ERROR")
         return env
 
@@ -293,7 +293,7 @@ class Sessions:
             raise Refusal(404, "there is no such snapshot: it was dropped, or its session has ended", "SESSION_ERROR")
         env = self._given_up(session)
         text, info = await self._run_env(session, "restore", env.restore(snapshot[0], seed, self._seconds))
-        session.running, session.turn, session.held = True, snapshot[1], 0
+        session.running, session.turn, session.action_chars = True, snapshot[1], 0
         session.episode, session.task_id = secrets.token_hex(8), str(info["task_id"])
         return self._first(session, env, text, info)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from agentgym.core.folders import end_of_lines, hold
-from agentgym.core.hints import Hint
+from agentgym.core.hints import Hint, stored_hint
 from agentgym.core.outcome import Finish, Info, RoleReward
 from agentgym.episodes.checks import FAULTS, check_fields, check_turn, of_evaluation, repeated
 from agentgym.episodes.prompt_ids import Prompt, shared
@@ -362,8 +362,8 @@ def _episode(raw: Any) -> Episode:
         check_fields(raw, FORMAT)
         previous: dict[str, tuple[Prompt, list[int]]] = {name: (Prompt([], 0), []) for name in _PROMPTS}
         entries = raw.pop("turns")
-        hint = raw.pop("hint", None)
-        episode = Episode(**raw, hint=None if hint is None else Hint(**hint))
+        hint = stored_hint(raw.pop("hint", None))
+        episode = Episode(**raw, hint=hint)
         for entry in entries:
             notes = entry.pop("notes", ())
             written = [] if notes == () else [_call(note, previous, []) for note in notes]

@@ -62,11 +62,11 @@ def _messages(raw: object) -> list[dict[str, object]]:
             [{"type": "text", "text": content}] if isinstance(content, str) else entries(content, f"{name}.content")
         )
         parts = [table(block, f"{name}.content[{n}]") for n, block in enumerate(blocks)]
-        messages += [_said(parts, name)] if role == "assistant" else _heard(role, parts, name)
+        messages += [_assistant_message(parts, name)] if role == "assistant" else _heard(role, parts, name)
     return messages
 
 
-def _said(parts: list[dict[str, object]], name: str) -> dict[str, object]:
+def _assistant_message(parts: list[dict[str, object]], name: str) -> dict[str, object]:
     """Convert an assistant's message; thoughts of other models are dropped."""
     calls = [part for part in parts if part.get("type") == "tool_use"]
     texts = [part for part in parts if part.get("type") not in ("tool_use", *_THOUGHTS)]

@@ -50,7 +50,7 @@ def read_form(raw: object) -> Form | None:
     return Form(json.dumps(schema, ensure_ascii=False), about)
 
 
-def told(messages: Sequence[Message], form: Form | None, *, tools: bool) -> list[Message]:
+def with_form(messages: Sequence[Message], form: Form | None, *, tools: bool) -> list[Message]:
     """Return the conversation with the format's instruction after the first system message, else after the first user
     message.
 

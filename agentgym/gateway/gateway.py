@@ -19,7 +19,7 @@ from agentgym.engines import Completion, Sampling, TokenEngine, Watch
 from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig, Fault
 from agentgym.gateway.choices import Answer, Choice, follow
-from agentgym.gateway.forms import answered, told
+from agentgym.gateway.forms import answered, with_form
 from agentgym.gateway.requests import GenerationRequest, Refusal, reason_of
 from agentgym.gateway.sessions import ChatState, Session, Sessions
 from agentgym.gateway.telling import Hear, ReplyStreamer
@@ -137,7 +137,7 @@ class Gateway:
             after = ChatState(
                 _numbered(cache, place), before=row_end, new=request.messages[known:], instructed=request.instructed
             )
-            self._said(request, template, head, choice, after, number * request.n + place)
+            self._store_reply(request, template, head, choice, after, number * request.n + place)
             choice.rest = teller.rest(choice.text) if teller else (choice.text, completion.ids, completion.logprobs)
             self.sessions.record(session, turn, where, after)
             answer.choices.append(choice)
@@ -192,7 +192,7 @@ class Gateway:
             for task in tasks:
                 task.cancel()
 
-    def _said(
+    def _store_reply(
         self, request: GenerationRequest, template: ChatTemplate, head: str, choice: Choice, after: ChatState, number: int
     ) -> None:
         """Store the client's view of a reply (text and calls) in the choice and in the recorded conversation."""
@@ -200,18 +200,18 @@ class Gateway:
         if request.form and not isinstance(template, ToolTemplate):
             choice.text = answered(choice.text, bool(template.opened))
         if not isinstance(template, ToolTemplate):
-            after.said, after.ended = {"role": "assistant", "content": choice.text}, template.ended(ids)
+            after.reply, after.ended = {"role": "assistant", "content": choice.text}, template.ended(ids)
             return
         text = head + choice.text
         if request.no_calls:
-            choice.text, after.said = text, {"role": "assistant", "content": text}
+            choice.text, after.reply = text, {"role": "assistant", "content": text}
         else:
-            choice.text, after.attempts, after.said = read_reply(
+            choice.text, after.attempts, after.reply = read_reply(
                 template, request.tools, text, number, single=request.one_call
             )
-        choice.calls = after.said.get("calls", [])
+        choice.calls = after.reply.get("calls", [])
         if request.form and not choice.calls:
-            choice.text = after.said["content"] = answered(choice.text, bool(template.opened))
+            choice.text = after.reply["content"] = answered(choice.text, bool(template.opened))
         after.ended = template.ends(ids, called=bool(choice.calls))
 
     async def _encoded(
@@ -245,7 +245,7 @@ class Gateway:
         Raises:
             BadConfig: the template does not know an option.
         """
-        name = shown(request)
+        name = template_key(request)
         if not name:
             return self.template
         template = self._templates.get(name)
@@ -276,7 +276,7 @@ class Gateway:
             added = request.messages[count:]
             try:
                 if row_end.attempts and isinstance(template, ToolTemplate):
-                    heard = results(added, row_end.said["calls"])
+                    heard = results(added, row_end.reply["calls"])
                     if heard is not None:
                         bridge = template.results(heard[0], row_end.attempts, row_end.ended, heard[1])
                         return session.ids(row_end) + bridge, row_end, count
@@ -284,7 +284,7 @@ class Gateway:
                     return session.ids(row_end) + template.extension(_pieces(added), row_end.ended), row_end, count
             except BadConfig:  # messages that this template cannot put after a reply: begin anew
                 pass
-        messages = told(request.messages, request.form, tools=bool(request.tools))
+        messages = with_form(request.messages, request.form, tools=bool(request.tools))
         if isinstance(template, ToolTemplate):
             return template.whole(past(template, messages)), None, 0
         return template.whole(_pieces(messages)), None, 0
@@ -376,10 +376,10 @@ class Gateway:
 
 def _context(request: GenerationRequest) -> str:
     """Return the part of a conversation's identity that is not messages: tools, options, form of replies."""
-    return shown(request) + (f"{request.form.schema}\n{request.form.about}" if request.form else "")
+    return template_key(request) + (f"{request.form.schema}\n{request.form.about}" if request.form else "")
 
 
-def shown(request: GenerationRequest) -> str:
+def template_key(request: GenerationRequest) -> str:
     """Return a key that identifies a request's tools and template options; empty without any."""
     options = json.dumps(request.template_options, sort_keys=True) if request.template_options else ""
     return tools_key(request.tools) + options

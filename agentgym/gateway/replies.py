@@ -9,19 +9,19 @@ from agentgym.gateway.choices import Answer, Choice
 from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.requests import GenerationRequest, Refusal
 from agentgym.gateway.telling import Piece
-from agentgym.gateway.tools import shown
+from agentgym.gateway.tools import openai_calls
 
 
 class ChatWriter:
     """Writes the answer to one request; ids and `policy_version` use the fields of vLLM's server."""
 
     def __init__(self, gateway: Gateway, request: GenerationRequest, raw: dict[str, object], id: str) -> None:
-        self._gateway, self._asked, self._id = gateway, request, id
+        self._gateway, self._request, self._id = gateway, request, id
         self._prompt: list[int] | None = None
 
     def whole(self, answer: Answer) -> dict[str, object]:
         """Return one JSON object."""
-        request, body = self._asked, self._head(answer.choices[0].completion.policy_version)
+        request, body = self._request, self._head(answer.choices[0].completion.policy_version)
         choices: list[dict[str, object]] = []
         for index, choice in enumerate(answer.choices):
             part = self._part(index, choice.completion.ids, choice.completion.logprobs)
@@ -39,19 +39,19 @@ class ChatWriter:
     def began(self, prompt: list[int]) -> bytes:
         """Return a stream's first event: the role, and the prompt's tokens if requested."""
         self._prompt = prompt
-        roles = [{"index": n, "logprobs": None, "finish_reason": None} for n in range(self._asked.n)]
-        if not self._asked.chat:
+        roles = [{"index": n, "logprobs": None, "finish_reason": None} for n in range(self._request.n)]
+        if not self._request.chat:
             return b""
-        ids: dict[str, Any] = {"prompt_token_ids": prompt} if self._asked.token_ids else {}
+        ids: dict[str, Any] = {"prompt_token_ids": prompt} if self._request.token_ids else {}
         delta = {"role": "assistant", "content": ""}
         return b"".join(self._chunk([{**role, "delta": delta}], **ids) for role in roles)
 
     def piece(self, piece: Piece) -> bytes:
         """Return the event of more text."""
         part = self._part(piece.index, piece.ids, piece.logprobs) | {"finish_reason": None}
-        if self._asked.chat:
+        if self._request.chat:
             return self._chunk([{**part, "delta": {"content": piece.text}}])
-        if self._asked.token_ids and self._prompt is not None:
+        if self._request.token_ids and self._prompt is not None:
             part["prompt_token_ids"] = self._prompt
         return self._chunk([{**part, "text": piece.text}])
 
@@ -64,9 +64,9 @@ class ChatWriter:
                 events.append(self.piece(Piece(index, text, ids, logprobs)))
             events += [self._chunk([{"index": index, **_NONE, "delta": {"tool_calls": [c]}}]) for c in _deltas(choice)]
             part: dict[str, object] = {"index": index, **_NONE, "finish_reason": choice.finish}
-            part |= {"stop_reason": choice.stopped} | ({"delta": {}} if self._asked.chat else {"text": ""})
+            part |= {"stop_reason": choice.stopped} | ({"delta": {}} if self._request.chat else {"text": ""})
             events.append(self._chunk([part], answer.choices[0].completion.policy_version))
-        if self._asked.usage:
+        if self._request.usage:
             events.append(self._chunk([], usage=_usage(answer)))
         return b"".join([*events, b"data: [DONE]\n\n"])
 
@@ -76,13 +76,13 @@ class ChatWriter:
 
     def _chunk(self, choices: Sequence[dict[str, Any]], version: int | None = None, **more: object) -> bytes:
         version = self._gateway.engine.policy_version if version is None else version
-        kind = "chat.completion.chunk" if self._asked.chat else "text_completion"
+        kind = "chat.completion.chunk" if self._request.chat else "text_completion"
         return event({**self._head(version), "object": kind, "choices": list(choices), **more})
 
     def _head(self, version: int) -> dict[str, object]:
         return {
             "id": self._id,
-            "object": "chat.completion" if self._asked.chat else "text_completion",
+            "object": "chat.completion" if self._request.chat else "text_completion",
             "created": int(time.time()),
             "model": self._gateway.name,
             "policy_version": version,
@@ -90,13 +90,13 @@ class ChatWriter:
 
     def _part(self, index: int, ids: Sequence[int], logprobs: Sequence[float]) -> dict[str, object]:
         part: dict[str, object] = {"index": index, "logprobs": self._logprobs(ids, logprobs)}
-        return {**part, "token_ids": list(ids)} if self._asked.token_ids else part
+        return {**part, "token_ids": list(ids)} if self._request.token_ids else part
 
     def _logprobs(self, ids: Sequence[int], values: Sequence[float]) -> dict[str, object] | None:
-        if not self._asked.logprobs:
+        if not self._request.logprobs:
             return None
         texts = [self._gateway.template.encoder.decode([id]) for id in ids]
-        if not self._asked.chat:
+        if not self._request.chat:
             offsets = [0]
             for text in texts:
                 offsets.append(offsets[-1] + len(text))
@@ -111,13 +111,13 @@ _NONE: dict[str, object] = {"logprobs": None, "finish_reason": None}
 def _message(choice: Choice) -> dict[str, object]:
     if not choice.calls:
         return {"role": "assistant", "content": choice.text}
-    return {"role": "assistant", "content": choice.text or None, "tool_calls": shown(choice.calls)}
+    return {"role": "assistant", "content": choice.text or None, "tool_calls": openai_calls(choice.calls)}
 
 
 def _deltas(choice: Choice) -> list[dict[str, object]]:
     """Return calls as stream deltas: the name first, then the arguments."""
     deltas: list[dict[str, object]] = []
-    for index, call in enumerate(shown(choice.calls)):
+    for index, call in enumerate(openai_calls(choice.calls)):
         function: Any = call["function"]
         deltas.append({"index": index, **call, "function": {"name": function["name"], "arguments": ""}})
         deltas.append({"index": index, "function": {"arguments": function["arguments"]}})

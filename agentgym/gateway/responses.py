@@ -11,7 +11,7 @@ from agentgym.gateway.replies import event
 from agentgym.gateway.requests import GenerationRequest, Refusal
 from agentgym.gateway.sessions import Session
 from agentgym.gateway.telling import Piece
-from agentgym.gateway.tools import Message, shown
+from agentgym.gateway.tools import Message, openai_calls
 
 _SAME = ("model", "stream", "temperature", "top_p", "tool_choice", "parallel_tool_calls", "seed", "chat_template_kwargs")
 _UNREAD = {
@@ -74,7 +74,7 @@ def _previous(raw: dict[str, object], session: Session) -> list[dict[str, object
 
 def _as_sent(message: Message) -> dict[str, object]:
     sent = {key: value for key, value in message.items() if key != "calls"}
-    return {**sent, "tool_calls": shown(message["calls"])} if "calls" in message else sent
+    return {**sent, "tool_calls": openai_calls(message["calls"])} if "calls" in message else sent
 
 
 def _input(raw: object) -> list[dict[str, object]]:

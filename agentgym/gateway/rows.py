@@ -14,7 +14,7 @@ LARGEST_ID = 2**31 - 1
 class Row:
     """Turns whose prompts repeat every token before them."""
 
-    __slots__ = ("_kept", "_logprobs", "ids", "last_reply", "tools")
+    __slots__ = ("_logprobs", "_turns", "ids", "last_reply", "tools")
 
     def __init__(self, tools: str = "") -> None:
         self.ids = array("i")
@@ -24,7 +24,7 @@ class Row:
         self.last_reply = 0
         """Which reply of the session its last one is."""
         self._logprobs = array("d")
-        self._kept: list[tuple[int, int, Turn]] = []  # where prompt and reply end, and the turn without its tokens
+        self._turns: list[tuple[int, int, Turn]] = []  # where prompt and reply end, and the turn without its tokens
 
     def append(self, turn: Turn, prompt: "array[int]") -> int:
         """Append a turn whose prompt repeats the row's tokens; return the number of tokens that it adds."""
@@ -33,12 +33,12 @@ class Row:
         self.ids.extend(array("i", turn.output_ids))
         self._logprobs.extend(turn.logprobs)
         bare = dataclasses.replace(turn, prompt_ids=[], output_ids=[], logprobs=[])
-        self._kept.append((start, len(self.ids), bare))
+        self._turns.append((start, len(self.ids), bare))
         return len(self.ids) - before
 
     def mark_side(self, *, trained: bool) -> None:
         """Mark every turn as a call outside the main conversation."""
-        for _, _, turn in self._kept:
+        for _, _, turn in self._turns:
             turn.extra["side"] = True
             if not trained:
                 turn.extra["train"] = False
@@ -47,7 +47,7 @@ class Row:
         """Return the turns with their tokens."""
         turns: list[Turn] = []
         sampled = 0
-        for start, end, turn in self._kept:
+        for start, end, turn in self._turns:
             logprobs = self._logprobs[sampled : sampled + end - start].tolist()
             sampled += end - start
             prompt, output = self.ids[:start].tolist(), self.ids[start:end].tolist()
@@ -61,7 +61,7 @@ class Row:
     @property
     def last(self) -> Turn:
         """The last turn, without its tokens; changes to it are stored."""
-        return self._kept[-1][2]
+        return self._turns[-1][2]
 
     @property
     def output_tokens(self) -> int:
@@ -69,4 +69,4 @@ class Row:
         return len(self._logprobs)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._turns)

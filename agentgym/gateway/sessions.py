@@ -31,7 +31,7 @@ class ChatState:
     """Id of the row in the engine."""
     ended: bool = True
     """True if the reply ended with a stop token of its own."""
-    said: Message = field(default_factory=Message)
+    reply: Message = field(default_factory=Message)
     """The last reply as sent to its client."""
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     """The calls in it, as the model's family has them."""
@@ -184,7 +184,7 @@ class Session:
         answer.length = len(self._rows[answer.row].ids)
         self.tokens += added
         if place.digest:
-            self._known[_extended(place.digest, answer.said)] = answer
+            self._known[_extended(place.digest, answer.reply)] = answer
         return added
 
     def keep(self, choices: list[ChatState], id: str = "") -> None:
@@ -201,7 +201,7 @@ class Session:
             return None
         parts: list[Message] = []
         while answer is not None:
-            parts += [answer.said, *reversed(answer.new)]
+            parts += [answer.reply, *reversed(answer.new)]
             answer = answer.before
         return parts[::-1][1 if last.instructed else 0 :]
 

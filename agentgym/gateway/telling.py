@@ -56,7 +56,7 @@ class ReplyStreamer:
     """Text sampled so far, without bytes that may still become another character; cut before a stop string."""
     stopped: str | None = None
     """The stop string that ended the reply."""
-    told: int = 0
+    sent_chars: int = 0
     """Number of the text's characters sent."""
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
@@ -105,15 +105,15 @@ class ReplyStreamer:
         return max((_begun(self.text, stop) for stop in self.stops), default=0)
 
     def _tell(self, end: int) -> None:
-        if self.hear is not None and end > self.told:
-            self.hear(self.text[self.told : end], self.ids[self._sent :], self.logprobs[self._sent :])
-            self.told, self._sent = end, len(self.ids)
+        if self.hear is not None and end > self.sent_chars:
+            self.hear(self.text[self.sent_chars : end], self.ids[self._sent :], self.logprobs[self._sent :])
+            self.sent_chars, self._sent = end, len(self.ids)
 
     def rest(self, text: str) -> tuple[str, list[int], list[float]]:
         """Return the part of a reply with the text `text` that was not yet streamed: text, tokens and
         log-probabilities.
         """
-        return text[self.told :], self.ids[self._sent :], self.logprobs[self._sent :]
+        return text[self.sent_chars :], self.ids[self._sent :], self.logprobs[self._sent :]
 
 
 def _begun(text: str, string: str) -> int:

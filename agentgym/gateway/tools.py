@@ -175,7 +175,7 @@ def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str,
     return rendered
 
 
-def shown(calls: Sequence[Mapping[str, str]]) -> list[dict[str, object]]:
+def openai_calls(calls: Sequence[Mapping[str, str]]) -> list[dict[str, object]]:
     """Return calls in the form of Chat Completions."""
     return [
         {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}

@@ -14,18 +14,18 @@ class Conversation:
         """Take a session, which stays the caller's; `prompt` is a prompt of the package, or follows from the tools."""
         self.session = session
         self.form = load_prompt(prompt or ("react-tools" if session.env.tools else "react"))
-        self.said = 0
+        self.turns = 0
 
     def begin(self, task: str | None, seed: int) -> tuple[str, str]:
         """Start an episode and return the system's text, which may be empty, and the user's."""
-        self.said = 0
+        self.turns = 0
         values = self._values(self.session.reset(task, seed=seed))
         return "".join(self.form.system.fill(values)), "".join(self.form.first.fill(values))
 
     def reply(self, text: str) -> tuple[str | None, float]:
         """Carry out the action in a reply; return the next message, None at the end, and the reward of the turn."""
         action, _ = self.form.reply.parse(text, self.session.env.tools)
-        before, self.said = self.session.reward, self.said + 1
+        before, self.turns = self.session.reward, self.turns + 1
         seen = self.session.act(action)
         message = None if self.session.done else "".join(self.form.later(self._values(seen)))
         return message, self.session.reward - before
@@ -35,4 +35,4 @@ class Conversation:
             return self.session.task.instruction or seen
 
         tools = self.session.env.tools
-        return field_values(lambda text: text, seen, self.session.info, task=task, tools=tools, turns=self.said)
+        return field_values(lambda text: text, seen, self.session.info, task=task, tools=tools, turns=self.turns)

@@ -85,10 +85,10 @@ class HarborSandbox(BaseSandbox):
         wrong = next((name for name in options if name not in known), None)
         if wrong is not None:
             raise BadConfig(no_such("option of the harbor sandbox", wrong, known))
-        self.limits, self.asked = limits or Limits(), ProviderOptions(**options)
-        if bool(self.asked.image) == bool(self.asked.build):
+        self.limits, self.options = limits or Limits(), ProviderOptions(**options)
+        if bool(self.options.image) == bool(self.options.build):
             raise BadConfig("the harbor sandbox needs an image, or a folder with a Dockerfile as build: exactly one of them")
-        self.work = self.asked.work
+        self.work = self.options.work
         stack = contextlib.ExitStack()
         try:
             self._environment = self._started(stack)
@@ -110,7 +110,7 @@ class HarborSandbox(BaseSandbox):
             UnknownName: Harbor has no such environment type.
             BadConfig: the provider refuses the options.
         """
-        wanted = self.asked
+        wanted = self.options
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="agentgym-harbor-")))
         kinds = {kind.value: kind for kind in EnvironmentType}
         if wanted.provider not in kinds:
@@ -154,22 +154,22 @@ class HarborSandbox(BaseSandbox):
         Raises:
             BadConfig: the image lacks a requirement, the user or a package.
         """
-        owner = shlex.quote(self.asked.user)
+        owner = shlex.quote(self.options.user)
         prepared = f"mkdir -p {shlex.quote(self.work)} {PLACE} && chmod 711 {PLACE}"
-        if self.asked.user not in ("root", "0"):
+        if self.options.user not in ("root", "0"):
             prepared += f" && chown {owner} {shlex.quote(self.work)}"
         answer = self._ask(f"{prepared} && : > {PLACE}/in && command -v setsid base64 head > /dev/null", GRACE)
         if answer.return_code:
             raise BadConfig(
-                f"the image of the harbor sandbox lacks a requirement (setsid, base64, head) or user {self.asked.user!r}, "
+                f"the image of the harbor sandbox lacks a requirement (setsid, base64, head) or user {self.options.user!r}, "
                 f"or work {self.work!r} cannot be created: {str(answer.stdout or answer.stderr)[-300:]}"
             )
         self.python3 = self._ask("command -v python3 > /dev/null", GRACE).return_code == 0
         environment = str(self._ask("env -0 | base64 -w 0", GRACE).stdout or "")
         pairs = (pair.partition("=") for pair in base64.b64decode(environment).decode("utf-8", "replace").split("\0"))
         brought = {name: value for name, _, value in pairs if name and name not in NOT_BROUGHT}
-        home = "/root" if self.asked.user in ("root", "0") else self.work
-        self._variables = {**ENVIRONMENT, "HOME": home, **brought, **self.asked.environment}
+        home = "/root" if self.options.user in ("root", "0") else self.work
+        self._variables = {**ENVIRONMENT, "HOME": home, **brought, **self.options.environment}
         for name in packages:
             if not self.python(f"import {name}").ok:
                 raise BadConfig(f"package {name!r} cannot be imported in the image of the harbor sandbox")
@@ -291,7 +291,7 @@ class HarborSandbox(BaseSandbox):
 
     def _job(self, command: Sequence[str], stdin: bytes, seconds: float, cap: int, user: str = "") -> Job:
         """Return the job of a program with an input, which is in the command line unless it is too long for one."""
-        user = user or self.asked.user
+        user = user or self.options.user
         words = ["env", "-i", *(f"{name}={value}" for name, value in self._variables.items()), *command]
         run = " ".join(map(shlex.quote, words))
         if user not in ("root", "0"):

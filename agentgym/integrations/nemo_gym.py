@@ -92,7 +92,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
 
     def begin(self, task: Task) -> str:
         """Open a separate session and return the model's input."""
-        self.said: list[str] = []
+        self.actions: list[str] = []
         self.output: list[Row] = []
         self.paid = 0.0
         self.close()
@@ -108,13 +108,13 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         call = parse_call(action, self.tools) if self.tools and isinstance(action, str) and len(action) <= MAX_ACTION else ""  # pyright: ignore[reportUnnecessaryIsInstance]
         if not isinstance(call, Call):
             return super()._respond(action)  # which says what is wrong with it, or takes it as a message
-        self.said.append(action)
+        self.actions.append(action)
         return self.act(str(call.arguments["text"])) if call.name == ANSWER else self._called(call)
 
     def act(self, action: str) -> Outcome:
         """Say something: the message is judged, or answered by the next step."""
         if not self.tools:
-            self.said.append(action)
+            self.actions.append(action)
         self._out({"type": "message", "role": "assistant", "status": "completed", "content": [_output_text(action)]})
         row = self.task.data["row"]
         if not self._steps:
@@ -211,7 +211,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
 
     def save(self) -> list[str]:
         """Return the conversation so far."""
-        return list(self.said)
+        return list(self.actions)
 
     def load(self, payload: object) -> None:
         """Say it again, in a session of its own."""

@@ -120,12 +120,12 @@ class VerifiersEnv(TextEnv):
     def begin(self, task: Task) -> str:
         """Start the environment's own run; its first message is the observation."""
         self.run = _Run(self.game, self.theirs[task.data["place"]])
-        self.said: list[str] = []
+        self.actions: list[str] = []
         return self._seen().text
 
     def act(self, action: str) -> Outcome:
         """Pass a reply to the waiting client."""
-        self.said.append(action)
+        self.actions.append(action)
         self.run.replies.put(action)
         try:
             outcome = self._seen()
@@ -160,7 +160,7 @@ class VerifiersEnv(TextEnv):
         """
         run = _Run(self.game, self.theirs[self.task.data["place"]])
         try:
-            for _ in self.said:
+            for _ in self.actions:
                 if run.next()[0] != "asked":
                     return
                 run.replies.put(text)
@@ -188,7 +188,7 @@ class VerifiersEnv(TextEnv):
         """Say the reference answer in the form that the task's own rewards take; of tasks of one turn."""
         tags = [f"<{tag}>{{}}</{tag}>" for tag in dict.fromkeys(re.findall(r"<(\w+)>", self.observation))]
         forms = [form.format(answer) for answer in self.task.data["answers"] for form in (*tags, *FORMS)]
-        for form in forms if not self.said else []:
+        for form in forms if not self.actions else []:
             if self._scores(form):
                 yield form
                 return
@@ -225,7 +225,7 @@ class VerifiersEnv(TextEnv):
 
     def save(self) -> list[str]:
         """Return the conversation so far."""
-        return list(self.said)
+        return list(self.actions)
 
     def load(self, payload: object) -> None:
         """Say it again."""
@@ -245,7 +245,7 @@ class _Run:
 
     def __init__(self, game: Any, task: Any) -> None:
         self.game, self.task = game, task
-        self.asked: queue.Queue[tuple[str, Any]] = queue.Queue()
+        self.events: queue.Queue[tuple[str, Any]] = queue.Queue()
         self.replies: queue.Queue[str | None] = queue.Queue()
         config = next(iter(game._agent_specs.values()))
         self.trace: Any = Trace(
@@ -260,9 +260,9 @@ class _Run:
     def _play(self) -> None:
         try:
             asyncio.run(self.game.run(self.task, _Seats(self)))
-            self.asked.put(("over", self.trace))
+            self.events.put(("over", self.trace))
         except BaseException as error:  # told to the environment, which makes it a fault
-            self.asked.put(("failed", error))
+            self.events.put(("failed", error))
 
     def next(self) -> tuple[str, Any]:
         """Return the next request, or the trace at the end.
@@ -271,7 +271,7 @@ class _Run:
             Fault: the taskset's code fails or takes too long.
         """
         try:
-            kind, value = self.asked.get(timeout=SECONDS)
+            kind, value = self.events.get(timeout=SECONDS)
         except queue.Empty:
             raise Fault(f"the environment of verifiers took longer than {SECONDS:g} s", reason=Reason.TIMEOUT) from None
         if kind == "failed":
@@ -327,7 +327,7 @@ class _Seat:
         if message is not None:
             run.messages += [vf.UserMessage(content=message)] if isinstance(message, str) else list(message)
         unseen = itertools.takewhile(lambda answer: answer.role != "assistant", reversed(run.messages))
-        run.asked.put(("asked", "\n\n".join(reversed([str(answer.content) for answer in unseen]))))
+        run.events.put(("asked", "\n\n".join(reversed([str(answer.content) for answer in unseen]))))
         reply = await asyncio.to_thread(run.replies.get)
         if reply is None:
             run.replies.put(None)  # for one who asks again

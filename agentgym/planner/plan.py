@@ -193,7 +193,7 @@ def _planned(config: TrainConfig, workload: Workload, memory: Memory) -> MemoryP
     row = workload.play.row(context(config, workload.architecture))
     batch = largest_batch(config, workload)
     update = _traced(config, workload, batch, memory.device != "cpu")
-    parts = [*_kept(config, workload, memory, update), *_passing(config, workload, update)]
+    parts = [*_permanent(config, workload, memory, update), *_passing(config, workload, update)]
     return MemoryPlan(
         parts=tuple(part for part in parts if any(part.bytes)),
         memory=memory,
@@ -229,7 +229,7 @@ def largest_batch(config: TrainConfig, workload: Workload) -> Rows:
     return Rows(rows, row, workload.play.trained(own, config.turn_tokens), batches=2 if there > rows else 1)
 
 
-def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Update) -> list[Part]:
+def _permanent(config: TrainConfig, workload: Workload, memory: Memory, update: Update) -> list[Part]:
     """Return the bytes that are allocated in every phase."""
     parts: list[Part] = []
 
@@ -260,7 +260,7 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
         options = _chosen(replace(config, concurrency=slots), ROLLOUT_FIELDS)
         rollout = _rollout(spelled, options, workload.play.first, row, prefill)
         room = f"{slots} slots, rows up to {row:,} tokens"
-        if config.apart:
+        if config.copies_weights:
             why = "the whole model in each process" if config.sharded else "while an update changes the trainer's"
             add("engine's copy", update.weights, f"the weights for sampling: {why}")
         add("engine's own weights", rollout.packed, "fused copies; the rest is the trainer's own")
@@ -315,7 +315,7 @@ def _vllm(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
             Part("engine's own weights", (weights, weights, weights), f"vLLM's copy, {8 * width} bits"),
             Part("key-value cache", (cache, cache, cache), f"{config.concurrency} rows of {row:,} tokens, {8 * width} bits"),
         ]
-    if apart(config):
+    if has_own_gpus(config):
         return []
     share = int(vllm_share(config) * memory.total)
     asleep = min(share, VLLM_OWN) if config.sleeps else share
@@ -342,7 +342,7 @@ def with_share(config: TrainConfig, workload: Workload, memory: Memory) -> Train
     return replace(config, engine_options={**config.engine_options, "gpu_memory_utilization": share})
 
 
-def apart(config: TrainConfig) -> bool:
+def has_own_gpus(config: TrainConfig) -> bool:
     """Return whether a vllm engine has GPUs without a trainer process."""
     devices = cast("list[int] | None", config.engine_options.get("device_ids"))
     if not devices:

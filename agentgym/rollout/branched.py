@@ -42,7 +42,7 @@ class GroupInProgress:
     chance: np.random.Generator
     """Random generator for the decision, seeded by seed, step, group and round."""
 
-    def taken(self, episode: Episode) -> dict[int, int]:
+    def branches_by_turn(self, episode: Episode) -> dict[int, int]:
         """Return the number of branches so far at each turn of an episode's path, its own included."""
         counts: dict[int, int] = {}
         for other in self.episodes:

@@ -80,7 +80,7 @@ class Drafting(Completing):
         self.engine, self.lenience, self.known = engine, lenience, known
         self.replies: dict[str, list[Reply]] = {}
         """Answers by episode."""
-        self.offered = self.kept = 0
+        self.offered = self.accepted = 0
         """Tokens of drafts, and how many of them the engine kept."""
         self._drafts: dict[str, dict[Prompt, list[Reply]]] = {}
         for episode, replies in earlier.items():
@@ -100,7 +100,7 @@ class Drafting(Completing):
             request.prompt_ids, request.sampling, request.session, likeliest=self.known, **options
         )
         self.offered += len(earlier.ids) if earlier else 0
-        self.kept += completion.reused
+        self.accepted += completion.reused
         reply = Reply(prompt, completion.ids, completion.logprobs, completion.likeliest)
         self.replies.setdefault(episode, []).append(reply)
         return completion

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from agentgym.core.hints import Hint
+from agentgym.core.hints import Hint, stored_hint
 from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig
 from agentgym.rollout.play import Start
@@ -66,8 +66,7 @@ class Draw:
 def drawn(task: Task, values: Mapping[str, Any]) -> Draw:
     """Return the draw of a task from the data of `plain`."""
     others = {name: value for name, value in values.items() if name not in ("task", "hint")}
-    hint = values.get("hint")
-    others["hint"] = None if hint is None else Hint(**hint)
+    others["hint"] = stored_hint(values.get("hint"))
     return Draw(task, **others)
 
 

@@ -20,7 +20,7 @@ STEPS = 3
 
 
 def measure(parts: Parts) -> None:
-    parts.run("plan", lambda: held(parts), 20)
+    parts.run("plan", lambda: compare_plan(parts), 20)
 
 
 def policy(folder: Path, rehearse: bool) -> Path:
@@ -41,7 +41,7 @@ def policy(folder: Path, rehearse: bool) -> Path:
     return folder
 
 
-def held(parts: Parts) -> dict[str, Any]:
+def compare_plan(parts: Parts) -> dict[str, Any]:
     """Plan a run, make it, and compare; random weights give replies of their full length, so `most` is the time planned."""
     with scratch(parts.out, "planned") as folder:
         rehearse = parts.rehearse

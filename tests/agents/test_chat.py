@@ -145,7 +145,7 @@ def test_forks_are_independent() -> None:
     assert other.prompt("A.", {}) == first
     other.reply(Completion(ids("y<|im_end|>"), [], "stop"))
     assert talk.prompt("B.", {}) != other.prompt("B.", {})
-    assert other.turns == talk.turns == 2 and other.held[: len(first)] == first
+    assert other.turns == talk.turns == 2 and other.history_ids[: len(first)] == first
 
 
 # history="template"

@@ -27,7 +27,7 @@ PUBLISHED: dict[str, Callable[[], Any]] = {
 }
 
 
-def told(agent: Any) -> list[str]:
+def prompts_of(agent: Any) -> list[str]:
     """Return three prompts: the first, the one after a reply of seven tokens that was cut, the one after a whole reply."""
     talk, found = agent.begin(Task(instruction="find the cup"), {}), []
     for finish, reply in (("length", "<think>"), ("stop", "<think>a</think><action>look</action>"), ("stop", "")):
@@ -42,7 +42,7 @@ def told(agent: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_the_next_observation_begins_with_the_notice(name: str) -> None:
-    first, after, later = told(AGENTS[name]())
+    first, after, later = prompts_of(AGENTS[name]())
     notice = CUT.format(7)
     assert "limit" not in first and f"{notice}\n\nroom 1" in after and after.count(notice) == 1
     assert later.count("limit of") == (0 if "window" in name else 1) and "room 2" in later
@@ -50,32 +50,32 @@ def test_the_next_observation_begins_with_the_notice(name: str) -> None:
 
 
 def test_a_window_remembers_the_observation_without_the_notice() -> None:
-    assert "[Observation 2: 'room 1', Action 2: 'look']" in told(AGENTS["window"]())[2]
+    assert "[Observation 2: 'room 1', Action 2: 'look']" in prompts_of(AGENTS["window"]())[2]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_published_prompt_stays_as_it_was_published(name: str) -> None:
-    assert not any("limit of" in prompt for prompt in told(PUBLISHED[name]()))
+    assert not any("limit of" in prompt for prompt in prompts_of(PUBLISHED[name]()))
 
 
 def test_a_policy_made_from_nothing_is_not_told() -> None:
     tokenizer = byte_level()
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|act|>"]})
-    assert not any("limit of" in prompt for prompt in told(ChatAgent(ScriptedEngine([]), tokenizer)))
+    assert not any("limit of" in prompt for prompt in prompts_of(ChatAgent(ScriptedEngine([]), tokenizer)))
 
 
 def test_a_call_that_was_cut_is_told_in_its_result_and_of_several_in_the_last() -> None:
-    def said(text: str) -> Any:
+    def replied(text: str) -> Any:
         talk = begun("qwen3")
         ids = talk.template.encoder.encode([text])
         turn = talk.turn("", Completion(ids, [0.0] * len(ids), "length"))
         return talk, turn, CUT.format(len(ids))
 
     call = '<tool_call>\n{"name": "submit", "arguments": {"answer": "x"}}\n</tool_call>\n'
-    talk, _, notice = said(call[:30])
+    talk, _, notice = replied(call[:30])
     prompt = talk.template.encoder.decode(talk.prompt("That is no call.", INFO))
     assert prompt.count(notice) == 1
-    talk, _, notice = said(call + call)
+    talk, _, notice = replied(call + call)
     assert len(talk.attempts) == 2
     talk.acts(talk.attempts[0].action)
     first = talk._pieces("one", INFO, waiting=True)

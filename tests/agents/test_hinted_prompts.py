@@ -86,7 +86,7 @@ def test_the_plain_prompt_is_the_prompt_of_the_same_episode_without_a_hint(name)
 @pytest.mark.parametrize("name", AGENTS)
 def test_rows_with_the_hint_and_without_it_are_those_of_the_two_prompts(name):
     plain, hinted = played(AGENTS[name](), None), played(AGENTS[name](), Hint(0.8))
-    with_hint = dataclasses.replace(hinted, hint=dataclasses.replace(hinted.hint, kept=True))
+    with_hint = dataclasses.replace(hinted, hint=dataclasses.replace(hinted.hint, in_training=True))
     ours, theirs = build([hinted]), build([plain])
     assert [row.ids.tolist() for row in ours] == [row.ids.tolist() for row in theirs]
     assert [row.turns.tolist() for row in ours] == [row.turns.tolist() for row in theirs]
@@ -106,9 +106,11 @@ def test_without_a_hint_the_line_of_an_episode_says_nothing_of_hints():
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_an_episode_with_a_hint_is_read_back_as_it_was_written(name):
-    episode = played(AGENTS[name](), Hint(0.8, "And: hurry.", kept=True))
+    episode = played(AGENTS[name](), Hint(0.8, "And: hurry.", in_training=True))
     back = Episode.from_json(episode.to_json())
-    assert back.hint == Hint(0.8, f"{WORDS}\n\nAnd: hurry.", kept=True) and back.to_json() == episode.to_json()
+    assert back.hint == Hint(0.8, f"{WORDS}\n\nAnd: hurry.", in_training=True) and back.to_json() == episode.to_json()
+    old = episode.to_json().replace('"in_training":', '"kept":')  # the name in files before 2026-11-28
+    assert old != episode.to_json() and Episode.from_json(old).to_json() == episode.to_json()
     for one, other in zip(calls(back), calls(episode), strict=True):
         assert one.plain_ids == other.plain_ids and one.prompt_ids == other.prompt_ids
 

@@ -19,10 +19,10 @@ class Chat:
     """A chat engine that says what it is told to, and keeps what it was asked."""
 
     def __init__(self, replies: Sequence[Completion]) -> None:
-        self.replies, self.asked = list(replies), list[Any]()
+        self.replies, self.requests = list(replies), list[Any]()
 
     async def chat(self, messages: Any, tools: Any, sampling: Sampling, session: str) -> Completion:
-        self.asked.append((list(messages), sampling.seed, session))
+        self.requests.append((list(messages), sampling.seed, session))
         return self.replies.pop(0)
 
     def abort(self, session: str) -> None: ...
@@ -30,7 +30,7 @@ class Chat:
     def close(self) -> None: ...
 
 
-def said(text: str, finish: str = "stop", usage: Usage | None = None) -> Completion:
+def answered(text: str, finish: str = "stop", usage: Usage | None = None) -> Completion:
     return Completion([], [], finish, text=text, usage=usage)
 
 
@@ -48,10 +48,14 @@ def play(agent: MessageAgent, turns: int, talk: Any = None) -> list[agentgym.Tur
 
 def test_the_history_is_the_messages_and_an_empty_reply_is_not_sent_empty() -> None:
     chat = Chat(
-        [said("<think>a</think><action>look</action>", usage=Usage(7, 5)), said(" \n"), said("<action>go north</action>")]
+        [
+            answered("<think>a</think><action>look</action>", usage=Usage(7, 5)),
+            answered(" \n"),
+            answered("<action>go north</action>"),
+        ]
     )
     turns = play(MessageAgent(chat), 3)
-    messages, seed, session = chat.asked[2]
+    messages, seed, session = chat.requests[2]
     assert [(m["role"], m["content"]) for m in messages[1:]] == [
         ("user", "room 0"),
         ("assistant", "<think>a</think><action>look</action>"),
@@ -69,7 +73,7 @@ def test_the_history_is_the_messages_and_an_empty_reply_is_not_sent_empty() -> N
 
 def test_with_a_window_it_asks_word_for_word_what_the_window_agent_asks() -> None:
     reply = "<think>t</think><action>look</action>"
-    chat = Chat([said(reply)] * 4)
+    chat = Chat([answered(reply)] * 4)
     play(MessageAgent(chat, window=2), 4)
     engine = ScriptedEngine([reply] * 4)
     agent, prompts = WindowAgent(engine), list[Any]()
@@ -77,11 +81,11 @@ def test_with_a_window_it_asks_word_for_word_what_the_window_agent_asks() -> Non
     for k in range(4):
         prompts.append((talk.prompt(f"room {k}", INFO), talk.messages)[1])
         talk.reply(Completion([*engine.tokenizer.encode(reply), 258], [], "stop"))
-    assert [messages for messages, _, _ in chat.asked] == prompts
+    assert [messages for messages, _, _ in chat.requests] == prompts
 
 
 def test_a_fork_shares_nothing_that_changes() -> None:
-    chat = Chat([said("one"), said("two"), said("three")])
+    chat = Chat([answered("one"), answered("two"), answered("three")])
     talk = MessageAgent(chat, prompt="bare").begin(Task(), {})
     play(talk.agent, 1, talk)
     other = talk.fork()
@@ -90,7 +94,7 @@ def test_a_fork_shares_nothing_that_changes() -> None:
 
 
 def test_a_long_observation_loses_its_middle() -> None:
-    chat = Chat([said("x")])
+    chat = Chat([answered("x")])
     agent = MessageAgent(chat, prompt="bare", observation_characters=300)
     text = agent.cut("a" * 200 + "b" * 200 + "c" * 200)
     assert len(text) <= 300 and text.startswith("aaa") and text.endswith("ccc") and "[364 of 600 characters cut]" in text
@@ -98,20 +102,20 @@ def test_a_long_observation_loses_its_middle() -> None:
 
 
 def test_a_context_that_is_full_ends_the_episode_as_the_models_failure() -> None:
-    chat = Chat([said("7"), said("", "context")])
+    chat = Chat([answered("7"), answered("", "context")])
     (episode,) = agentgym.collect(MessageAgent(chat, prompt="bare"), "rlvr/GuessNumber-v0", tasks=1)
     assert (episode.reason, episode.success, len(episode.turns)) == ("context", False, 1)
 
 
 def test_training_refuses_turns_without_tokens() -> None:
-    chat = Chat([said("7")] * 20)
+    chat = Chat([answered("7")] * 20)
     episodes = agentgym.collect(MessageAgent(chat, prompt="bare"), "rlvr/GuessNumber-v0", tasks=1)
     with pytest.raises(BadData, match=r"turn 0 has text but no token ids: it came from an engine without token access"):
         build(episodes)
 
 
 def test_an_empty_reply_is_refused_by_training_too() -> None:
-    chat = Chat([said("")] * 20)
+    chat = Chat([answered("")] * 20)
     episodes = agentgym.collect(MessageAgent(chat, prompt="bare"), "rlvr/GuessNumber-v0", tasks=1)
     with pytest.raises(BadData, match="no token ids"):
         build(episodes)

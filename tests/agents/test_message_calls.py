@@ -23,10 +23,10 @@ class Chat:
     """A chat engine that says what it is told to, and keeps what it was asked."""
 
     def __init__(self, replies: Sequence[Completion]) -> None:
-        self.replies, self.asked, self.offers = list(replies), list[Any](), list[Any]()
+        self.replies, self.requests, self.offers = list(replies), list[Any](), list[Any]()
 
     async def chat(self, messages: Any, tools: Any, sampling: Sampling, session: str) -> Completion:
-        self.asked.append([dict(message) for message in messages])
+        self.requests.append([dict(message) for message in messages])
         self.offers.append(list(tools))
         return self.replies.pop(0) if self.replies else Completion([], [], "stop", text="…")
 
@@ -35,7 +35,7 @@ class Chat:
     def close(self) -> None: ...
 
 
-def said(*calls: tuple[str, Any] | ToolCall, text: str = "") -> Completion:
+def answered(*calls: tuple[str, Any] | ToolCall, text: str = "") -> Completion:
     """Return a reply with calls; arguments that are no string are written as JSON."""
     contents = [
         call
@@ -54,9 +54,9 @@ def play(chat: Chat, env: str = "rlvr/SQL-v0", **options: Any) -> agentgym.Episo
 def test_calls_go_to_the_environment_in_order_and_results_come_back_with_their_ids() -> None:
     chat = Chat(
         [
-            said(("schema", {}), ("query", {"sql": "SELECT 1"}), text="Let me see."),
-            said(("query", {"sql": "SELECT 2"})),
-            said(("answer", {"sql": "SELECT 3"})),
+            answered(("schema", {}), ("query", {"sql": "SELECT 1"}), text="Let me see."),
+            answered(("query", {"sql": "SELECT 2"})),
+            answered(("answer", {"sql": "SELECT 3"})),
         ]
     )
     episode = play(chat)
@@ -77,7 +77,7 @@ def test_calls_go_to_the_environment_in_order_and_results_come_back_with_their_i
     ]
     assert [turn.text for turn in episode.turns] == ["Let me see.", "", "", ""]
     assert [tool["function"]["name"] for tool in chat.offers[0]] == ["schema", "query", "answer"]
-    first, second, third = chat.asked
+    first, second, third = chat.requests
     assert [message["role"] for message in first] == ["system", "user"]
     assert second[: len(first)] == first
     reply, one, two = second[len(first) :]
@@ -95,12 +95,15 @@ def test_calls_go_to_the_environment_in_order_and_results_come_back_with_their_i
 
 def test_after_a_call_that_is_not_accepted_the_others_are_answered_not_executed() -> None:
     chat = Chat(
-        [said(("query", {"sql": 7}), ("query", {"sql": "SELECT 1"}), ("schema", {})), said(("answer", {"sql": "SELECT 3"}))]
+        [
+            answered(("query", {"sql": 7}), ("query", {"sql": "SELECT 1"}), ("schema", {})),
+            answered(("answer", {"sql": "SELECT 3"})),
+        ]
     )
     episode = play(chat)
     assert [turn.valid for turn in episode.turns][:2] == [False, True] and len(episode.turns) == 2
     assert not episode.turns[0].parsed and episode.turns[1].parsed
-    results = [message for message in chat.asked[1] if message["role"] == "tool"]
+    results = [message for message in chat.requests[1] if message["role"] == "tool"]
     assert [message["tool_call_id"] for message in results] == ["id-0", "id-1", "id-2"]
     assert [message["content"] for message in results[1:]] == [NOT_EXECUTED] * 2
     example = '{"name": "query", "arguments": {"sql": "…"}}'
@@ -108,15 +111,17 @@ def test_after_a_call_that_is_not_accepted_the_others_are_answered_not_executed(
 
 
 def test_a_reply_without_a_call_goes_to_the_environment_as_text_and_a_call_written_as_text_is_one() -> None:
-    chat = Chat([said(text="I think so."), said(text="query[SELECT 1]"), said(("answer", {"sql": "SELECT 3"}))])
+    chat = Chat([answered(text="I think so."), answered(text="query[SELECT 1]"), answered(("answer", {"sql": "SELECT 3"}))])
     episode = play(chat)
     assert [(turn.parsed, turn.valid) for turn in episode.turns] == [(False, False), (True, True), (True, True)]
-    assert chat.asked[1][-1]["role"] == "user" and '{"name": "schema", "arguments": {}}' in chat.asked[1][-1]["content"]
-    assert chat.asked[2][-2] == {"role": "assistant", "content": "query[SELECT 1]"}
+    assert (
+        chat.requests[1][-1]["role"] == "user" and '{"name": "schema", "arguments": {}}' in chat.requests[1][-1]["content"]
+    )
+    assert chat.requests[2][-2] == {"role": "assistant", "content": "query[SELECT 1]"}
 
 
 def test_an_environment_of_commands_is_offered_as_one_tool_where_native_calls_are_asked_for() -> None:
-    chat = Chat([said(("act", {"command": "7"}))])
+    chat = Chat([answered(("act", {"command": "7"}))])
     (episode,) = agentgym.collect(MessageAgent(chat, tools="native"), "rlvr/GuessNumber-v0", tasks=1, horizon=1)
     assert episode.turns[0].action == "7" and episode.turns[0].parsed and chat.offers[0][0]["function"]["name"] == "act"
     chat = Chat([])
@@ -132,7 +137,7 @@ HOSTILE = st.one_of(
 
 @given(st.lists(st.tuples(st.text(max_size=10), st.one_of(st.just("query"), st.text(max_size=80)), HOSTILE), max_size=4))
 def test_whatever_the_model_calls_is_its_failure_and_is_sent_back_in_a_form_that_servers_take(calls: Any) -> None:
-    chat = Chat([said(*(ToolCall(*call) for call in calls), text="")])
+    chat = Chat([answered(*(ToolCall(*call) for call in calls), text="")])
     env = agentgym.make("rlvr/SQL-v0")
     observation, info = env.reset(seed=1)
     talk = MessageAgent(chat).begin(env.task, env.tools)
@@ -141,15 +146,15 @@ def test_whatever_the_model_calls_is_its_failure_and_is_sent_back_in_a_form_that
         nonlocal observation, info
         for k in range(len(calls) + 1):
             turn = await talk.take(observation, info, env=env, seed=k, session="s")
-            if len(chat.asked) == 2 or not env._running:
+            if len(chat.requests) == 2 or not env._running:
                 return
             assert isinstance(turn.action, str)
             observation, _, _, _, info = env.step(turn.action)
 
     asyncio.run(turns())
-    if len(chat.asked) < 2:
+    if len(chat.requests) < 2:
         return
-    sent = json.loads(json.dumps(chat.asked[1], allow_nan=False))
+    sent = json.loads(json.dumps(chat.requests[1], allow_nan=False))
     reply = next(message for message in sent if message["role"] == "assistant")
     ids = [call["id"] for call in reply.get("tool_calls", [])]
     assert len(set(ids)) == len(ids) == len(calls)
@@ -171,7 +176,7 @@ def test_a_call_in_two_parts_is_read_as_what_it_is() -> None:
 
 
 def test_a_fork_goes_on_alone_between_two_calls_of_a_reply() -> None:
-    chat = Chat([said(("schema", {}), ("query", {"sql": "SELECT 1"}))])
+    chat = Chat([answered(("schema", {}), ("query", {"sql": "SELECT 1"}))])
     env = agentgym.make("rlvr/SQL-v0")
     observation, info = env.reset(seed=1)
     talk = MessageAgent(chat).begin(env.task, env.tools)
@@ -183,7 +188,7 @@ def test_a_fork_goes_on_alone_between_two_calls_of_a_reply() -> None:
     other = talk.fork()
     assert asyncio.run(take(talk)).action == asyncio.run(take(other)).action
     asyncio.run(take(other))
-    assert len(chat.asked) == 2 and len(other.messages) == len(talk.messages) + 2  # the last result, and the next reply
+    assert len(chat.requests) == 2 and len(other.messages) == len(talk.messages) + 2  # the last result, and the next reply
 
 
 def answer(*calls: Any, content: Any = None) -> dict[str, Any]:

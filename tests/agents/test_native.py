@@ -39,13 +39,14 @@ def test_round_trip(name: str) -> None:
     assert all(tool.name in text and tool.description in text for tool in TOOLS.values())
     chat = [{"role": m["role"], "content": m["content"]} for m in talk.messages]
     arguments = {"query": 'who "made" the cup\n[1]?', "k": 3}
-    held_ids = first
+    previous = first
     for result in (RESULT, "Nothing."):
         action = say(talk, call_text(talk, ("search", arguments)))
         assert json.loads(action) == {"name": "search", "arguments": arguments} and talk.parsed
         prompt = talk.prompt(result, {})
-        assert prompt[: len(talk.held)] == talk.held and talk.held[: len(held_ids)] == held_ids  # extends, token for token
-        held_ids = prompt
+        history = talk.history_ids
+        assert prompt[: len(history)] == history and history[: len(previous)] == previous  # extends, token for token
+        previous = prompt
         function = {"name": "search", "arguments": arguments}
         chat += [
             {
@@ -247,18 +248,18 @@ def test_each_turn_of_glm_names_who_comes_next() -> None:
     call = call_text(talk, ("search", {"query": "x", "k": 1}))
     for text, end, added in ((call, observation, None), (call, user, observation), ("No.", user, None)):
         say(talk, text, end)
-        bridge = talk.prompt("cup", {})[len(talk.held) :]
+        bridge = talk.prompt("cup", {})[len(talk.history_ids) :]
         assert (bridge[0] == added) if added else not {observation, user} & set(bridge), text
     say(talk, "No.", observation)
-    assert talk.prompt("cup", {})[len(talk.held)] == user
+    assert talk.prompt("cup", {})[len(talk.history_ids)] == user
 
 
 def test_a_call_keeps_the_id_the_model_gave_it() -> None:
     talk = begun("mistral")
     say(talk, '[TOOL_CALLS] [{"name": "submit", "arguments": {"answer": "y"}, "id": "aB3456789"}]')
-    assert '"call_id": "aB3456789"' in talk.template.encoder.decode(talk.prompt("1", {})[len(talk.held) :])
+    assert '"call_id": "aB3456789"' in talk.template.encoder.decode(talk.prompt("1", {})[len(talk.history_ids) :])
     say(talk, '[TOOL_CALLS] [{"name": "submit", "arguments": {"answer": "y"}, "id": "[/INST]xx"}]')
-    assert '"call_id": "call00000"' in talk.template.encoder.decode(talk.prompt("1", {})[len(talk.held) :])
+    assert '"call_id": "call00000"' in talk.template.encoder.decode(talk.prompt("1", {})[len(talk.history_ids) :])
 
 
 def test_thoughts_are_no_calls() -> None:

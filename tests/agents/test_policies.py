@@ -301,21 +301,21 @@ class Keyboard:
     """A person at a terminal that is not there."""
 
     def __init__(self, *lines: str) -> None:
-        self.lines, self.shown = iter(lines), []
+        self.lines, self.printed = iter(lines), []
 
     def read(self, prompt: str) -> str:
         return next(self.lines)
 
     def write(self, text: str) -> None:
-        self.shown.append(text)
+        self.printed.append(text)
 
 
 def test_a_person_plays_asks_and_hands_over() -> None:
     keyboard = Keyboard("?", "", "wait here", "!")
     (played,) = turns(HumanAgent(keyboard.read, keyboard.write))
     assert [turn.action for turn in played] == ["wait here", "take key", "open door", "walk out"]
-    assert keyboard.shown[:2] == ["A corridor.", "take key\nopen door\nwalk out\nwait here"]
-    assert "> open door" in keyboard.shown
+    assert keyboard.printed[:2] == ["A corridor.", "take key\nopen door\nwalk out\nwait here"]
+    assert "> open door" in keyboard.printed
 
 
 def test_the_environment_cannot_drive_the_terminal() -> None:
@@ -323,7 +323,7 @@ def test_the_environment_cannot_drive_the_terminal() -> None:
     agent = HumanAgent(keyboard.read, keyboard.write)
     info = {"admissible": None}
     asyncio.run(agent.take("a\x1b[2Jb\nc\u202e", info, env=None, seed=0, session="s"))  # type: ignore[arg-type]
-    assert keyboard.shown == ["a\\x1b[2Jb\nc\\u202e"]
+    assert keyboard.printed == ["a\\x1b[2Jb\nc\\u202e"]
 
 
 def test_forks() -> None:

@@ -24,7 +24,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def said(folder: Path, *words: str, code: str = WITHOUT) -> tuple[str, str]:
+def output_of(folder: Path, *words: str, code: str = WITHOUT) -> tuple[str, str]:
     done = subprocess.run([sys.executable, "-c", code, *words], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done
     return done.stdout, done.stderr
@@ -44,11 +44,11 @@ def said(folder: Path, *words: str, code: str = WITHOUT) -> tuple[str, str]:
     ],
 )
 def test_a_typo_in_the_name_of_a_stage(field: str, typo: str, meant: str, tmp_path: Path) -> None:
-    assert f"Did you mean '{meant}'" in said(tmp_path, "train", "household", f"--{field}", typo)[1]
+    assert f"Did you mean '{meant}'" in output_of(tmp_path, "train", "household", f"--{field}", typo)[1]
 
 
 def test_without_a_typo_torch_is_what_is_missing(tmp_path: Path) -> None:
-    assert "training needs torch" in said(tmp_path, "train", "household", "--credit", "grpo", "--loss", "cispo")[1]
+    assert "training needs torch" in output_of(tmp_path, "train", "household", "--credit", "grpo", "--loss", "cispo")[1]
 
 
 ONLY_API = """
@@ -61,11 +61,11 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_a_bare_name_where_only_the_client_of_apis_is_installed(tmp_path: Path) -> None:
-    _, error = said(tmp_path, "eval", "guessnumber", "--model", "gpt-x", "--tasks", "1", code=ONLY_API)
+    _, error = output_of(tmp_path, "eval", "guessnumber", "--model", "gpt-x", "--tasks", "1", code=ONLY_API)
     assert "hf:gpt-x needs" in error and "A model behind an API is chat:openai/gpt-x" in error
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
-    assert "chat:" not in said(tmp_path, "eval", "guessnumber", "--model", "model", "--tasks", "1", code=ONLY_API)[1]
+    assert "chat:" not in output_of(tmp_path, "eval", "guessnumber", "--model", "model", "--tasks", "1", code=ONLY_API)[1]
 
 
 def test_the_lock_of_a_folder(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_the_lock_of_a_folder(tmp_path: Path) -> None:
             ("training run", ["train", "--resume", "run"]),
             ("evaluation", ["eval", "guessnumber", "--model", "model", "--out", "run"]),
         ):
-            out, error = said(tmp_path, *words, code=WITH)
+            out, error = output_of(tmp_path, *words, code=WITH)
             assert f"another {what} is writing to run" in error and "heavy: []" in out
         (run / "config.toml").unlink()  # as of a run that just begins
-        out, error = said(tmp_path, "train", "household", "--out", "run", code=WITH)
+        out, error = output_of(tmp_path, "train", "household", "--out", "run", code=WITH)
         assert "another training run is writing to run" in error and "heavy: []" in out

@@ -200,10 +200,10 @@ class Choices(agentgym.TextEnv):
     """A question whose choices are shown, the answer among them."""
 
     declared = agentgym.Declarations(answers=("answer",), choices=("choices",), random_bound=1.0)
-    told: str = "{}, {} or {}?"
+    question: str = "{}, {} or {}?"
 
     def begin(self, task):
-        return self.told.format(*task.data["choices"])
+        return self.question.format(*task.data["choices"])
 
     def act(self, action):
         return self.win("Yes.") if action == self.task.data["answer"] else self.lose("No.")

@@ -17,15 +17,15 @@ class Remote(agentgym.TextEnv):
 
     async def begin(self, task):
         await asyncio.sleep(0)
-        self.asked = 0
+        self.questions = 0
         return "Ask."
 
     @agentgym.tool
     async def ask(self, seconds: float) -> str | agentgym.Outcome:
         """Ask."""
         await asyncio.sleep(seconds)
-        self.asked += 1
-        return self.win("Yes.") if self.asked == 2 else "Once more."
+        self.questions += 1
+        return self.win("Yes.") if self.questions == 2 else "Once more."
 
     @agentgym.tool
     async def block(self) -> str:

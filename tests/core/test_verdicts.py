@@ -37,7 +37,7 @@ class Odd(Ladder):
     """Answers every action with what the class says."""
 
     outcome = Outcome("seen")
-    told: dict = {}  # noqa: RUF012
+    metrics: dict = {}  # noqa: RUF012
     by_role = None
     more: dict = {}  # noqa: RUF012
 
@@ -45,7 +45,7 @@ class Odd(Ladder):
         return self.outcome
 
     def measures(self):
-        return self.told
+        return self.metrics
 
     def role_rewards(self):
         return self.by_role
@@ -83,7 +83,7 @@ def test_a_measure_that_is_no_number_is_the_environments_error(value):
         with pytest.raises(TypeError, match="Odd"):
             stepped(**{**attributes, "outcome": outcome})
     with pytest.raises(TypeError, match="'height' of the measures of Odd is"):
-        stepped(told={"height": value})
+        stepped(metrics={"height": value})
 
 
 def test_numbers_of_every_kind_are_floats_in_info():

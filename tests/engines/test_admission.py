@@ -34,7 +34,7 @@ class Server:
 
 
 def ask(door: InFlight, server: Server, session: str = "a") -> asyncio.Task[str | None]:
-    return asyncio.create_task(door.asked(server.request, session))
+    return asyncio.create_task(door.run_request(server.request, session))
 
 
 def test_a_request_that_waits_is_aborted_and_one_that_waits_at_the_end_is_let_go() -> None:
@@ -137,7 +137,7 @@ def test_an_update_begins_after_the_last_of_a_request_whose_caller_has_gone() ->
                 await asyncio.sleep(0.01)
                 events.append("hung up")
 
-        request = asyncio.create_task(door.asked(slow_to_go, "a"))
+        request = asyncio.create_task(door.run_request(slow_to_go, "a"))
         await turns()
         request.cancel()
         async with door.updating():

@@ -142,7 +142,7 @@ def test_troubles_are_met_and_retried_here_and_not_by_the_package(serve: Any) ->
     )
     engine = agentgym.engine("chat:anthropic/m", backoff=0.01)
     assert asyncio.run(engine.chat(ASKED, (), Sampling(max_tokens=8), "s")).text == "x"  # type: ignore[union-attr]
-    assert server.asked == 5 and engine.met == {  # type: ignore[union-attr]
+    assert server.requests == 5 and engine.met == {  # type: ignore[union-attr]
         "status 529": 1,
         "status 429": 1,
         "status 500": 1,
@@ -160,7 +160,7 @@ def test_a_server_that_is_too_slow_is_asked_again(serve: Any) -> None:
 )
 def test_garbage_is_met_and_retried(content: Any, serve: Any) -> None:
     server = serve(content, then=reply("x"))
-    assert one().text == "x" and server.asked == 2
+    assert one().text == "x" and server.requests == 2
 
 
 def test_what_it_refuses(serve: Any) -> None:

@@ -116,14 +116,14 @@ def test_a_temperature_that_was_asked_for_is_never_dropped_in_silence(
 def test_a_value_that_is_refused_stops_the_run_with_its_flag(words: str, param: Any, options: Any, flag: str) -> None:
     with loopback.faulty([], then=refusal(words, param)) as (server, url), pytest.raises(BadConfig, match=flag):
         one(client(url, **options))
-    assert server.asked == 1
+    assert server.requests == 1
 
 
 def test_a_server_that_takes_neither_name_of_the_limit_is_not_asked_for_ever() -> None:
     answer = strict(max_tokens="Unknown parameter: 'max_tokens'", max_completion_tokens="Unknown: 'max_completion_tokens'")
     with loopback.faulty([], then=answer) as (server, url), pytest.raises(BadConfig, match="max_completion_tokens"):
         one(client(url))
-    assert server.asked == 2
+    assert server.requests == 2
 
 
 def test_many_requests_at_once_adapt_together() -> None:
@@ -228,7 +228,7 @@ def test_numbers_that_no_float_holds_end_no_evaluation(tmp_path: Path, capsys: p
 )
 def test_the_finish_reasons_of_other_servers(reason: str, finish: str) -> None:
     with loopback.faulty([], then=reply(finish=reason)) as (server, url):
-        assert one(client(url)).finish == finish and server.asked == 1
+        assert one(client(url)).finish == finish and server.requests == 1
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ SMALL = {"vocab_size": 6, "hidden_size": 16, "intermediate_size": 16, "num_hidde
 
 def _generated(engine: HFEngine, count: int, drafts: Sequence[Completion] = (), **options: float) -> list[Completion]:
     async def play() -> list[Completion]:
-        def asked(number: int) -> Draft | None:
+        def draft_of(number: int) -> Draft | None:
             if not drafts:
                 return None
             old = drafts[number]
@@ -142,7 +142,7 @@ def _generated(engine: HFEngine, count: int, drafts: Sequence[Completion] = (), 
                         [1, 2, 3],
                         Sampling(max_tokens=2, seed=seed + number),
                         str(number),
-                        draft=asked(number),
+                        draft=draft_of(number),
                         likeliest=int(options.get("likeliest", 0)),
                     )
                     for number in range(count)

@@ -68,7 +68,7 @@ def test_each_trouble_is_counted_under_its_name_and_asked_again(trouble: Any, ki
     with loopback.faulty([trouble], then=GOOD) as (server, url):
         engine = chat(url, timeout=2.0 if "no answer" in kind else 60.0)
         assert one(engine).text == "7"
-    assert engine.met == {kind: 1} and server.asked == 2
+    assert engine.met == {kind: 1} and server.requests == 2
 
 
 def evaluation(url: str, out: Path, *flags: str) -> list[str]:
@@ -130,7 +130,7 @@ def test_a_server_that_never_answers_at_all_ends_the_evaluation(tmp_path: Path, 
         assert (
             main(evaluation(url, tmp_path, "--engine.retries", "1", "--concurrency", "24", "--engine.timeout", "0.4")) == 2
         )
-        assert server.asked <= 2 * 24  # nobody goes on after the first who has tried for the last time
+        assert server.requests <= 2 * 24  # nobody goes on after the first who has tried for the last time
     assert f"2 attempts: 2 x no answer in 0.4 s. {url} never answered anything" in capsys.readouterr().err
 
 
@@ -162,7 +162,7 @@ def test_what_no_request_would_escape_stops_the_run_with_one_sentence(
 ) -> None:
     with loopback.faulty([], then=answer) as (server, url):
         assert main(evaluation(url, tmp_path)) == 2
-        assert server.asked <= 8  # those that were under way
+        assert server.requests <= 8  # those that were under way
     output = capsys.readouterr().err
     errors = [line for line in output.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1 and hint in errors[0] and "Traceback" not in output and "\x1b]0" not in output
@@ -184,7 +184,7 @@ def test_a_refused_request_is_not_sent_again() -> None:
         one(engine)
         with pytest.raises(Fault, match="status 404"):
             one(engine)
-    assert server.asked == 2
+    assert server.requests == 2
 
 
 def together(engine: OpenAIChatEngine, number: int) -> list[Completion]:
@@ -201,7 +201,7 @@ def test_one_429_makes_all_wait_and_afterwards_they_come_in_smaller_numbers() ->
         assert len(together(engine, 12)) == 12
         gaps = [after - before for before, after in zip(server.times, server.times[1:], strict=False)]
         assert any(gap > 0.4 for gap in gaps), gaps  # a busy machine may make more of them
-        assert server.asked == 24 and engine.met == {"status 429": 12}
+        assert server.requests == 24 and engine.met == {"status 429": 12}
         (only,) = engine.servers.servers
         assert 6 < only.room < 9  # six, and a place more for each six good answers
 
@@ -246,19 +246,19 @@ def test_connections_end_with_the_engine_or_with_their_event_loop() -> None:
     with loopback.faulty([], then=GOOD) as (_, url):
         engine = chat(url)
 
-        async def asked() -> Any:
+        async def client_of() -> Any:
             await engine.chat(ASKED, (), Sampling(max_tokens=8), "s")
             return engine.servers._client._client
 
         async def asked_and_closed() -> Any:
-            client = await asked()
+            client = await client_of()
             engine.close()
-            assert (await asked()) is not client  # a closed engine opens others
+            assert (await client_of()) is not client  # a closed engine opens others
             return client
 
         with asyncio.Runner() as loop:
-            first = loop.run(asked())
-            assert loop.run(asked()) is first and not first.is_closed
+            first = loop.run(client_of())
+            assert loop.run(client_of()) is first and not first.is_closed
             engine.close()
             assert first.is_closed
             inside = loop.run(asked_and_closed())

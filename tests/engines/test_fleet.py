@@ -160,7 +160,7 @@ def test_a_slow_server_is_kept(folders: tuple[Path, Path]) -> None:
             made.close()
             return made
 
-        assert asyncio.run(play()).met == {} and servers[0].asked["/weight_info"] > 5
+        assert asyncio.run(play()).met == {} and servers[0].requests["/weight_info"] > 5
 
 
 @pytest.mark.long

@@ -50,7 +50,7 @@ def serve(base: Path, number: int = 2, lora: int = 8) -> Any:
     return running(base, number, lora=lora)
 
 
-def held(server: FakeVLLM) -> list[str]:
+def adapter_names(server: FakeVLLM) -> list[str]:
     return list(server.adapters)
 
 
@@ -72,10 +72,10 @@ def test_versions_follow_one_another_and_the_weights_stay(base: Path, adapters: 
                 got = [await ask(made, number, 2, session=f"{version} {number}") for number in range(3)]
                 assert tokens(got) == expected_of[folder]
                 assert {done.policy_version for episode in got for done in episode} == {version}
-                names = {name for server in servers for name in held(server)}
-                assert [len(held(server)) for server in servers] == [1, 1] and len(names) == 1
+                names = {name for server in servers for name in adapter_names(server)}
+                assert [len(adapter_names(server)) for server in servers] == [1, 1] and len(names) == 1
                 assert next(iter(names)) == "agentgym-" + made.members.label.replace("/", "-")
-            assert made.met == {} and all(server.asked["/update_weights"] == 0 for server in servers)
+            assert made.met == {} and all(server.requests["/update_weights"] == 0 for server in servers)
             made.close()
 
         expected_of = {folder: expected(folder, 3, 2) for folder in (base, *adapters)}
@@ -93,7 +93,7 @@ def test_one_that_was_killed_serves_again_with_the_present_adapter_alone(base: P
             await made.load_weights(adapters[1], 2)
             await asyncio.to_thread(first.start)
             await until(lambda: len(made.members.serving) == 2)
-            assert held(first) == held(servers[1]) and first.label == made.members.label
+            assert adapter_names(first) == adapter_names(servers[1]) and first.label == made.members.label
             made.members.leave_out(made.members.all[1], 0, "so that the first has to answer")
             before = generated(first)
             assert tokens([await ask(made, number, session=f"new {number}") for number in range(3)]) == want
@@ -130,7 +130,7 @@ def test_a_server_that_fails_in_a_swap_gets_the_adapter_before_it_serves(
                 assert first.label != made.members.label, "half of a swap under the whole one's label"
                 first.breaks_at = ""
             await until(lambda: len(made.members.serving) == 2)
-            assert held(first) == held(second)
+            assert adapter_names(first) == adapter_names(second)
             made.members.leave_out(made.members.all[1], 0, "so that the first has to answer")
             assert tokens([await ask(made, number, session=f"new {number}") for number in range(3)]) == want
             made.close()

@@ -26,11 +26,11 @@ async def until(condition: Any) -> None:
 
 
 class Stub:
-    """A server in this process that does as it is told: `label` is of its weights, `held` stops it at a score."""
+    """A server in this process that does as it is told: `label` is of its weights, `score_gate` stops it at a score."""
 
     def __init__(self, url: str) -> None:
         self.url, self.label, self.dead, self.changed, self.slow = url, "first", False, False, 0.0
-        self.held: asyncio.Event | None = None
+        self.score_gate: asyncio.Event | None = None
         self.at_score = asyncio.Event()
 
     async def alive(self) -> str:
@@ -48,8 +48,8 @@ class Stub:
     async def score(self, ids: list[int]) -> Scores:
         label = await self.alive()
         self.at_score.set()
-        if self.held is not None:
-            await self.held.wait()
+        if self.score_gate is not None:
+            await self.score_gate.wait()
         return Scores([0.0] * (len(ids) - 1), label)
 
     async def update(self, files: Any, label: str) -> None:
@@ -118,13 +118,13 @@ def test_one_that_was_taken_in_while_an_update_began_gets_it(monkeypatch: pytest
     async def play() -> None:
         await made.load_weights(weights(), 1)
         made.members.leave_out(made.members.all[1], 0, "a test")
-        second.held = asyncio.Event()
+        second.score_gate = asyncio.Event()
         second.at_score.clear()
         await second.at_score.wait()
         updating = asyncio.create_task(made.load_weights(weights(), 2))
         await until(lambda: not made.is_open)
         await asyncio.sleep(0)
-        second.held.set()
+        second.score_gate.set()
         await updating
         assert first.label == second.label == made.members.label and len(made.members.serving) == 2
         made.close()
@@ -275,12 +275,12 @@ def test_a_question_that_nobody_waits_for_names_no_weights() -> None:
     (server,), made = stubs(1)
 
     async def play() -> None:
-        released = server.held = asyncio.Event()
+        released = server.score_gate = asyncio.Event()
         first = asyncio.create_task(one(made, "a"))
         await server.at_score.wait()
         made.abort("a")
         assert (await first).finish == "abort"
-        server.held = None
+        server.score_gate = None
         await made.load_weights(weights(), 1)
         label = made.members.label
         released.set()

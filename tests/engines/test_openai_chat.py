@@ -118,7 +118,7 @@ def test_trouble_is_met_counted_and_retried(name: str) -> None:
         engine = client(url)
         assert one(engine) == Completion([], [], "stop", text="hi", usage=Usage(9, 2))
     assert engine.met == {name if name in TROUBLES else "not JSON" if name in NOT_JSON else "JSON of another shape": 1}
-    assert server.asked == 2
+    assert server.requests == 2
 
 
 def test_a_run_beside_every_trouble_ends_complete_and_says_what_it_met(
@@ -139,7 +139,7 @@ def test_after_the_last_retry_the_fault_says_what_was_met() -> None:
     with loopback.faulty([429, b"?"], then=500) as (server, url):
         with pytest.raises(Fault, match=r"3 attempts: status 429, not JSON .*, status 500") as found:
             one(client(url, retries=2))
-        assert found.value.reason == "engine" and server.asked == 3
+        assert found.value.reason == "engine" and server.requests == 3
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_after_the_last_retry_the_fault_says_what_was_met() -> None:
 )
 def test_odd_answers_that_are_answers(answer: Any, expected: Completion) -> None:
     with loopback.faulty([], then=answer) as (server, url):
-        assert one(client(url)) == expected and server.asked == 1
+        assert one(client(url)) == expected and server.requests == 1
 
 
 def test_a_server_that_repeats_the_key_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,18 +231,18 @@ def test_a_reply_is_cut_at_a_multiple_of_max_tokens() -> None:
     """8 tokens: 256 + 64 * 8 = 768 characters of text, names and arguments together; no more is kept of any field."""
     calls = [{"id": "i" * 10_000, "function": {"name": "f", "arguments": json.dumps({"a": "b" * 500})}}] * 3
 
-    def asked(text: Any, **more: Any) -> Completion:
+    def complete(text: Any, **more: Any) -> Completion:
         body = {**reply(text, **more), "logprobs": ["x" * 1000], "reasoning_content": "r" * 100_000}
         return bounded(read_completion(body), characters(8))
 
-    whole = asked("t" * 768)
+    whole = complete("t" * 768)
     assert (whole.text, whole.finish) == ("t" * 768, "stop")
-    cut = asked("t" * 2_000_000)
+    cut = complete("t" * 2_000_000)
     assert (cut.text, cut.finish, cut.calls) == ("t" * 768, "length", [])
-    several = asked(None, tool_calls=calls)  # 510 characters each: one is whole, the second is cut, the third left out
+    several = complete(None, tool_calls=calls)  # 510 characters each: one is whole, the second is cut, the third left out
     assert [len(call.name + call.arguments) for call in several.calls] == [510, 258] and several.finish == "length"
     assert all(len(call.id) == 201 for call in several.calls)
-    one_call = asked("hi", tool_calls=calls[:1])
+    one_call = complete("hi", tool_calls=calls[:1])
     assert one_call.finish == "stop" and json.loads(one_call.calls[0].arguments) == {"a": "b" * 500}
 
 
@@ -254,6 +254,6 @@ def test_no_more_is_read_of_an_answer_than_its_tokens_may_take() -> None:
     half_emoji = b'{"choices": [{"message": {"content": "x' + b"\\ud83d\\ude00" * 200_000
     with loopback.faulty([long, thought, half, half_emoji], then=reply()) as (server, url):
         replies = [one(client(url)) for _ in range(4)]
-    assert [done.finish for done in replies] == ["length"] * 4 and server.asked == 4
+    assert [done.finish for done in replies] == ["length"] * 4 and server.requests == 4
     assert replies[0].text == ('é "content": "no" \\' + "t" * 768)[:768]
     assert replies[1].text == "" and replies[2].text == "é" * 768 and replies[3].text == ("x" + "😀" * 768)[:768]

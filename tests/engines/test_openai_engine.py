@@ -151,7 +151,7 @@ def test_trouble_is_met_counted_and_retried(name: str) -> None:
         assert sum(engine.met.values()) == 1
     else:
         assert engine.met == {kind: 1}
-    assert server.asked == 2
+    assert server.requests == 2
 
 
 def test_after_the_last_retry_the_fault_says_what_was_met() -> None:
@@ -160,7 +160,7 @@ def test_after_the_last_retry_the_fault_says_what_was_met() -> None:
             Fault, match=r"5 attempts: status 429, status 500, not JSON .*, a cut answer, status 500"
         ) as found:
             asyncio.run(one(client(url, retries=4)))
-        assert found.value.reason == "engine" and server.asked == 5
+        assert found.value.reason == "engine" and server.requests == 5
 
 
 @pytest.mark.parametrize("status", [301, 400, 401, 402, 403, 404, 422])
@@ -168,7 +168,7 @@ def test_a_refusal_is_not_retried(status: int) -> None:
     with loopback.faulty([], then=status) as (server, url):
         with pytest.raises(Fault if status in (400, 422) else BadConfig, match=f"status {status}"):
             asyncio.run(one(client(url)))
-        assert server.asked == 1
+        assert server.requests == 1
 
 
 def test_a_server_that_cuts_short_or_gives_no_ids_is_refused() -> None:
@@ -194,7 +194,7 @@ def test_the_least_loaded_server_gets_the_next_request() -> None:
             await stuck
 
         asyncio.run(play())
-        assert (slow.asked, fast.asked) == (1, 6)
+        assert (slow.requests, fast.requests) == (1, 6)
 
 
 def test_a_rollout_ends_complete_beside_a_broken_server(address: str) -> None:
@@ -244,4 +244,4 @@ def test_no_more_is_read_of_an_answer_than_its_tokens_may_take() -> None:
     with loopback.faulty([{**answer, "padding": "p" * (72 << 10)}], then=fits) as (server, url):
         engine = OpenAIEngine(url, tokenizer=object(), backoff=0.01)
         done = asyncio.run(engine.generate([1, 2], Sampling(max_tokens=8), "s"))
-    assert done.ids == [1] * 8 and server.asked == 2 and engine.met == {"an answer too long": 1}
+    assert done.ids == [1] * 8 and server.requests == 2 and engine.met == {"an answer too long": 1}

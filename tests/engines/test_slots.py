@@ -23,9 +23,9 @@ def test_own_then_empty_then_least_recently_used() -> None:
     assert table.claim("a") is a  # its own, now the more recent
     a.busy = False
     assert table.claim("c") is b and table.of("b") is None
-    b.held = [1, 2]
+    b.cached_ids = [1, 2]
     table.free(b)
-    assert (b.held, b.session, table.of("c")) == ([], None, None)
+    assert (b.cached_ids, b.session, table.of("c")) == ([], None, None)
 
 
 def test_a_donor_is_found_by_its_longest_prefix() -> None:
@@ -37,11 +37,11 @@ def test_a_donor_is_found_by_its_longest_prefix() -> None:
     slot.pending = prompt
     donor = table.donor([*prompt[: BLOCK + 5], 999, *prompt])
     assert donor and (donor.slot, donor.now, donor.later) == (slot, 0, BLOCK + 5)
-    slot.held, slot.pending = prompt, ()
+    slot.cached_ids, slot.pending = prompt, ()
     donor = table.donor(prompt)
     assert donor and donor.now == donor.later == 3 * BLOCK
     assert table.donor([999, *prompt]) is None
-    slot.held = [5]  # the session rewrote its past
+    slot.cached_ids = [5]  # the session rewrote its past
     assert table.donor(prompt) is None
     table.free(slot)
     assert table.donor(prompt) is None

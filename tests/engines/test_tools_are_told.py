@@ -281,7 +281,7 @@ def test_a_server_that_takes_no_tools_ends_the_evaluation_at_once_and_says_what_
     refusal = (400, {}, b'{"error": {"message": "\\"auto\\" tool choice requires --enable-auto-tool-choice"}}')
     with loopback.faulty([], then=refusal) as (server, url):
         assert main(["eval", "sql", "--model", f"chat:{url}#M", "--tasks", "2", "--out", str(tmp_path / "e")]) == 2
-        assert server.asked <= 2
+        assert server.requests <= 2
     assert "use --tools text (in Python: tools='text')" in capsys.readouterr().err
 
 

@@ -52,7 +52,7 @@ def test_a_price_by_hand() -> None:
 def test_the_summary_says_tokens_price_and_latency(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with loopback.faulty([], then=reply()) as (server, url):
         assert main(evaluation(url, tmp_path / "e", "--prices", table(tmp_path))) == 0
-    requests, summary = server.asked, summary_of(tmp_path / "e")
+    requests, summary = server.requests, summary_of(tmp_path / "e")
     assert summary["usage"] == {
         "input": 1000 * requests,
         "output": 200 * requests,
@@ -76,10 +76,12 @@ def test_a_table_that_comes_later_prices_what_was_played(tmp_path: Path, capsys:
     with loopback.faulty([], then=reply()) as (server, url):
         assert main(evaluation(url, tmp_path / "e")) == 0
         assert summary_of(tmp_path / "e")["cost"] is None
-        requests = server.asked
+        requests = server.requests
         capsys.readouterr()
         assert main(evaluation(url, tmp_path / "e", "--prices", table(tmp_path))) == 0
-        assert server.asked == requests and summary_of(tmp_path / "e")["cost"]["total"] == pytest.approx(0.0031 * requests)
+        assert server.requests == requests and summary_of(tmp_path / "e")["cost"]["total"] == pytest.approx(
+            0.0031 * requests
+        )
         assert "every episode is there" in capsys.readouterr().err
         assert main([*evaluation(url, tmp_path / "e"), "--tasks", "5"]) == 0
         assert "3 more episodes: at most 9 requests and 36,864 output tokens" in capsys.readouterr().err
@@ -101,13 +103,14 @@ def test_max_cost_stops_and_a_larger_one_goes_on(tmp_path: Path, capsys: pytest.
         output = capsys.readouterr().out
         first = read_episodes(tmp_path / "e" / "episodes.jsonl")
         assert (
-            f"${0.5 * server.asked:.4f} of --max-cost 2.2 are spent" in output and "a larger --max-cost continues" in output
+            f"${0.5 * server.requests:.4f} of --max-cost 2.2 are spent" in output
+            and "a larger --max-cost continues" in output
         )
         assert "episodes are kept, success" in output.replace("\n", " ") and "% so far;" in output.replace("\n", " ")
-        assert 5 <= server.asked == sum(len(episode.turns) for episode in first) < 5 + 3  # the last one was finished
+        assert 5 <= server.requests == sum(len(episode.turns) for episode in first) < 5 + 3  # the last one was finished
         assert main(evaluation(url, tmp_path / "e", *flags, "100")) == 0
         episodes = read_episodes(tmp_path / "e" / "episodes.jsonl")
-        assert len(episodes) == 6 and server.asked == sum(len(episode.turns) for episode in episodes)
+        assert len(episodes) == 6 and server.requests == sum(len(episode.turns) for episode in episodes)
     assert summary_of(tmp_path / "e")["cost"]["by"] == "server"
 
 
@@ -118,17 +121,19 @@ def test_episodes_in_flight_are_finished_and_not_paid_twice(tmp_path: Path, caps
         assert main(evaluation(url, tmp_path / "e", *flags, "3")) == 1
         assert "4 of 9 episodes are kept" in capsys.readouterr().out
         stored = read_episodes(tmp_path / "e" / "episodes.jsonl")
-        assert len(stored) == 4 and server.asked == sum(len(episode.turns) for episode in stored)
-        assert main(evaluation(url, tmp_path / "e", *flags, "3")) == 1 and server.asked == sum(len(e.turns) for e in stored)
+        assert len(stored) == 4 and server.requests == sum(len(episode.turns) for episode in stored)
+        assert main(evaluation(url, tmp_path / "e", *flags, "3")) == 1 and server.requests == sum(
+            len(e.turns) for e in stored
+        )
         assert main(evaluation(url, tmp_path / "e", *flags, "100")) == 0
         episodes = read_episodes(tmp_path / "e" / "episodes.jsonl")
-        assert len(episodes) == 9 and server.asked == sum(len(episode.turns) for episode in episodes)
+        assert len(episodes) == 9 and server.requests == sum(len(episode.turns) for episode in episodes)
 
 
 def test_max_cost_needs_a_price(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with loopback.faulty([], then=reply()) as (server, url):
         assert main(evaluation(url, tmp_path / "e", "--max-cost", "1", "--concurrency", "1")) == 2
-    assert "--prices FILE" in capsys.readouterr().err and server.asked == 1
+    assert "--prices FILE" in capsys.readouterr().err and server.requests == 1
 
 
 @pytest.mark.parametrize(
@@ -139,7 +144,7 @@ def test_flags_that_cannot_be(flags: list[str], tmp_path: Path) -> None:
         assert main(evaluation(url, tmp_path / "e", *flags)) == 2
         policy = ["eval", "guessnumber", "--policy", "random", "--out", str(tmp_path / "f")]
         assert main([*policy, "--max-cost", "1"]) == 2 and main([*policy, "--max-cost", "1", "--plan"]) == 2
-    assert server.asked == 0
+    assert server.requests == 0
 
 
 @pytest.mark.parametrize(
@@ -189,12 +194,12 @@ def test_replies_that_nobody_counted_are_said(tmp_path: Path, capsys: pytest.Cap
     script = [reply(), reply(None)] * 6
     with loopback.faulty(script, then=reply()) as (server, url):
         assert main(evaluation(url, tmp_path / "e", "--prices", table(tmp_path), "--concurrency", "1")) == 0
-        none = server.asked // 2
+        none = server.requests // 2
         assert none and summary_of(tmp_path / "e")["uncounted"] == none
-        assert summary_of(tmp_path / "e")["usage"]["output"] == 200 * (server.asked - none)
+        assert summary_of(tmp_path / "e")["usage"]["output"] == 200 * (server.requests - none)
         output = capsys.readouterr().out
-        assert f"the server did not count the tokens of {none} of {server.asked} replies" in output
-        assert f"price: at least ${0.0031 * (server.asked - none):.4f}" in output and "tokens: at least" in output
+        assert f"the server did not count the tokens of {none} of {server.requests} replies" in output
+        assert f"price: at least ${0.0031 * (server.requests - none):.4f}" in output and "tokens: at least" in output
     assert summary_of(tmp_path / "e")["tokens"] is None  # of no episode are they known
     with loopback.faulty([], then=reply(None)) as (server, url):
         assert main(evaluation(url, tmp_path / "f", "--prices", table(tmp_path), "--max-cost", "1")) == 2
@@ -251,7 +256,7 @@ def test_a_plan_says_how_much_would_be_played_and_asks_for_nothing(
     with loopback.faulty([], then=reply()) as (server, url):
         flags = ["--prices", table(tmp_path), "--attempts", "3", "--turn-tokens", "100", "--plan"]
         assert main(evaluation(url, tmp_path / "e", *flags)) == 0
-        assert server.asked == 0 and not (tmp_path / "e").exists()
+        assert server.requests == 0 and not (tmp_path / "e").exists()
     output = capsys.readouterr().out
     assert "rlvr/GuessNumber-v0, split test: 2 tasks x 3 attempts, at most 3 turns each" in output
     assert "6 episodes: at most 18 requests and 1,800 output tokens, $0.02 for these" in output  # 1,800 x $10 a million

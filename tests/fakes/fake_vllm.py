@@ -22,7 +22,7 @@ _LOADING = threading.Lock()
 class Refused(Exception):
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
-        self.status, self.said = status, text
+        self.status, self.response = status, text
 
 
 class FakeVLLM:
@@ -44,7 +44,7 @@ class FakeVLLM:
         self.slow, self.hangs, self.lies = 0.0, False, ""
         self.holds_after = float("inf")
         self.dies_at, self.breaks_at, self.dies_after = "", "", 0
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         self.sessions: list[tuple[int, ...]] = []
         """Prompts in order."""
         self.seeds: list[int | None] = []
@@ -79,7 +79,7 @@ class FakeVLLM:
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         path = scope["path"]
-        self.asked[path] += 1
+        self.requests[path] += 1
         body = await read_body(receive, 1 << 24, 60, Refused)
         late = 0 < self.dies_after <= len(self.sessions)
         if late or (self.dies_at and path.endswith(self.dies_at)):
@@ -96,7 +96,7 @@ class FakeVLLM:
                 raise Refused(401, "no")
             answer = await self._answer(path, json.loads(body) if body else {})
         except Refused as refused:
-            await send_json(send, refused.status, {"error": {"message": refused.said}})
+            await send_json(send, refused.status, {"error": {"message": refused.response}})
         else:
             if isinstance(answer, str):  # as vLLM answers calls that load adapters
                 await send({"type": "http.response.start", "status": 200, "headers": []})

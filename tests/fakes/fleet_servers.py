@@ -30,7 +30,7 @@ def over(servers: list[FakeVLLM], **options: Any) -> VLLMFleet:
 
 
 def generated(server: FakeVLLM) -> int:
-    return server.asked["/inference/v1/generate"]
+    return server.requests["/inference/v1/generate"]
 
 
 async def ask(made: VLLMFleet, number: int, turns: int = 1, session: str = "") -> list[Completion]:

@@ -33,10 +33,10 @@ class Program:
         if self.process.exitcode is None:
             self.process.kill()
             self.process.join()
-            raise TimeoutError(f"the program did not end within {seconds} s:\n{self.said()}")
+            raise TimeoutError(f"the program did not end within {seconds} s:\n{self.output()}")
         return self.process.exitcode
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return what it printed."""
         self.output.seek(0)
         return self.output.read()

@@ -56,12 +56,12 @@ class Guesses(ScriptedEngine):
 
     def __init__(self):
         super().__init__(lambda prompt, turn: "")
-        self.asked = {}
+        self.prompts = {}
 
     async def complete(self, request):
         group, attempt, _ = request.session.split("#")
         place = self._turns.get(request.session, 0)
-        self.asked[request.session, place] = list(request.prompt_ids)
+        self.prompts[request.session, place] = list(request.prompt_ids)
         name, *branch = group.removeprefix("1/").split("/")
         secret = str(10 + int(name.removeprefix("few-")))
         won = int(attempt) <= int(branch[1]) if branch else place == 2

@@ -8,7 +8,7 @@ CODE = "bfac"
 FAILED = "\n\nAn earlier attempt failed (failure). It ended with:\nIt jams."
 
 
-def told(code, letters):
+def revealed(code, letters):
     return " ".join(code[:letters] + "?" * (len(code) - letters)) if letters else ""
 
 
@@ -46,7 +46,7 @@ class Lock(agentgym.TextEnv):
             yield self.code[len(self.dialled)]
 
     def hint(self, level):
-        return told(self.code, int(level * len(self.code)))
+        return revealed(self.code, int(level * len(self.code)))
 
 
 class Shown(Lock):
@@ -69,7 +69,7 @@ class Shown(Lock):
         return Task("open the door", data)
 
     def begin(self, task):
-        part = told(task.data["code"], task.data["shown"])
+        part = revealed(task.data["code"], task.data["shown"])
         after = FAILED if task.data["again"] else ""
         return super().begin(task) + (f"\n\nHint: {part}{after}" if part else "")
 

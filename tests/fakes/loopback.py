@@ -60,7 +60,7 @@ class Faulty(ThreadingHTTPServer):
 
     def __init__(self, script: Sequence[Any], then: Any = GOOD) -> None:
         super().__init__(("127.0.0.1", 0), _Faulty)
-        self.script, self.then, self.asked = list(script), then, 0
+        self.script, self.then, self.requests = list(script), then, 0
         self.times: list[float] = []
         self.bodies: list[dict[str, Any]] = []
         self.paths: list[str] = []
@@ -73,7 +73,7 @@ class Faulty(ThreadingHTTPServer):
 
     def next(self) -> Any:
         with self.lock:
-            self.asked += 1
+            self.requests += 1
             self.times.append(time.monotonic())
             return self.script.pop(0) if self.script else self.then
 

@@ -26,7 +26,7 @@ def run_several(script, number, *arguments, seconds=400):
     finally:
         for program in running:
             program.process.kill()
-    assert ended == [0] * number, "\n".join(program.said() for program in running)
+    assert ended == [0] * number, "\n".join(program.output() for program in running)
 
 
 def run_two(script, *arguments):

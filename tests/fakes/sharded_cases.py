@@ -85,7 +85,7 @@ class Case:
             torch.save(self.learner.state_dict(), folder / "trainer.pt")
         self.accelerator.wait_for_everyone()
 
-    def held(self):
+    def shares(self):
         """Return how many numbers this process holds of weights and of the optimizers' averages, and of how many."""
         tensors = (self._parameters(), self._averages())
         return [sum(_mine(v).numel() for v in values) for values in tensors] + [
@@ -127,7 +127,7 @@ def played(out, name):
     if case.accelerator.is_main_process:
         torch.save(engine, out / f"{name} {number}" / "weights.pt")
     types = sorted({str(value.dtype) for value in case._parameters()})
-    made = {"curve": curve, "resumed": resumed, "alike": alike, "apart": own_engine, "held": case.held(), "types": types}
+    made = {"curve": curve, "resumed": resumed, "alike": alike, "apart": own_engine, "shares": case.shares(), "types": types}
     made["states"] = case.states()
     other = out / f"{name} {2 if number == 4 else 4}" / "saved"
     if number > 1 and (other / "trainer.pt").exists():  # by another number of processes

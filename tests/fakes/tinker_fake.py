@@ -86,7 +86,7 @@ class Fake:
         self.archived = {}
         """Archives of sampler's weights, by the path that SkyRL answers with."""
         self.first = b""
-        self.asked = []
+        self.paths = []
         self.stops = []
         """The stop ids that each completion was asked for with."""
         self.number = 0
@@ -97,7 +97,7 @@ class Fake:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
         path = scope["path"].removeprefix("/api/v1/")
-        self.asked.append(path)
+        self.paths.append(path)
         key, headers = dict(scope["headers"]).get(b"x-api-key"), []
         try:
             content, kind = await self.answer(scope["method"], path, body)

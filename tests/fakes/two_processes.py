@@ -117,7 +117,7 @@ def update(case):
     return metrics, weights, torch.cat(untouched + [torch.ones_like(one) for one in head])
 
 
-def apart():
+def mismatches():
     """Return the mismatch over all processes of 1,499 tokens of the first and three of each other, one of them unknown."""
     accelerator = Accelerator(cpu=True)
     mine = [0.0] * 1499 if accelerator.process_index == 0 else [1.0, -3.0, float("nan")]
@@ -128,7 +128,7 @@ def apart():
 
 if __name__ == "__main__":
     out, *cases = sys.argv[1:]
-    found, gaps = {case: update(case) for case in cases or CASES}, apart()
+    found, gaps = {case: update(case) for case in cases or CASES}, mismatches()
     if Accelerator(cpu=True).is_main_process:
         torch.save({case: weights for case, (_, weights, _) in found.items()}, f"{out}.pt")
         Path(out).write_text(json.dumps({"apart": gaps, **{case: metrics for case, (metrics, _, _) in found.items()}}))

@@ -38,10 +38,10 @@ class Slow(ScriptedEngine):
 
     def __init__(self) -> None:
         super().__init__(lambda prompt, turn: "yes")
-        self.asked, self.free = threading.Event(), threading.Event()
+        self.started, self.free = threading.Event(), threading.Event()
 
     async def generate(self, *args: Any, **options: Any) -> Any:
-        self.asked.set()
+        self.started.set()
         while not self.free.is_set():
             await asyncio.sleep(0.001)
         return await super().generate(*args, **options)
@@ -76,7 +76,7 @@ def test_a_session_with_a_reply_under_way_is_not_finished(tmp_path: Path) -> Non
     gateway = Gateway(engine, "tiny", out=path)
     with loopback.serving(App(gateway)) as url, httpx2.Client(base_url=url, timeout=60) as client:
         with behind(client, body()) as answers:
-            assert engine.asked.wait(30)
+            assert engine.started.wait(30)
             early = client.post("/v1/sessions/s/finish", json={"reward": 1})
             assert early.status_code == 409 and early.json()["error"]["code"] == "session_busy"
             assert "1 reply is under way in session 's'" in early.json()["error"]["message"]
@@ -106,7 +106,7 @@ def test_a_busy_session_does_not_give_way(tmp_path: Path) -> None:
     gateway.sessions._limit = 1
     with loopback.serving(App(gateway)) as url, httpx2.Client(base_url=url, timeout=60) as client:
         with behind(client, body()) as first:
-            assert engine.asked.wait(30)
+            assert engine.started.wait(30)
             with behind(client, body(user="other")) as second:
                 until("other", gateway)
                 engine.free.set()
@@ -142,7 +142,7 @@ def test_a_session_holds_every_token_once() -> None:
     (turns,) = session.rows
     assert len(turns) == 30 and session.tokens == len(turns[-1].prompt_ids) + len(turns[-1].output_ids)
     assert all(len(turn.output_ids) == len(turn.logprobs) == 51 for turn in turns)
-    assert not any(turn.prompt_ids or turn.output_ids for _, _, turn in session._rows[0]._kept)
+    assert not any(turn.prompt_ids or turn.output_ids for _, _, turn in session._rows[0]._turns)
     assert session._rows[0].ids.itemsize * len(session._rows[0].ids) < 40_000
 
 

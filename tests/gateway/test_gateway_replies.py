@@ -117,14 +117,14 @@ def test_a_stream_that_fails_inside_ends_with_an_error(path: str) -> None:
 class Counted(str):
     """Text that counts how often it is compared with another."""
 
-    asked = 0
+    comparisons = 0
 
     def endswith(self, *args: Any) -> bool:
-        Counted.asked += 1
+        Counted.comparisons += 1
         return super().endswith(*args)
 
     def find(self, *args: Any) -> int:
-        Counted.asked += 1
+        Counted.comparisons += 1
         return super().find(*args)
 
 
@@ -136,9 +136,9 @@ def test_the_beginning_of_a_stop_string_is_the_longest(text: str, stop: str) -> 
 
 def test_a_stop_string_costs_next_to_nothing_while_it_does_not_come() -> None:
     """It is looked for after every token of every choice, in the thread that serves all clients."""
-    Counted.asked = 0
+    Counted.comparisons = 0
     assert _begun(Counted("so " * 1000), "z" * 1000) == 0
-    assert Counted.asked <= 2
+    assert Counted.comparisons <= 2
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])

@@ -48,7 +48,7 @@ def mixture():
     return Qwen3MoeConfig(hidden_size=64, moe_intermediate_size=32, num_experts=4, num_experts_per_tok=2, **sizes)
 
 
-def held(tensors):
+def bytes_of(tensors):
     """Return the bytes of tensors, element by element; tied ones once."""
     return sum(t.numel() * t.element_size() for t in {id(t): t for t in tensors}.values())
 
@@ -114,14 +114,14 @@ def test_bytes_are_those_of_real_tensors_after_a_real_step(architecture, changes
     made = optimizers(behind or model, 1e-3, muon=config.muon)
     batch = micro_batch(Rows(2, 32, 8))
     Scorer(model, 1.0, gradient_checkpointing=config.gradient_checkpointing)(batch).logprobs.sum().backward()
-    gradients = held(p.grad for p in updated if p.grad is not None)
+    gradients = bytes_of(p.grad for p in updated if p.grad is not None)
     for optimizer in made:
         optimizer.step()
     state = [t for o in made for values in o.state.values() for t in values.values() if torch.is_tensor(t)]
-    assert found.weights == held([*model.parameters(), *model.buffers()])
-    assert found.masters == (held(updated) if behind else 0)
+    assert found.weights == bytes_of([*model.parameters(), *model.buffers()])
+    assert found.masters == (bytes_of(updated) if behind else 0)
     assert found.gradients == gradients
-    assert found.optimizer == held(state)
+    assert found.optimizer == bytes_of(state)
     assert found.parameters == sum(p.numel() for p in model.parameters())
     assert found.trained == sum(p.numel() for p in updated if p.requires_grad)
 
@@ -150,10 +150,10 @@ def test_the_cache_is_that_of_the_real_engine(longest, room):
     engine = SlotModel(model, 3, 1000)
     for start in range(0, longest, 20):
         engine.forward([Row(0, start, [1] * min(20, longest - start))])
-    assert found.cache == held([*engine.keys, *engine.values]) == 3 * room * cache_bytes(architecture, 4)
+    assert found.cache == bytes_of([*engine.keys, *engine.values]) == 3 * room * cache_bytes(architecture, 4)
     fused = [part.weight for layer in engine.layers for part in (*layer.qkv, *layer.gate_up)]
     scales = 2 * (4 + 2) * 16 * 4  # of 2 layers, 4 query and 2 key heads
-    assert found.packed == held(fused) + scales + 2 * 256 * 16 * 4  # and sines and cosines of 256 places
+    assert found.packed == bytes_of(fused) + scales + 2 * 256 * 16 * 4  # and sines and cosines of 256 places
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ BIG = int(os.environ.get("AGENTGYM_WATCHED_EPISODES", "4000"))
 """Episodes of the large file; 100,000 in the slow test."""
 
 
-def asked(server: PageServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+def get(server: PageServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     headers_sent = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.putrequest(method, path, skip_host="Host" in headers_sent)
@@ -258,9 +258,9 @@ def test_a_server_that_ends_is_said(browser: Any, run_folder: Path):
 def test_only_names_of_this_machine_are_answered(run_folder: Path):
     with serving(run_folder) as server:
         for host in ("127.0.0.1", f"localhost:{server.port}", "[::1]:1234", "127.0.0.2"):
-            assert asked(server, "/", Host=host)[0] == 200, host
+            assert get(server, "/", Host=host)[0] == 200, host
         for host in ("evil.example", "127.0.0.1.evil.example", f"rebound.example:{server.port}", "10.0.0.1", "", "@", "[::"):
-            status, _, content = asked(server, "/state", Host=host)
+            status, _, content = get(server, "/state", Host=host)
             assert status in (400, 403) and run_folder.name not in content, host
 
 
@@ -268,9 +268,9 @@ def test_addresses_are_numbers_and_never_paths(run_folder: Path):
     secret = run_folder.parent / "secret.txt"
     secret.write_text("secret words")
     with serving(run_folder) as server:
-        state = json.loads(asked(server, "/state")[2])
+        state = json.loads(get(server, "/state")[2])
         number = state["runs"][0]["episodes"]["groups"][0]["group"]
-        assert len(json.loads(asked(server, f"/group?run=0&group={number}")[2])["episodes"]) >= 1
+        assert len(json.loads(get(server, f"/group?run=0&group={number}")[2])["episodes"]) >= 1
         for path in (
             "/../secret.txt",
             "/%2e%2e/secret.txt",
@@ -280,7 +280,7 @@ def test_addresses_are_numbers_and_never_paths(run_folder: Path):
             "/group/",
             "/episodes.jsonl",
         ):
-            status, _, content = asked(server, path)
+            status, _, content = get(server, path)
             assert status in (400, 404) and "secret" not in content and "root:" not in content, path
         for query in (
             "",
@@ -291,12 +291,12 @@ def test_addresses_are_numbers_and_never_paths(run_folder: Path):
             "run=%D9%A3&group=0",
             "run=0&group=" + "9" * 400,
         ):
-            assert asked(server, f"/group?{query}")[0] in (400, 404), query
+            assert get(server, f"/group?{query}")[0] in (400, 404), query
         for known in ("x", "0.0.0", "0.0.0.0.0", "-1.0.0.0", "99999.99999.0.0", ",,,,", "%D9%A3.0.0.0"):
-            answer = json.loads(asked(server, f"/state?known={known}")[2])
+            answer = json.loads(get(server, f"/state?known={known}")[2])
             assert len(answer["runs"]) == 1
-        assert [asked(server, "/", method)[0] for method in ("POST", "PUT", "DELETE", "OPTIONS", "HEAD")] == [501] * 5
-        _, headers, _ = asked(server, "/state")
+        assert [get(server, "/", method)[0] for method in ("POST", "PUT", "DELETE", "OPTIONS", "HEAD")] == [501] * 5
+        _, headers, _ = get(server, "/state")
         assert headers["x-content-type-options"] == "nosniff" and headers["cache-control"] == "no-store"
         assert "access-control-allow-origin" not in headers and headers["cross-origin-resource-policy"] == "same-origin"
 
@@ -306,14 +306,14 @@ def test_other_machines_need_the_token(browser: Any, run_folder: Path):
         PageServer(Watch([FollowedRun(run_folder)]), "0.0.0.0", 0, None)
     with serving(run_folder, host="0.0.0.0", token="a long; secret") as server:
         for path in ("/", "/state", "/group?run=0&group=0"):
-            assert asked(server, path)[0] == 401
-            assert asked(server, path, Authorization="Bearer wrong")[0] == 401
-            assert asked(server, path, Authorization="Bearer a long; secret", Host="box.example")[0] == 200
-        assert asked(server, "/?token=wrong")[0] == 401
-        cookie = asked(server, "/?token=a%20long%3B%20secret")[1]["set-cookie"].split("; HttpOnly")[0]
+            assert get(server, path)[0] == 401
+            assert get(server, path, Authorization="Bearer wrong")[0] == 401
+            assert get(server, path, Authorization="Bearer a long; secret", Host="box.example")[0] == 200
+        assert get(server, "/?token=wrong")[0] == 401
+        cookie = get(server, "/?token=a%20long%3B%20secret")[1]["set-cookie"].split("; HttpOnly")[0]
         for others in ("", 'a={"x": 1}; ', "flag; x[1]=2; "):  # cookies know no ports: some are of other servers here
-            assert asked(server, "/state", Cookie=others + cookie)[0] == 200, others
-        assert asked(server, "/state", Cookie=cookie[:-4] + '"')[0] == 401
+            assert get(server, "/state", Cookie=others + cookie)[0] == 200, others
+        assert get(server, "/state", Cookie=cookie[:-4] + '"')[0] == 401
         seen = Seen(browser, f"http://127.0.0.1:{server.port}/?token=a%20long%3B%20secret")
         seen.page.locator(".detail .turn").first.wait_for()
         assert "token" not in seen.page.url

@@ -182,11 +182,11 @@ class Server(ScriptedEngine):
 
     def __init__(self, *arguments, refuses="FORBIDDEN", down=False, **options):
         super().__init__(*arguments, **options)
-        self.refuses, self.down, self.asked = refuses, down, 0
+        self.refuses, self.down, self.requests = refuses, down, 0
 
     async def generate(self, prompt, sampling, session, **options):
-        self.asked += 1
-        if (self.down and self.asked > 1) or self.refuses in self.tokenizer.decode(prompt):
+        self.requests += 1
+        if (self.down and self.requests > 1) or self.refuses in self.tokenizer.decode(prompt):
             raise Fault("the server refused with status 400", reason="engine")
         return await super().generate(prompt, sampling, session, **options)
 

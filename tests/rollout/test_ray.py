@@ -328,13 +328,13 @@ def test_a_cluster_that_is_not_there_is_told_of_at_once():
 
 @pytest.mark.parametrize("flags", [[], ["--worker.num_cpus", "0.5", "--workers", "1"]])
 def test_an_evaluation_on_a_cluster_is_that_of_this_process(cluster, tmp_path, flags):
-    def told(*more):
+    def courses(*more):
         command = [sys.executable, "-m", "agentgym", "eval", "guessnumber", "--policy", "oracle", "--tasks", "4", "--quiet"]
         subprocess.run([*command, "--out", tmp_path / str(len(more)), *more], check=True, timeout=120, env=env)
         return [course(episode) for episode in agentgym.read_episodes(tmp_path / str(len(more)) / "episodes.jsonl")]
 
     env = {**os.environ, "RAY_ADDRESS": cluster.address}
-    assert sorted(told("--worker-backend", "ray", *flags)) == sorted(told())
+    assert sorted(courses("--worker-backend", "ray", *flags)) == sorted(courses())
 
 
 def test_a_training_run_on_a_cluster_is_that_of_this_process(cluster, tmp_path):

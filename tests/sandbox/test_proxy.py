@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agentgym.sandbox.inside.proxy import allowed, kept, serve, target
+from agentgym.sandbox.inside.proxy import allowed, forwarded_headers, serve, target
 
 HOSTS = ["index.test", "*.example.com", "10.1.0.0/16", "192.0.2.7", "2001:db8::/32"]
 
@@ -36,10 +36,10 @@ def test_first_lines():
 def test_the_client_names_no_other_host_than_the_url():
     """A server of several hosts would serve a refused one."""
     sent = b"Host: refused.test\r\nhost : refused.test\r\nHOST:refused.test\r\nProxy-Connection: x\r\nA: b\r\n\r\n"
-    assert kept(sent) == [b"A: b"]
+    assert forwarded_headers(sent) == [b"A: b"]
     for doubtful in (b"A: b\nHost: refused.test\r\n\r\n", b"A: b\rHost: refused.test\r\n\r\n"):
         with pytest.raises(ValueError):
-            kept(doubtful)
+            forwarded_headers(doubtful)
 
 
 def test_requests_go_through_or_are_refused():
@@ -48,7 +48,7 @@ def test_requests_go_through_or_are_refused():
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + head)
         writer.close()
 
-    async def asked(port, text):
+    async def exchange(port, text):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(text)
         writer.write_eof()
@@ -61,10 +61,10 @@ def test_requests_go_through_or_are_refused():
         proxy = await asyncio.start_server(lambda r, w: serve(r, w, ["127.0.0.1"]), "127.0.0.1", 0)
         port, outside = (server.sockets[0].getsockname()[1] for server in (proxy, there))
         get = f"GET http://127.0.0.1:{outside}/x HTTP/1.1\r\nProxy-Authorization: secret\r\nConnection: keep-alive\r\n\r\n"
-        plain = await asked(port, get.encode())
-        tunnel = await asked(port, f"CONNECT 127.0.0.1:{outside} HTTP/1.1\r\n\r\nGET /y HTTP/1.1\r\n\r\n".encode())
-        refused = await asked(port, f"CONNECT localhost:{outside} HTTP/1.1\r\n\r\n".encode())
-        broken = await asked(port, b"nonsense\r\n\r\n")
+        plain = await exchange(port, get.encode())
+        tunnel = await exchange(port, f"CONNECT 127.0.0.1:{outside} HTTP/1.1\r\n\r\nGET /y HTTP/1.1\r\n\r\n".encode())
+        refused = await exchange(port, f"CONNECT localhost:{outside} HTTP/1.1\r\n\r\n".encode())
+        broken = await exchange(port, b"nonsense\r\n\r\n")
         there.close(), proxy.close()
         return plain, tunnel, refused, broken
 

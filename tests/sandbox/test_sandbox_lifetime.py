@@ -39,7 +39,7 @@ def box(backend: str) -> Iterator[Any]:
     made.close()
 
 
-def held() -> tuple[int, list[Path]]:
+def resources() -> tuple[int, list[Path]]:
     """Return the open files, and the groups and folders of sandboxes that this process has made."""
     gc.collect()
     groups = [path for place in cgroup.places().values() for path in place.glob(f"{cgroup.PREFIX}{os.getpid()}-*")]
@@ -48,7 +48,7 @@ def held() -> tuple[int, list[Path]]:
 
 def left(before: tuple[int, list[Path]]) -> bool:
     """Whether more is held than before; less may be, where another test's last file was closed meanwhile."""
-    files, groups = held()
+    files, groups = resources()
     return files > before[0] or groups != before[1]
 
 
@@ -76,7 +76,7 @@ def test_a_sandbox_outlives_the_thread_that_asked_for_it(backend: str) -> None:
 
 def test_a_sandbox_that_nobody_holds_is_closed(backend: str) -> None:
     sandbox(backend, **BACKENDS[backend]).close()  # what is made once and stays
-    before = held()
+    before = resources()
     made: Any = sandbox(backend, limits=LIMITS, **BACKENDS[backend])
     pid, work = made._process.pid, made.work
     kernel = made.kernel()
@@ -102,7 +102,7 @@ def test_close_twice_and_use_afterwards(box: Any) -> None:
 @pytest.mark.long
 def test_what_cannot_be_started_leaves_no_file_open(box: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     box.run("true")
-    before = held()
+    before = resources()
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     for room in range(12):
         resource.setrlimit(resource.RLIMIT_NOFILE, (before[0] + room, limit[1]))
@@ -115,7 +115,7 @@ def test_what_cannot_be_started_leaves_no_file_open(box: Any, monkeypatch: pytes
     assert not left(before)
     box._process.kill()
     box._process.wait()
-    before = held()
+    before = resources()
     for _ in range(3):
         with pytest.raises(SandboxFault):
             box.kernel()
@@ -126,7 +126,7 @@ def test_what_cannot_be_started_leaves_no_file_open(box: Any, monkeypatch: pytes
 
 def test_a_sandbox_that_does_not_start_leaves_nothing(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox(backend, **BACKENDS[backend]).close()
-    before = held(), children()
+    before = resources(), children()
     monkeypatch.setattr(fork_server_sandbox, "_ONCE_TOLD", ("/bin/sh", "-c", "echo no room >&2; exit 1", "sh"))
     with pytest.raises(SandboxFault, match="no room"):
         sandbox(backend, **BACKENDS[backend])

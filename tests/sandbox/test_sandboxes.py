@@ -247,11 +247,11 @@ def test_no_sandbox_has_to_be_asked_for() -> None:
 
 
 def test_nothing_is_left_of_many(box: Any) -> None:
-    def held() -> tuple[int, list[str]]:
+    def resources() -> tuple[int, list[str]]:
         mounts = [line for line in Path("/proc/self/mounts").read_text().splitlines() if "agent" in line]
         return len(list(Path("/proc/self/fd").iterdir())), mounts
 
-    before = held()
+    before = resources()
     for _ in range(30):
         assert box.python("import os; os.fork(); print(1)").ok
-    assert held() == before
+    assert resources() == before

@@ -28,7 +28,7 @@ CHOICES = {
 """What holds a stage or its name: an attribute of a configuration or a stage, or a variable."""
 
 
-def asked(tree):
+def comparisons(tree):
     """Return (line, name) of each comparison of something that holds a stage's name with a constant."""
     for node in ast.walk(tree):
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
@@ -43,7 +43,7 @@ def asked(tree):
 
 def test_the_search_finds_what_a_file_asks():
     code = "if config.loss == 'icepop' or stage.name in ('values', 'x') or 'entropy' in names or text == 'drop': ..."
-    assert sorted(name for _, name in asked(ast.parse(code)) if name in FILES) == ["entropy", "icepop", "values"]
+    assert sorted(name for _, name in comparisons(ast.parse(code)) if name in FILES) == ["entropy", "icepop", "values"]
     assert len(TABLES) == 10 and {"icepop", "grpo", "drop", "uniform", "local", "values", "plain", "wandb"} <= set(FILES)
 
 
@@ -51,7 +51,7 @@ def test_no_file_but_its_own_asks_which_stage_it_is():
     found = [
         f"{path.relative_to(PACKAGE.parent)}:{line} names {name!r}"
         for path in sorted(PACKAGE.rglob("*.py"))
-        for line, name in asked(ast.parse(path.read_text(encoding="utf-8")))
+        for line, name in comparisons(ast.parse(path.read_text(encoding="utf-8")))
         if name in FILES and str(path.relative_to(PACKAGE.parent)) not in FILES[name]
     ]
     assert not found

@@ -19,13 +19,13 @@ template = Template(config["model"]["observation_template"], undefined=StrictUnd
 pattern = LitellmTextbasedModelConfig.model_fields["action_regex"].default
 
 for line in sys.stdin:
-    asked = json.loads(line)
-    if "reply" in asked:
+    request = json.loads(line)
+    if "reply" in request:
         try:
-            found = parse_regex_actions(asked["reply"], action_regex=pattern, format_error_template="{{error}}")
+            found = parse_regex_actions(request["reply"], action_regex=pattern, format_error_template="{{error}}")
             tell(found[0]["command"])
         except FormatError:
             tell(None)
     else:
-        tell(template.render(output=asked))
+        tell(template.render(output=request))
 tell([config["agent"]["system_template"], config["agent"]["instance_template"]])

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not CLIENTS, reason="the clients have an environ
 HERE = Path(__file__).parent
 CHATS, TURNS, AGENTS, STEPS = 48, 8, 24, 4
 ROUNDS = 2
-held = {"tokens": 0, "drifted": 0, "encoded anew": 0, "scored": 0}
+totals = {"tokens": 0, "drifted": 0, "encoded anew": 0, "scored": 0}
 
 
 @pytest.fixture
@@ -61,15 +61,15 @@ def check(episodes: list[Episode], folder: Path, temperature: float) -> None:
     """Count what is held, and compare every tenth episode with a forward pass of the library."""
     model = transformers.AutoModelForCausalLM.from_pretrained(folder)
     for number, episode in enumerate(episodes):
-        held["tokens"] += int(episode.metrics["held_tokens"])
-        held["drifted"] += int(episode.metrics["drifted_tokens"])
+        totals["tokens"] += int(episode.metrics["held_tokens"])
+        totals["drifted"] += int(episode.metrics["drifted_tokens"])
         rows = build([episode])
         assert len(rows) == episode.metrics["rows"] and sum(len(row) for row in rows) == episode.metrics["held_tokens"]
         if number % 10 == 0:
             for turn in episode.turns:
                 want = conformance.reference_logprobs(model, turn.prompt_ids, turn.output_ids, temperature)
                 assert turn.logprobs == pytest.approx(want, abs=1e-3)
-                held["scored"] += len(turn.output_ids)
+                totals["scored"] += len(turn.output_ids)
 
 
 def test_openai(served: tuple[str, Path], folder: Path) -> None:
@@ -96,7 +96,7 @@ def test_openai(served: tuple[str, Path], folder: Path) -> None:
             if chat["kind"] != "tools" and "<|" not in str(got["sent"]):  # transformers itself would read control strings
                 own = tokenizer.apply_chat_template(got["sent"], add_generation_prompt=True, return_dict=False)
                 assert own == got["prompt"]
-                held["encoded anew"] += len(got["prompt"])
+                totals["encoded anew"] += len(got["prompt"])
     assert len(chats) == len(episodes) == CHATS and calls > CHATS // 4
     check(list(episodes.values()), folder, 0.9)
 
@@ -154,6 +154,6 @@ def test_three_apis(served: tuple[str, Path], folder: Path) -> None:
 
 
 def test_a_hundred_thousand_tokens_and_none_drifted() -> None:
-    print(f"\n{held}")
-    assert held["tokens"] >= 100_000 and held["drifted"] == 0
-    assert held["encoded anew"] > 100 and held["scored"] > 1000
+    print(f"\n{totals}")
+    assert totals["tokens"] >= 100_000 and totals["drifted"] == 0
+    assert totals["encoded anew"] > 100 and totals["scored"] > 1000

@@ -20,7 +20,7 @@ class Registry:
     """`add` images, pull them as `HOST/NAME:TAG`; `asked` lists the paths that were asked for."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.paths: list[str] = []
         self._found: dict[str, tuple[str, bytes]] = {}
         registry = self
 
@@ -28,7 +28,7 @@ class Registry:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                registry.asked.append(self.path)
+                registry.paths.append(self.path)
                 unknown = {"errors": [{"code": "MANIFEST_UNKNOWN", "message": "manifest unknown"}]}
                 kind, content = registry._found.get(self.path, ("", json.dumps(unknown).encode()))
                 self.send_response(200 if kind or self.path == "/v2/" else 404)

@@ -63,19 +63,19 @@ def test_what_the_daemon_was_told(api: Any) -> None:
 
 
 def test_nothing_is_left_of_sandboxes(api: Any) -> None:
-    def held() -> tuple[list[str], int, str]:
+    def resources() -> tuple[list[str], int, str]:
         commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
         mounts = [line for line in Path("/proc/self/mounts").read_text().splitlines() if FOLDER in line]
         return ours(api), sum(FOLDER.encode() in c and b"conmon" in c for c in commands), "\n".join(sorted(mounts))
 
-    before = held()
+    before = resources()
     for options in (PYTHON, SHELL):
         with sandbox("docker", limits=LIMITS, **options) as box:
             box.run("(sleep 60 &) ; (setsid sleep 60 &)")
     deadline = time.monotonic() + 60  # conmon stays for a second or so
-    while held() != before and time.monotonic() < deadline:
+    while resources() != before and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert held() == before
+    assert resources() == before
 
 
 def test_containers_of_a_process_that_was_killed_are_removed(api: Any) -> None:

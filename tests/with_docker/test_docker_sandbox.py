@@ -52,17 +52,17 @@ def test_neighbours_do_not_meet() -> None:
 
 
 def test_nothing_is_left_of_many(box: Any) -> None:
-    def held() -> tuple[int, list[str], int]:
+    def resources() -> tuple[int, list[str], int]:
         gc.collect()  # connections to the daemon that earlier tests let go of
         mounts = [line for line in Path("/proc/self/mounts").read_text().splitlines() if FOLDER in line]
         counts = [int(box.run("ls /proc | grep -c '^[0-9]'").stdout) for _ in range(5)]
         return len(list(Path("/proc/self/fd").iterdir())), mounts, min(counts)  # one that ends just now is still listed
 
-    before = held()
+    before = resources()
     for _ in range(30):
         assert box.python("import os; os.fork(); print(1)").ok
     deadline = time.monotonic() + 60
-    while (after := held()) != before and time.monotonic() < deadline:
+    while (after := resources()) != before and time.monotonic() < deadline:
         time.sleep(0.5)  # on a busy machine a program that has ended is listed for a while
     assert after == before
 

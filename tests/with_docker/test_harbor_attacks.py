@@ -185,12 +185,12 @@ def test_no_way_leads_through_the_proxy_to_a_refused_host(tmp_path):
         env.reset(seed=0)
         env.step(bash(f"cat > raw.py <<'END'\n{RAW}\nEND"))
 
-        def asked(*texts: str) -> list[str]:
-            shown = env.step(bash(f"python3 raw.py {' '.join(json.dumps(text) for text in texts)}"))[0]
-            return shown.splitlines()
+        def answers(*texts: str) -> list[str]:
+            printed = env.step(bash(f"python3 raw.py {' '.join(json.dumps(text) for text in texts)}"))[0]
+            return printed.splitlines()
 
         end = r"\r\n\r\n"
-        (plain,) = asked(f"GET http://{good}/ HTTP/1.1{end}")
+        (plain,) = answers(f"GET http://{good}/ HTTP/1.1{end}")
         assert f"good as {good}" in plain, plain
         ways = [
             f"GET http://{bad}/ HTTP/1.1{end}",
@@ -202,8 +202,8 @@ def test_no_way_leads_through_the_proxy_to_a_refused_host(tmp_path):
             f"GET http://{int.from_bytes(bytes(map(int, bad.split('.'))))}/ HTTP/1.1{end}",
             f"GET http://[::ffff:{bad}]/ HTTP/1.1{end}",
         ]
-        assert all("bad as" not in answer for answer in asked(*ways))
-        named, again, half = asked(
+        assert all("bad as" not in answer for answer in answers(*ways))
+        named, again, half = answers(
             rf"GET http://{good}/ HTTP/1.1\r\nHost: refused.test{end}",
             f"GET http://{good}/ HTTP/1.1{end}GET http://{bad}/ HTTP/1.1{end}",
             rf"GET http://{good}/ HTTP/1.1\r\nA: b\nHost: refused.test{end}",
@@ -211,13 +211,13 @@ def test_no_way_leads_through_the_proxy_to_a_refused_host(tmp_path):
         assert f"good as {good}" in named and "refused.test" not in named + half
         assert "bad as" not in again and again.count("good as") <= 1  # or the server that gets more than it reads resets it
 
-        held = "import os, socket, time; a = os.environ['http_proxy'].split('/')[2].split(':'); "
-        flood = held + "s = [socket.create_connection((a[0], int(a[1]))) for _ in range(200)]; time.sleep(2)"
+        setup = "import os, socket, time; a = os.environ['http_proxy'].split('/')[2].split(':'); "
+        flood = setup + "s = [socket.create_connection((a[0], int(a[1]))) for _ in range(200)]; time.sleep(2)"
         env.step(bash(f'python3 -c "{flood}"'))
         direct = f"import socket; print(socket.create_connection(('{bad}', 80), 3))"
         assert "Error" in env.step(bash(f'python3 -c "{direct}" 2>&1 | tail -1'))[0]
         assert "Error" in env.step(bash("python3 -c 'import socket; socket.socket(socket.AF_PACKET, 3)' 2>&1 | tail -1"))[0]
-        assert f"good as {good}" in asked(f"GET http://{good}/ HTTP/1.1{end}")[0], "the proxy lives on"
+        assert f"good as {good}" in answers(f"GET http://{good}/ HTTP/1.1{end}")[0], "the proxy lives on"
         local = 'python3 -m http.server 8001 > /dev/null 2>&1 & sleep 2; python3 -c "import urllib.request as u; '
         assert env.step(bash(local + "print(u.urlopen('http://localhost:8001/', timeout=5).status)\""))[0] == "200"
     finally:

@@ -87,9 +87,9 @@ def played(
     """Return the episodes of a harness at tasks, by default Terminal's, with a script for a model."""
     engine = ScriptedEngine(reply, tokenizer)
     seconds = how.pop("seconds", 120.0)
-    kept = {"options": {"backend_options": image}, **how}
-    env, attempts, concurrency = kept.pop("env", TERMINAL), kept.pop("attempts", 1), kept.pop("concurrency", 2)
-    agent = HarnessAgent(None, engine, engine.tokenizer, 1.0, 4096, seconds, harness=load(harness), **kept)
+    settings = {"options": {"backend_options": image}, **how}
+    env, attempts, concurrency = settings.pop("env", TERMINAL), settings.pop("attempts", 1), settings.pop("concurrency", 2)
+    agent = HarnessAgent(None, engine, engine.tokenizer, 1.0, 4096, seconds, harness=load(harness), **settings)
     try:
         return asyncio.run(agent.collect(env, tasks=tasks, attempts=attempts, concurrency=concurrency))
     finally:
@@ -291,7 +291,7 @@ def test_there_is_no_key_while_a_process_outlives_its_command_or_a_file_cannot_b
     stream.close()
     assert stream.read() == b"" and changes.key() is not None
     box.run("truncate -s 300M /tmp/sparse || truncate -s 40M f; chmod 000 f 2>/dev/null")
-    assert box.asked.writable or changes.key() is None
+    assert box.spec.writable or changes.key() is None
 
 
 # The harnesses of the package

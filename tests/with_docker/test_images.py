@@ -66,13 +66,13 @@ def test_an_image_is_pulled_once_from_a_registry_that_was_named(registry: Regist
     for pull in ("", "docker.io,ghcr.io", f"x{registry.host}"):
         with pytest.raises(BadConfig, match=f"has no image '{name}'.*pull='{registry.host}'"):
             images.have(daemon, name, pull)
-    assert registry.asked == []
+    assert registry.paths == []
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: images.have(daemon, name, f"docker.io, {registry.host}")["Id"], range(4)))
-    assert len(set(found)) == 1 and sum("blobs" in path for path in registry.asked) == 2  # the config and the layer
+    assert len(set(found)) == 1 and sum("blobs" in path for path in registry.paths) == 2  # the config and the layer
     assert capfd.readouterr().err.count(f"pulling {name}: done after") == 1
-    request_count = len(registry.asked)
-    assert images.have(daemon, name)["Id"] == found[0] and len(registry.asked) == request_count
+    request_count = len(registry.paths)
+    assert images.have(daemon, name)["Id"] == found[0] and len(registry.paths) == request_count
 
 
 def test_what_cannot_be_pulled(registry: Registry) -> None:

@@ -41,7 +41,7 @@ class Game(Environment[Say, Seen, State]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: list[str] = []
+        self.texts: list[str] = []
         self.id, self.steps, self.note = None, 0, ""
         self.left: list[str] = []
         self.record: list[dict[str, Any]] = []
@@ -53,7 +53,7 @@ class Game(Environment[Say, Seen, State]):
         SHARED["episodes"] += 1
         self.id, self.steps, self.note = episode_id, 0, ""
         if fault != "keeps what was said":
-            self.said = []
+            self.texts = []
         if fault != "records all episodes":
             self.record = []
         rng = random.Random(seed)
@@ -102,7 +102,7 @@ class Game(Environment[Say, Seen, State]):
             return Seen(text="Set.", reward=1.0, done=True)
         if fault == "shared between sessions":
             SHARED["seen"].append(action.text)
-        self.said.append(action.text)
+        self.texts.append(action.text)
         text, solved = self.answered(action.text)
         reward = 1.0 if solved else 0.0
         if fault == "chance in answers":
@@ -198,7 +198,7 @@ class Words(Game):
         return f"Say one of {', '.join(self.order)} with its code."
 
     def answered(self, word: str) -> tuple[str, bool]:
-        return ("Right.", True) if word == self.answer else (f"Not {word[:20]!r}. Tried: {len(self.said)}.", False)
+        return ("Right.", True) if word == self.answer else (f"Not {word[:20]!r}. Tried: {len(self.texts)}.", False)
 
 
 class Locks(Game):
@@ -213,7 +213,7 @@ class Locks(Game):
         return "A lock with five figures."
 
     def answered(self, word: str) -> tuple[str, bool]:
-        opened = self.answer in self.said
+        opened = self.answer in self.texts
         return ("Done.", True) if opened and word == "done" else ("Open." if opened else "Locked.", False)
 
 

@@ -44,12 +44,12 @@ class Server:
 
     def ready(self) -> "Server":
         deadline = time.monotonic() + 900
-        while self.told("/health") is None:
+        while self.get("/health") is None:
             assert self.process.poll() is None and time.monotonic() < deadline, "a server did not start"
             time.sleep(0.5)
         return self
 
-    def told(self, path: str) -> bytes | None:
+    def get(self, path: str) -> bytes | None:
         try:
             with urllib.request.urlopen(self.url + path, timeout=30) as answer:
                 return answer.read()

@@ -36,7 +36,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
 
 
 def adapters(server: Server) -> list[str]:
-    listed = json.loads(server.told("/v1/models") or b"{}")["data"]
+    listed = json.loads(server.get("/v1/models") or b"{}")["data"]
     return [model["id"] for model in listed if model["parent"]]
 
 
@@ -74,7 +74,7 @@ def test_three_steps_with_a_server_killed_in_mid_step_and_back(servers: list[Ser
         assert not episode["error"]
     assert set(played.values()) == {1} and sum(key[0].split("/")[0].isdigit() for key in played) == 24
     assert [versions[str(step)] for step in range(1, 4)] == [{WARM + step - 1} for step in range(1, 4)]
-    assert f'/{WARM + 3}"' in (second.told("/weight_info") or b"").decode() and len(adapters(second)) == 1
+    assert f'/{WARM + 3}"' in (second.get("/weight_info") or b"").decode() and len(adapters(second)) == 1
     prompt = list(range(20, 60))
     newest = max((out / "checkpoints").glob("step-*"))
 

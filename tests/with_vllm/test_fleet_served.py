@@ -61,7 +61,7 @@ def test_five_steps_with_a_server_killed_in_mid_step(servers: list[Server], tmp_
         assert not episode["error"]
     assert set(played.values()) == {1} and sum(key[0].split("/")[0].isdigit() for key in played) == 40
     assert [versions[str(step)] for step in range(1, 6)] == [{WARM + step - 1} for step in range(1, 6)]
-    assert f'/{WARM + 5}"' in (second.told("/weight_info") or b"").decode()
+    assert f'/{WARM + 5}"' in (second.get("/weight_info") or b"").decode()
 
 
 def test_an_evaluation_over_what_is_left_and_refused_over_two_kinds_of_weights(

@@ -81,7 +81,7 @@ class Fleet(InFlight, Completing):
             answer.completion.policy_version = self.policy_version  # the version of the label, even if it changes now
             return answer
 
-        answer = await self.asked(lambda: self._answered(ask, request.session), request.session)
+        answer = await self.run_request(lambda: self._answered(ask, request.session), request.session)
         if answer is None:
             return Completion([], [], "abort", self.policy_version)
         if answer.cached is not None:
@@ -106,7 +106,7 @@ class Fleet(InFlight, Completing):
             self.members.check_label(scores.label)
             return scores
 
-        scores = await self.asked(lambda: self._answered(ask, name), name)
+        scores = await self.run_request(lambda: self._answered(ask, name), name)
         self.members.routes.forget(name)
         if scores is None:
             raise Fault("the fleet was closed while a server scored", reason=Reason.ENGINE)

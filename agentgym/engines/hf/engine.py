@@ -252,7 +252,7 @@ class HFEngine(AdmissionGate, TokenEngine):
         running = self._running
         try:
             pairs = [(r, r.slot) for r in running if r.slot is not None]
-            rows = [Row(s.number, len(s.held), s.pending, 1 + r.drafted) for r, s in pairs]
+            rows = [Row(s.number, len(s.cached_ids), s.pending, 1 + r.drafted) for r, s in pairs]
             replies = drawn(self._backend.forward(rows), [(r.draw(), r.draft, r.random) for r in running])
         except Exception as error:
             self._fail(running, f"a step of {len(running)} requests failed: {error}\n{traceback.format_exc()}")
@@ -272,7 +272,7 @@ class HFEngine(AdmissionGate, TokenEngine):
             if not math.isfinite(logprob):
                 self._fail([request], "the model's logits are not finite: its weights have diverged or are damaged")
                 return
-            slot.held.extend(slot.pending)
+            slot.cached_ids.extend(slot.pending)
             slot.pending = (token,)
             request.ids.append(token)
             request.logprobs.append(logprob)
@@ -307,17 +307,17 @@ class HFEngine(AdmissionGate, TokenEngine):
             if donor is not None:
                 if slot is not donor.slot:  # it may have been evicted
                     self._backend.copy(donor.slot.number, slot.number, donor.now)
-                slot.held = request.request.prompt_ids[: donor.now]
+                slot.cached_ids = request.request.prompt_ids[: donor.now]
             self._start(request, slot)
             budget -= len(slot.pending)
         self._waiting = [r for r in self._waiting if r.slot is None]
 
     def _start(self, request: _Running, slot: Slot) -> None:
         # At least the last token is computed: its logits are needed.
-        start = min(common_prefix(slot.held, request.request.prompt_ids), len(request.request.prompt_ids) - 1)
+        start = min(common_prefix(slot.cached_ids, request.request.prompt_ids), len(request.request.prompt_ids) - 1)
         if not slot.keys:
             self._table.announce(slot, request.request.prompt_ids)
-        del slot.held[start:]
+        del slot.cached_ids[start:]
         slot.pending = [*request.request.prompt_ids[start:], *(request.draft.ids if request.draft else ())]
         request.slot = slot
         self.prefilled += len(slot.pending)

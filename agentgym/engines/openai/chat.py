@@ -115,7 +115,7 @@ class OpenAIChatEngine(ServedEngine):
         """
         if not sampling.plain() or sampling.stop_ids:
             raise BadConfig("the chat engine takes temperature and max_tokens only: no filters, penalties or stop_ids")
-        done = await self.asked(lambda: self._ask(messages, tools, sampling, session), session)
+        done = await self.run_request(lambda: self._ask(messages, tools, sampling, session), session)
         return done or Completion([], [], "abort", text="")
 
     def request(

@@ -81,7 +81,7 @@ class OpenAIEngine(ServedEngine, TokenEngine):
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
-        done = await self.asked(lambda: self._complete(request, limit), request.session)
+        done = await self.run_request(lambda: self._complete(request, limit), request.session)
         return watched(done, request.watch) if done else Completion([], [], "abort", self.policy_version)
 
     async def _complete(self, request: Request, limit: int) -> Completion:
@@ -115,7 +115,9 @@ class OpenAIEngine(ServedEngine, TokenEngine):
                 raise Garbage(f"expected {len(ids)} prompt_logprobs")
             return [scored(entry, id) for entry, id in zip(rows[1:], ids[1:], strict=True)]
 
-        scores = await self.asked(lambda: self.servers.post("/completions", body, "score", read, largest(len(ids))), "score")
+        scores = await self.run_request(
+            lambda: self.servers.post("/completions", body, "score", read, largest(len(ids))), "score"
+        )
         if scores is None:
             raise Fault("the engine was closed while a server scored", reason=Reason.ENGINE)
         return scores

@@ -116,7 +116,7 @@ class VLLMEngine(InFlight, TokenEngine):
         limit = request.room(self.context)
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
-        done = await self.asked(lambda: self._completed(request, limit), request.session)
+        done = await self.run_request(lambda: self._completed(request, limit), request.session)
         return Completion([], [], "abort", self.policy_version) if done is None else done
 
     @contextmanager
@@ -173,7 +173,7 @@ class VLLMEngine(InFlight, TokenEngine):
         if temperature != 1.0:
             raise BadConfig(f"vLLM scores prompts at temperature 1 only; {temperature} was asked. Score with the hf engine")
         self.check("", list(ids))
-        scores = await self.asked(lambda: self._scored(list(ids)), "")  # no session, so nobody aborts it
+        scores = await self.run_request(lambda: self._scored(list(ids)), "")  # no session, so nobody aborts it
         if scores is None:
             raise Fault("the vllm engine was closed while it scored", reason=Reason.ENGINE)
         return scores

@@ -20,10 +20,10 @@ from agentgym.envs.duels.kuhn_rules import (
     PASS,
     SEATS,
     best_response,
+    describe_moves,
     equilibrium,
     exploitability,
     payoff,
-    told,
     value,
     words,
 )
@@ -165,7 +165,7 @@ class KuhnPoker(TextEnv):
         self.chips += won
         mine, other = self.deal[:: 1 if self.hand % 2 == 0 else -1]
         end = "" if self.history.endswith(BET + PASS) else f" A had {mine}, B had {other}."
-        text = f"Hand {self.hand + 1}: {told(self.history)}.{end} {'A' if won > 0 else 'B'} wins {abs(won)}.\n"
+        text = f"Hand {self.hand + 1}: {describe_moves(self.history)}.{end} {'A' if won > 0 else 'B'} wins {abs(won)}.\n"
         self.hand, self.history = self.hand + 1, ""
         return text
 
@@ -182,7 +182,7 @@ class KuhnPoker(TextEnv):
         self.briefed = (*self.briefed, self.role) if rules else self.briefed
         return (
             f"{rules}Hand {self.hand + 1} of {len(self.task.data['deals'])}. You have {self._purse()} chips. Your card: "
-            f"{self.deal[self.seat]}. Moves: {told(self.history)}. Reply {first} or {second}."
+            f"{self.deal[self.seat]}. Moves: {describe_moves(self.history)}. Reply {first} or {second}."
         )
 
     def _best(self) -> int:

@@ -37,7 +37,7 @@ def words(history: str) -> tuple[str, str]:
     return ("fold", "call") if history.endswith(BET) else ("check", "bet")
 
 
-def told(history: str) -> str:
+def describe_moves(history: str) -> str:
     """Return a history in words, such as `check, bet`."""
     return ", ".join(words(history[:place])[move == BET] for place, move in enumerate(history)) or "none"
 
@@ -103,7 +103,7 @@ def strategy_of(turns: Iterable[_Turn], unseen: float | None = None) -> dict[str
         BadData: some card and history has no turn.
     """
     counts = {card + history: [0, 0] for card in CARDS for history in OPEN}
-    histories = {told(history): history for history in OPEN}
+    histories = {describe_moves(history): history for history in OPEN}
     for turn in turns:
         if turn.valid:
             _, _, tail = turn.observation.rpartition("Your card: ")

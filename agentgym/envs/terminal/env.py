@@ -54,14 +54,14 @@ class Terminal(Attacked, SandboxEnv):
 
     horizon = 30
     hardest = 200
-    task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds", "shown")
+    task_settings: ClassVar[tuple[str, ...]] = ("families", "seconds", "max_chars")
     settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, *task_settings, *Attacked.settings)
     families: str | tuple[str, ...] = ()
     """Names of families, also as one comma-separated text; empty: all."""
     seconds: float = 10.0
     """Time limit per command."""
-    shown: float = 8000
-    """Maximum characters shown of a command's output."""
+    max_chars: float = 8000
+    """Maximum characters of a command's output in an observation."""
     limits = Limits(disk=24 * MEGABYTE, files=20_000)
     declared = Declarations(random_bound=0.01, expert_bound=0.95, answers=("answers",))
     difficulty = 1
@@ -84,7 +84,7 @@ class Terminal(Attacked, SandboxEnv):
         for name in self._families:
             if name not in FAMILIES:
                 raise UnknownName(no_such("family of Terminal", name, FAMILIES, f"There are: {', '.join(FAMILIES)}."))
-        for name, least, most in (("seconds", 0.1, 600), ("shown", 100, 30_000)):
+        for name, least, most in (("seconds", 0.1, 600), ("max_chars", 100, 30_000)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
                 raise BadConfig(f"{name} of Terminal is {value!r}; expected a number from {least} to {most}")
@@ -150,7 +150,7 @@ class Terminal(Attacked, SandboxEnv):
         self.shell = self.shell.after(result, extra)
         if self.key == self.start and self.shell == self._new_shell():
             self.untouched = len(self.commands)
-        return self.with_order(command_text(result, int(self.shown), self.seconds))
+        return self.with_order(command_text(result, int(self.max_chars), self.seconds))
 
     @tool
     def submit(self) -> Outcome:

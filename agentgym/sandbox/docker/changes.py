@@ -34,7 +34,7 @@ class Changes:
         self._source = "import sys\nsys.path.remove('/')\n" + PROGRAM.read_text(encoding="utf-8")
         self._variables = sorted({**sandbox.environment, **variables}.items())
         self._own: list[list[int]] | None = None
-        self._roots = ["/dev/shm"] if sandbox.asked.writable else ["/dev/shm", "/tmp", sandbox.work]
+        self._roots = ["/dev/shm"] if sandbox.spec.writable else ["/dev/shm", "/tmp", sandbox.work]
 
     def key(self) -> str | None:
         """Return the hash of the current state; None if it cannot be read.
@@ -62,7 +62,7 @@ class Changes:
 
     def _changed(self) -> list[str]:
         """Return the paths that differ from the image, as reported by the daemon."""
-        if not self._sandbox.asked.writable:
+        if not self._sandbox.spec.writable:
             return []
         api = self._sandbox.daemon.client.api
         with faults():

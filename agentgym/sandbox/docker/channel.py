@@ -31,7 +31,7 @@ class Channel:
         self._raw, self._framed = bytearray(), bytearray()
         self._mail: dict[int, deque[tuple[int, bytes]]] = {}
         self._room: dict[int, int] = {}
-        self.said = bytearray()
+        self.stderr = bytearray()
         """Standard error of process 1, or of the runtime before it."""
         self.broken = ""
         """Reason the stream has ended."""
@@ -129,7 +129,7 @@ class Channel:
             self._break(f"the container is gone: {error}")
             return
         if not piece:
-            message = self.said.decode("utf-8", "backslashreplace").strip()
+            message = self.stderr.decode("utf-8", "backslashreplace").strip()
             self._break(f"the container ended: {message[-500:] or 'it printed nothing'}")
             return
         self._raw += piece
@@ -152,7 +152,7 @@ class Channel:
                 break
             body = self._raw[start : start + length]
             if kind == ERRORS:
-                self.said = (self.said + body)[-HEARD:]
+                self.stderr = (self.stderr + body)[-HEARD:]
             else:
                 self._framed += body
             place = start + length

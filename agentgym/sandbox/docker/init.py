@@ -206,14 +206,14 @@ class Init:
             return
         except OSError:
             piece = b""
-        program.said += piece
+        program.answer += piece
         size = frames.LENGTH.size
-        done = len(program.said) >= size and len(program.said) >= size + frames.LENGTH.unpack_from(program.said)[0]
-        if not piece or (not done and len(program.said) > PIECE):
+        done = len(program.answer) >= size and len(program.answer) >= size + frames.LENGTH.unpack_from(program.answer)[0]
+        if not piece or (not done and len(program.answer) > PIECE):
             self._end(program, "killed")  # the program tampered with the control file, so it is no longer a kernel
         elif done and program.stepping:
-            answer = bytes(program.said[size:])
-            program.said.clear()
+            answer = bytes(program.answer[size:])
+            program.answer.clear()
             self._drain(program)
             if program.number in self.programs:
                 program.stepping, program.deadline = False, float("inf")

@@ -33,7 +33,7 @@ class Program:
         """Unread input; for a kernel, steps."""
         self.last = False
         """True if no more input follows."""
-        self.said = bytearray()
+        self.answer = bytearray()
         self.stepping = self.overflow = False
         self.reason = "exit"
         self.status = 0

@@ -54,25 +54,25 @@ class Docker(BaseSandbox):
         wrong = next((name for name in options if name not in KNOWN), None)
         if wrong is not None:
             raise BadConfig(no_such("option of the docker sandbox", wrong, KNOWN))
-        self.asked = ContainerSpec(**options)
-        self.limits = with_room(limits or Limits(), self.asked.room)
-        self.work = self.asked.work
-        self.daemon = connect(self.asked.daemon)
+        self.spec = ContainerSpec(**options)
+        self.limits = with_room(limits or Limits(), self.spec.room)
+        self.work = self.spec.work
+        self.daemon = connect(self.spec.daemon)
         self.daemon.sweep()
         self._numbers = itertools.count(1)
         self._channel: Channel | None = None
         self._shell: Shell | None = None
-        self._image, brought, self._user, self._entrypoint = image_of(self.daemon, self.asked)
-        home = "/root" if self.asked.writable and self.asked.user.partition(":")[0] in ("root", "0") else self.work
-        self.environment = {**ENVIRONMENT, "HOME": home, **brought, **self.asked.environment}
+        self._image, brought, self._user, self._entrypoint = image_of(self.daemon, self.spec)
+        home = "/root" if self.spec.writable and self.spec.user.partition(":")[0] in ("root", "0") else self.work
+        self.environment = {**ENVIRONMENT, "HOME": home, **brought, **self.spec.environment}
         """Environment variables of the image and the options, without those of a proxy."""
         stack, self._nets = contextlib.ExitStack(), contextlib.ExitStack()
-        self._on = (self.asked.network, self.asked.allowed_hosts)
+        self._on = (self.spec.network, self.spec.allowed_hosts)
         sides = contextlib.ExitStack()
         try:
             self._services = self._beside(sides)
             network = self._network(*self._on)
-            self.container, self._loose = create(self.daemon, self._image, self.asked, self.limits, network, self._services)
+            self.container, self._loose = create(self.daemon, self._image, self.spec, self.limits, network, self._services)
         except BaseException:
             self._nets.close()
             sides.close()
@@ -105,18 +105,18 @@ class Docker(BaseSandbox):
                 ) from fault
             raise
         if "python" not in told_in(channel.receive(0, time.monotonic() + START)[1]):
-            if self.asked.background:
+            if self.spec.background:
                 raise BadConfig(
                     f"processes that outlive their command need python3 in the image, which {self._image!r} has not"
                 )
-            self._shell = Shell(self.daemon, self.container, self.asked.user, channel)
+            self._shell = Shell(self.daemon, self.container, self.spec.user, channel)
             return ""
         settings = {
             "files": self.limits.files,
             "memory": self.limits.memory,
-            "folders": [] if self.asked.writable else [self.work, "/tmp", "/dev/shm"],
+            "folders": [] if self.spec.writable else [self.work, "/tmp", "/dev/shm"],
             "watch": loose,
-            "background": self.asked.background,
+            "background": self.spec.background,
             "preload": packages,
             "machine": platform.machine(),
             "filter": denied_calls().hex() if importlib.util.find_spec("pyseccomp") else "",
@@ -133,7 +133,7 @@ class Docker(BaseSandbox):
 
     def _resources(self, loose: list[str]) -> dict[str, int]:
         limits_set = {"CORE": 0, "NOFILE": self.limits.open_files, "MEMLOCK": 0, "STACK": 8 << 20}
-        if not self.asked.writable:
+        if not self.spec.writable:
             limits_set["FSIZE"] = self.limits.disk
         return {**limits_set, "NPROC": self.limits.processes} if "processes" in loose else limits_set
 
@@ -143,24 +143,24 @@ class Docker(BaseSandbox):
         answer = self._execute({"kind": "command", "command": command, "cwd": "/"}, b"", GRACE)
         if not answer.ok:
             raise BadConfig(
-                f"work is {self.work!r}, where user {self.asked.user!r} cannot write in image {self._image!r} "
+                f"work is {self.work!r}, where user {self.spec.user!r} cannot write in image {self._image!r} "
                 f"({answer.text.strip() or answer.reason}): choose another folder, or user='root' with writable=True"
             )
         if b"setlocale" in answer.stderr:  # no C.UTF-8: every bash would warn
             self.environment |= {name: "C" for name in ("LANG", "LC_ALL") if self.environment[name] == ENVIRONMENT[name]}
 
     def _beside(self, stack: contextlib.ExitStack) -> Services | None:
-        beside = self.asked.beside
+        beside = self.spec.beside
         if beside is None:
             return None
-        most = self.asked.images_gb
+        most = self.spec.images_gb
         found = {
             service.name: images.built(self.daemon, Path(service.build), "", beside.seconds, most)["Id"]
             if service.build
-            else images.have(self.daemon, service.image, self.asked.pull, most)["Id"]
+            else images.have(self.daemon, service.image, self.spec.pull, most)["Id"]
             for service in beside.services
         }
-        outside = self.asked.network if self.asked.allowed_hosts is None and self.asked.network != "none" else ""
+        outside = self.spec.network if self.spec.allowed_hosts is None and self.spec.network != "none" else ""
         services = Services(self.daemon, beside, found, outside)
         stack.callback(services.close)
         return services
@@ -190,10 +190,10 @@ class Docker(BaseSandbox):
         if hosts is None or name == "none":
             return name
         try:
-            proxy = images.have(self.daemon, self.asked.proxy_image, self.asked.pull, self.asked.images_gb)["Id"]
+            proxy = images.have(self.daemon, self.spec.proxy_image, self.spec.pull, self.spec.images_gb)["Id"]
         except BadConfig as error:
             raise BadConfig(f"the proxy of allowed hosts needs an image with python3 (proxy_image): {error}") from error
-        egress = Egress(self.daemon, hosts, name, proxy, self.asked.beside.names if self.asked.beside else ())
+        egress = Egress(self.daemon, hosts, name, proxy, self.spec.beside.names if self.spec.beside else ())
         self._nets.callback(egress.close)
         self._proxy = egress.variables
         return egress.name
@@ -203,7 +203,7 @@ class Docker(BaseSandbox):
         if (network, allowed_hosts) == self._on:
             return
         self._on = (network, allowed_hosts)
-        if allowed_hosts is None and network != "none" and self.asked.allowed_hosts is not None:
+        if allowed_hosts is None and network != "none" and self.spec.allowed_hosts is not None:
             allowed_hosts = EVERYWHERE  # the container has no name server
         api = self.daemon.client.api
         joined = self._services.networks if self._services else {}
@@ -257,7 +257,7 @@ class Docker(BaseSandbox):
             return False
         with faults():
             (facts,) = self.daemon.client.api.containers(filters={"id": self.container}, size=True)
-        return facts.get("SizeRw", 0) > (self.asked.storage_mb or 0) * MEGABYTE
+        return facts.get("SizeRw", 0) > (self.spec.storage_mb or 0) * MEGABYTE
 
     # The protocol
 
@@ -304,7 +304,7 @@ class Docker(BaseSandbox):
 
         Runs as root if the image's files may change, else as the sandbox's user.
         """
-        if self.asked.writable:
+        if self.spec.writable:
             docker_archive.put(self.daemon, self.container, archive, path)
         else:
             docker_archive.unpack(self._do, archive, path)
@@ -313,7 +313,7 @@ class Docker(BaseSandbox):
         """Return a file or folder of the container, or of a service, as a tar archive; FileNotFoundError if missing."""
         if service:
             return docker_archive.get(self.daemon, self.services.container(service), path, self._most)
-        if self.asked.writable:
+        if self.spec.writable:
             return docker_archive.get(self.daemon, self.container, path, self._most)
         return docker_archive.pack(self._do, path, self._most)
 

@@ -43,7 +43,7 @@ def run(kind: str, request: Mapping[str, Any]) -> int:
     space = main.__dict__
     if kind == "python":
         before = set(sys.modules)
-        code = _shown(request["code"], "<program>", space, last=False)
+        code = _execute(request["code"], "<program>", space, last=False)
         _finish(space, before)
         return code
     return _serve(space)
@@ -63,7 +63,7 @@ def _serve(space: dict[str, object]) -> int:
         status = 1
         try:
             signal.signal(signal.SIGINT, heeding)
-            status = _shown(code, f"<cell {number}>", space, last=True)
+            status = _execute(code, f"<cell {number}>", space, last=True)
         except KeyboardInterrupt:  # before the step began or after it ended
             status = 130
         while True:  # inline, because an interrupt may be raised at a function's start
@@ -107,7 +107,7 @@ def _finish(space: dict[str, object], before: set[str]) -> None:
     _flush()
 
 
-def _shown(source: str, name: str, space: dict[str, object], *, last: bool) -> int:
+def _execute(source: str, name: str, space: dict[str, object], *, last: bool) -> int:
     """Run code and print its exception as Python does; return 0 if all went well, else its exit code."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     try:

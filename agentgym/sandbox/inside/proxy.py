@@ -72,7 +72,7 @@ def target(line: bytes) -> Tuple[str, int, bytes]:  # noqa: UP006
     return parts.hostname, parts.port or 80, lines.encode("ascii")
 
 
-def kept(head: bytes) -> List[bytes]:  # noqa: UP006
+def forwarded_headers(head: bytes) -> List[bytes]:  # noqa: UP006
     """Return the headers to forward.
 
     Raises:
@@ -95,7 +95,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host
             writer.write(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\nthis task may not reach that host\n")
             return
         if line:  # one request per connection, since the next may be for another host
-            line += b"\r\n".join([*kept(rest), b"Connection: close", b"", b""])
+            line += b"\r\n".join([*forwarded_headers(rest), b"Connection: close", b"", b""])
         there, out = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), port), SECONDS)
         if line:
             out.write(line)

@@ -132,9 +132,9 @@ class SandboxKernel:
         """
         if self._hears(START, interrupt=True):
             return False
-        if not self._execution.said:
+        if not self._execution.report_bytes:
             raise SandboxFault(f"the sandbox did not hand on an interrupt within {START:.0f} s")
-        self._execution.said.clear()
+        self._execution.report_bytes.clear()
         return True
 
     def _hears(self, patience: float, *, interrupt: bool = False) -> bool:
@@ -142,8 +142,8 @@ class SandboxKernel:
         execution, deadline = self._execution, time.monotonic() + patience
         poll = select.poll()
         poll.register(execution.lifeline, select.POLLIN)
-        while not execution.said.endswith(b"\n"):
-            if interrupt and execution.said:
+        while not execution.report_bytes.endswith(b"\n"):
+            if interrupt and execution.report_bytes:
                 return False
             if not poll.poll(1000 * max(deadline - time.monotonic(), 0)):
                 return False
@@ -165,7 +165,7 @@ class SandboxKernel:
                     raise SandboxFault(f"the sandbox did not say within {START:.0f} s how its kernel ended")
         except OSError as error:
             raise SandboxFault(f"the sandbox does not say how its kernel ended: {error}") from error
-        report = self._execution.told()
+        report = self._execution.report()
         self.close()
         if report == NO_WORD and self._sandbox.group.kills() > self._starved:
             return "killed", -signal.SIGKILL

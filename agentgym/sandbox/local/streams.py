@@ -26,19 +26,19 @@ class Execution:
     """Reports how the program ended; closing it kills the program, and `i` interrupts it."""
     out: FileIO
     err: FileIO
-    said: bytearray = field(default_factory=bytearray)
+    report_bytes: bytearray = field(default_factory=bytearray)
     """Data from the lifeline: how the program ended, preceded by a blank once an interrupt has arrived."""
 
     def hear(self) -> bool:
         """Read the lifeline; return whether the program has ended."""
         piece = self.lifeline.recv(CHUNK)
-        self.said += piece
-        return not piece or self.said.endswith(b"\n")
+        self.report_bytes += piece
+        return not piece or self.report_bytes.endswith(b"\n")
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """Return how the program ended."""
-        text = self.said.decode().strip()
-        return ast.literal_eval(text) if self.said.endswith(b"\n") else NO_WORD
+        text = self.report_bytes.decode().strip()
+        return ast.literal_eval(text) if self.report_bytes.endswith(b"\n") else NO_WORD
 
     def cut(self) -> None:
         """Kill the program."""
@@ -70,7 +70,7 @@ class Output:
     def __init__(self, execution: Execution, cap: int) -> None:
         self.files = (execution.out.fileno(), execution.err.fileno())
         self.cap = cap
-        self.held = {file: bytearray() for file in self.files}
+        self.contents = {file: bytearray() for file in self.files}
         self.overflow = False
         for file in self.files:
             os.set_blocking(file, False)
@@ -81,8 +81,8 @@ class Output:
             piece = os.read(file, CHUNK)
         except BlockingIOError:
             return True
-        room = self.cap - len(self.held[file])
-        self.held[file] += piece[:room]
+        room = self.cap - len(self.contents[file])
+        self.contents[file] += piece[:room]
         self.overflow |= len(piece) > room
         return bool(piece)
 
@@ -90,13 +90,13 @@ class Output:
         """Read the content available now."""
         for file in self.files:
             before = -1
-            while len(self.held[file]) > before and not self.overflow:
-                before = len(self.held[file])
+            while len(self.contents[file]) > before and not self.overflow:
+                before = len(self.contents[file])
                 self.take(file)
 
     def both(self) -> tuple[bytes, bytes]:
         """Return standard output and standard error."""
-        return bytes(self.held[self.files[0]]), bytes(self.held[self.files[1]])
+        return bytes(self.contents[self.files[0]]), bytes(self.contents[self.files[1]])
 
 
 def collect(
@@ -136,7 +136,7 @@ def collect(
                     selector.unregister(key.fd)
             if output.overflow and not ended:
                 execution.cut()
-    return execution.told(), output.both(), output.overflow
+    return execution.report(), output.both(), output.overflow
 
 
 def _fed(feed: int, left: memoryview) -> memoryview:

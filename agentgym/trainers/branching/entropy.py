@@ -89,7 +89,7 @@ def _drawn(growth: GroupInProgress, tokens: int, beams: int, chance: Chance) -> 
     left = growth.left
     for episode in growth.new:
         first = surprise(episode.turns[0], tokens)
-        used = growth.taken(episode)
+        used = growth.branches_by_turn(episode)
         for number in range(episode.shared + 1, len(episode.turns)):
             before = 0
             while used.get(number - 1 - before):

@@ -133,7 +133,7 @@ class TrainConfig(
         return not self.engine_kind.in_process or self.precision == "bf16"
 
     @property
-    def apart(self) -> bool:
+    def copies_weights(self) -> bool:
         """True if an engine in this process samples from a copy of the trainer's weights."""
         return self.engine_kind.in_process and (self.async_level > 0 or self.sharded)
 

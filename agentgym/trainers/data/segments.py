@@ -112,7 +112,7 @@ class Call(NamedTuple):
 
 def removes_hint(episode: Episode) -> bool:
     """Return True if an episode was played with a hint that training removes."""
-    return episode.hint is not None and not episode.hint.kept
+    return episode.hint is not None and not episode.hint.in_training
 
 
 def trained_prompt(episode: Episode, call: Turn) -> Sequence[int]:

@@ -93,7 +93,7 @@ class Spec(Generation):
             del self.replies[next(iter(self.replies))]
         return {
             "draft_tokens": float(sum(engine.offered for engine in engines)),
-            "draft_tokens_kept": float(sum(engine.kept for engine in engines)),
+            "draft_tokens_kept": float(sum(engine.accepted for engine in engines)),
         }
 
     def state_dict(self) -> dict[str, object]:

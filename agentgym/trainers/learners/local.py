@@ -59,8 +59,8 @@ class LocalLearner(Learner):
         device = accelerator.device
         self.engine = parts.engine(config, folder, self._sampled(), self.tokenizer, device)
         try:
-            sent = None if config.served else sync.weight_sync(self.model, self.engine, copied=config.apart, device=device)
-            self.weights = sent
+            copied = config.copies_weights
+            self.weights = None if config.served else sync.weight_sync(self.model, self.engine, copied=copied, device=device)
             scorer = Scorer(
                 self.model,
                 config.temperature,
@@ -87,7 +87,8 @@ class LocalLearner(Learner):
     def _sampled(self) -> PreTrainedModel:
         """Move the model to its training device and return the model that an engine in this process samples from."""
         self.model.to(self.accelerator.device)
-        return copy.deepcopy(self.model) if self.config.apart else self.model  # updates change the model in place
+        copied = self.config.copies_weights  # else updates change the model that the engine uses
+        return copy.deepcopy(self.model) if copied else self.model
 
     def _attention(self) -> str:
         return self.config.attention

@@ -38,7 +38,7 @@ class ShardedLearner(LocalLearner):
 
     def _sampled(self) -> PreTrainedModel:
         """Return a copy of the whole model; the model itself stays where it was loaded until it is sharded."""
-        return copy.deepcopy(self.model).to(self.accelerator.device) if self.config.apart else self.model
+        return copy.deepcopy(self.model).to(self.accelerator.device) if self.config.copies_weights else self.model
 
     def _attention(self) -> str:
         device, config = self.accelerator.device, self.config

@@ -32,7 +32,7 @@ class Bytes:
     """Temporary memory of an update, after the activations are freed."""
 
     @property
-    def held(self) -> float:
+    def resident(self) -> float:
         """Bytes during the forward and backward passes."""
         return self.weights + self.masters + self.gradients + self.state
 

@@ -62,7 +62,7 @@ class QuestA(Uniform):
         if self.due[draw.env] < 1 - 1e-9:
             return draw
         self.due[draw.env] -= 1
-        return replace(draw, hint=Hint(level, kept=True)) if level else draw
+        return replace(draw, hint=Hint(level, in_training=True)) if level else draw
 
     def state_dict(self) -> dict[str, object]:
         """Return the state of each environment."""

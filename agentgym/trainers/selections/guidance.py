@@ -55,7 +55,7 @@ async def ghpo(groups: Sequence[Group], *, level: Level = 0.75, rise: Level = 0.
     current = list(groups)
     for number in range(1, math.ceil(level / rise - 1e-9) + 1):  # all processes take part in each level
         poor = [place for place, group in enumerate(current) if not _solved(group)]
-        hint = Hint(min(number * rise, level), kept=True)
+        hint = Hint(min(number * rise, level), in_training=True)
         again = await _played([(current[place], [hint] * len(groups[place])) for place in poor], run, step)
         for place, episodes in zip(poor, again, strict=True):
             current[place] = _with(current[place], episodes, join=False)
@@ -68,7 +68,7 @@ async def agent_rlvr(
     *,
     level: Level = 0.5,
     feedback: Annotated[int, Within(0, 100_000)] = 1000,
-    kept: bool = False,
+    hint_in_training: bool = False,
     step: int,
     run: Any,
 ) -> list[Group]:
@@ -79,9 +79,12 @@ async def agent_rlvr(
     the environment's last output and the last error of an invalid action follow in at most `feedback` characters. Both
     attempts are in the group, so the guided success is compared with the failure. In the paper a teacher model writes the
     guidance, and the update is DPO on offline pairs. It is unclear if its prompts keep the guidance, hence the option
-    `kept`.
+    `hint_in_training`.
     """
-    hinted = [(group, [Hint(level, failure_report(e, feedback), kept) for e in group if not e.success]) for group in groups]
+    hinted = [
+        (group, [Hint(level, failure_report(e, feedback), hint_in_training) for e in group if not e.success])
+        for group in groups
+    ]
     again = await _played(hinted, run, step)
     return drop([_with(group, episodes, join=True) for group, episodes in zip(groups, again, strict=True)])
 

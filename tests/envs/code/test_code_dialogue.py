@@ -33,7 +33,7 @@ def env():
     made.close()
 
 
-def asked(env, question):
+def answer_to(env, question):
     text, _, over, _, info = env.step(spell("ask", question))
     return text, info["valid"], info["metrics"]["asked"], over
 
@@ -52,13 +52,13 @@ def asked(env, question):
     ],
 )
 def test_an_answer_is_a_sentence_of_the_specification(env, question, answer, share):
-    text, valid, found, over = asked(env, question)
+    text, valid, found, over = answer_to(env, question)
     assert text.startswith(answer) and valid and not over
     assert found == share
 
 
 def test_an_empty_question_is_invalid(env):
-    assert not asked(env, " ")[1]
+    assert not answer_to(env, " ")[1]
 
 
 def test_equal_knowledge_has_equal_keys_in_any_order(env):

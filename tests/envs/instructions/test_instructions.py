@@ -18,12 +18,12 @@ ID = "rlvr/Instructions-v0"
 ITEMS = [("pear", "fruit", 30), ("axe", "tool", 20), ("apple", "fruit", 40), ("fig", "fruit", 10)]
 
 
-def broken(text, category="fruit", **held):
-    return {name for name, good in check(text, held, ITEMS, category).items() if not good}
+def broken(text, category="fruit", **live):
+    return {name for name, good in check(text, live, ITEMS, category).items() if not good}
 
 
 @pytest.mark.parametrize(
-    ("held", "good", "bad", "names"),
+    ("live", "good", "bad", "names"),
     [
         ({}, "pear, fig, apple", "pear, fig", {"content"}),
         ({}, "- pear\n- fig\n- apple", "- pear\n- fig\n- apple\n- axe", {"content"}),
@@ -56,9 +56,9 @@ def broken(text, category="fruit", **held):
          "fig, pear, apple\nharbor", {"word harbor", "content"}),
     ],
 )  # fmt: skip
-def test_each_rule_by_hand(held, good, bad, names):
-    assert broken(good, **held) == set()
-    assert broken(bad, **held) == names
+def test_each_rule_by_hand(live, good, bad, names):
+    assert broken(good, **live) == set()
+    assert broken(bad, **live) == names
 
 
 def test_what_was_not_asked_for_is_not_content():
@@ -68,7 +68,7 @@ def test_what_was_not_asked_for_is_not_content():
 
 
 @pytest.mark.parametrize(
-    ("language", "held", "good", "bad"),
+    ("language", "live", "good", "bad"),
     [
         ("German", {}, "Orange, Kaninchen", "Orange, Hase, Kaninchen"),
         ("German", {}, "Apfelsine, Hase", "Apfelsine, rabbit"),
@@ -81,10 +81,10 @@ def test_what_was_not_asked_for_is_not_content():
         ("French", {}, "etagere, banc", "shelf, banc"),
     ],
 )
-def test_other_common_names_are_right_each_once(language, held, good, bad):
+def test_other_common_names_are_right_each_once(language, live, good, bad):
     german = [("orange", "fruit", 20), ("rabbit", "fruit", 30)]
     items = german if language == "German" else [("shelf", "fruit", 20), ("bench", "fruit", 30)]
-    live = {"language": language, **held}
+    live = {"language": language, **live}
     assert all(check(good, live, items, "fruit").values()) and mentions(good, items)
     assert not all(check(bad, live, items, "fruit").values())
 
@@ -98,11 +98,12 @@ def test_rules_are_added_changed_and_withdrawn_and_the_system_comes_first():
 
 
 def test_every_sentence_is_read_as_what_it_says():
-    said = [("set", about, value) for about in rules.VALUES for value in rules.VALUES[about]]
-    said += [("drop", about, "") for about in rules.VALUES]
-    said += [(kind, f"word {word}", "once" if kind == "set" else "") for word in rules.WORDS for kind in ("set", "drop")]
-    assert len({rules.sentence(one) for one in said}) == len(said)
-    assert [rules.read(rules.sentence(one)) for one in said] == said
+    sentences = [("set", about, value) for about in rules.VALUES for value in rules.VALUES[about]]
+    sentences += [("drop", about, "") for about in rules.VALUES]
+    for word in rules.WORDS:
+        sentences += [("set", f"word {word}", "once"), ("drop", f"word {word}", "")]
+    assert len({rules.sentence(one) for one in sentences}) == len(sentences)
+    assert [rules.read(rules.sentence(one)) for one in sentences] == sentences
     assert rules.read("List the fruits in the document.") is None
 
 
@@ -171,8 +172,8 @@ def test_the_expert_sees_texts_alone():
         texts = [env.reset(seed=seed)[0]]
         while env.success is None:
             assert texts == env._texts()
-            held, items, _ = expert.understood(texts)
-            assert held == generate.live(env.task.data, env.answered) and items == [tuple(i) for i in env.task.data["items"]]
+            live, items, _ = expert.understood(texts)
+            assert live == generate.live(env.task.data, env.answered) and items == [tuple(i) for i in env.task.data["items"]]
             texts.append(env.step(expert.reply(texts))[0])
         assert env.success
 

@@ -28,7 +28,7 @@ def play(env, task, *actions):
     return [env.step(action) for action in actions][-1]
 
 
-def some(difficulty, n=12, **options):
+def generated(difficulty, n=12, **options):
     return make(difficulty=difficulty, **options).tasks(n)
 
 

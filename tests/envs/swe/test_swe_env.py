@@ -36,25 +36,25 @@ def call(name, **arguments):
     return json.dumps({"name": name, "arguments": arguments})
 
 
-def said(environment, action):
+def run(environment, action):
     return environment.step(action)[0]
 
 
 def test_commands_start_in_the_repository_and_leave_only_files(environment):
-    assert said(environment, "bash[pwd; ls]") == (
+    assert run(environment, "bash[pwd; ls]") == (
         "<returncode>0</returncode>\n<output>\n/home/agent/repository\npurse.py\npyproject.toml\ntests\n</output>"
     )
-    assert said(environment, "bash[cd /tmp; export A=1; touch here; sleep 100 & echo more >> new.txt; exit 3]") == (
+    assert run(environment, "bash[cd /tmp; export A=1; touch here; sleep 100 & echo more >> new.txt; exit 3]") == (
         "<returncode>3</returncode>\n<output>\n</output>"
     )
     assert (
-        said(environment, 'bash[echo "[$A]"; ls /tmp; pgrep sleep]') == "<returncode>1</returncode>\n<output>\n[]\n</output>"
+        run(environment, 'bash[echo "[$A]"; ls /tmp; pgrep sleep]') == "<returncode>1</returncode>\n<output>\n[]\n</output>"
     )
-    assert "1 is on both, 2 as well" in said(environment, "bash[echo 1 is on both,; echo 2 as well >&2]").replace("\n", " ")
+    assert "1 is on both, 2 as well" in run(environment, "bash[echo 1 is on both,; echo 2 as well >&2]").replace("\n", " ")
 
 
 def test_what_the_agent_gets_has_the_bug_one_commit_and_no_hidden_test(environment):
-    output = said(environment, "bash[git log --oneline --all; git status --short; cat purse.py tests/test_purse.py; env]")
+    output = run(environment, "bash[git log --oneline --all; git status --short; cat purse.py tests/test_purse.py; env]")
     assert "return min(self.coins" in output and "return max(self.coins" not in output
     assert "test_largest" not in output and "test_empty" in output
     assert output.count(" The repository") == 1
@@ -65,25 +65,25 @@ def test_nothing_of_agentgym_and_no_copy_of_the_package_can_be_reached(environme
     for name in ("agentgym", "purse"):
         look = f"import importlib.util as u; print(u.find_spec('{name}'))"
         for python in ("python", "/usr/bin/python3"):
-            assert "\nNone\n" in said(environment, f'bash[cd /; PYTHONPATH= {python} -c "{look}"]'), (name, python)
-    assert "tasks.jsonl" not in said(environment, "bash[find / -name tasks.jsonl -not -path '/proc/*' 2>/dev/null]")
+            assert "\nNone\n" in run(environment, f'bash[cd /; PYTHONPATH= {python} -c "{look}"]'), (name, python)
+    assert "tasks.jsonl" not in run(environment, "bash[find / -name tasks.jsonl -not -path '/proc/*' 2>/dev/null]")
 
 
 def test_the_tests_that_are_there_can_be_run(environment):
-    output = said(environment, "bash[pytest]")
+    output = run(environment, "bash[pytest]")
     assert "7 passed" in output and "<returncode>0</returncode>" in output and "test session starts" in output
-    assert "<returncode>0</returncode>" in said(
+    assert "<returncode>0</returncode>" in run(
         environment, "bash[python -m pytest -q tests; cd /tmp && python -c 'import purse']"
     )
 
 
 def test_a_repair_by_hand(environment):
     start = environment.state_key()
-    assert said(environment, "bash[grep -n min purse.py]") == (
+    assert run(environment, "bash[grep -n min purse.py]") == (
         "<returncode>0</returncode>\n<output>\n32:        return min(self.coins, default=None)\n</output>"
     )
     assert environment.state_key() == start  # looking leaves the folder as it was
-    changed = said(environment, call("edit", path="purse.py", old="min(self", new="max(self"))
+    changed = run(environment, call("edit", path="purse.py", old="min(self", new="max(self"))
     assert "32:        return max(self.coins, default=None)" in changed
     assert environment.state_key() != start
     _, reward, terminated, _, info = environment.step("submit[]")
@@ -97,42 +97,42 @@ def test_submitting_nothing_earns_nothing(environment):
 
 
 def test_view_shows_numbers_and_what_is_around(environment):
-    view = said(environment, call("view", path="purse.py", lines="30-31"))
+    view = run(environment, call("view", path="purse.py", lines="30-31"))
     assert view == (
         "[File: purse.py (32 lines total)]\n(29 more lines above)\n30:    def largest(self):\n"
         '31:        """Return the largest coin, None where there is none."""\n(1 more lines below)'
     )
-    assert said(environment, "view[/home/agent/repository/purse.py]").startswith(
+    assert run(environment, "view[/home/agent/repository/purse.py]").startswith(
         "[File: /home/agent/repository/purse.py (32 lines"
     )
     assert (
-        said(environment, "view[.]") == "[Folder: ., two levels deep]\npurse.py\npyproject.toml\ntests\ntests/test_purse.py"
+        run(environment, "view[.]") == "[Folder: ., two levels deep]\npurse.py\npyproject.toml\ntests\ntests/test_purse.py"
     )
-    assert "no file 'none.py'" in said(environment, "view[none.py]")
-    assert "has 32 lines; line 90" in said(environment, call("view", path="purse.py", lines="90-"))
-    assert "expected the first and last line" in said(environment, call("view", path="purse.py", lines="a-b"))
-    said(environment, "bash[seq 1000 > long.txt; printf '\\377\\n' > bytes; printf '%0999d' 0 > wide]")
-    assert said(environment, "view[long.txt]").splitlines()[-1] == "(900 more lines below)"
-    assert "1:\\xff" in said(environment, "view[bytes]")
-    assert "(499 more characters)" in said(environment, "view[wide]")
+    assert "no file 'none.py'" in run(environment, "view[none.py]")
+    assert "has 32 lines; line 90" in run(environment, call("view", path="purse.py", lines="90-"))
+    assert "expected the first and last line" in run(environment, call("view", path="purse.py", lines="a-b"))
+    run(environment, "bash[seq 1000 > long.txt; printf '\\377\\n' > bytes; printf '%0999d' 0 > wide]")
+    assert run(environment, "view[long.txt]").splitlines()[-1] == "(900 more lines below)"
+    assert "1:\\xff" in run(environment, "view[bytes]")
+    assert "(499 more characters)" in run(environment, "view[wide]")
 
 
 def test_an_edit_that_does_not_fit_says_why(environment):
-    text = said(environment, call("edit", path="purse.py", old="return", new="x"))
+    text = run(environment, call("edit", path="purse.py", old="return", new="x"))
     assert "3 times, at lines 7, 15, 32" in text
-    text = said(environment, call("edit", path="purse.py", old="  whole = sum(prices)\nreturn whole", new="x"))
+    text = run(environment, call("edit", path="purse.py", old="  whole = sum(prices)\nreturn whole", new="x"))
     assert "not found in purse.py" in text and "Its first line is at line 6." in text
-    text = said(
+    text = run(
         environment,
         call("edit", path="purse.py", old="whole = sum(prices)\n  return whole - whole * discount // 100", new=""),
     )
     assert "Ignoring whitespace at the ends of lines, it is at line 6:\n    whole = sum(prices)\n    return whole" in text
-    assert "already exists" in said(environment, call("edit", path="purse.py", old="", new="x"))
-    assert "no file" in said(environment, call("edit", path="no.py", old="a", new="b"))
-    assert "the same" in said(environment, call("edit", path="purse.py", old="a", new="a"))
+    assert "already exists" in run(environment, call("edit", path="purse.py", old="", new="x"))
+    assert "no file" in run(environment, call("edit", path="no.py", old="a", new="b"))
+    assert "the same" in run(environment, call("edit", path="purse.py", old="a", new="a"))
     assert environment.state_key() and not environment.changed
-    assert "1:x = 1" in said(environment, call("edit", path="sub/new.py", old="", new="x = 1\n"))
-    assert "cannot be" in said(environment, call("edit", path="purse.py/x", old="", new="x"))
+    assert "1:x = 1" in run(environment, call("edit", path="sub/new.py", old="", new="x = 1\n"))
+    assert "cannot be" in run(environment, call("edit", path="purse.py/x", old="", new="x"))
 
 
 def test_a_search_for_what_is_there_often_ends():
@@ -145,27 +145,27 @@ def test_a_search_for_what_is_there_often_ends():
 
 
 def test_a_large_file_is_for_commands(environment):
-    said(environment, "bash[yes | head -c 5000000 > large]")
+    run(environment, "bash[yes | head -c 5000000 > large]")
     for call_ in ("view[large]", call("edit", path="large", old="y", new="n")):
-        assert "is larger than 4 MiB: use bash" in said(environment, call_)
-    said(environment, call("bash", command="echo hi > $'\\xff'"))
-    assert "half a character" in said(environment, call("view", path="\udcff"))
+        assert "is larger than 4 MiB: use bash" in run(environment, call_)
+    run(environment, call("bash", command="echo hi > $'\\xff'"))
+    assert "half a character" in run(environment, call("view", path="\udcff"))
 
 
 def test_a_patch_of_a_large_file_is_not_made(environment):
-    said(environment, "bash[echo new > new.txt; head -c 300000 /dev/zero > zeros; printf '\\377' >> zeros]")
+    run(environment, "bash[echo new > new.txt; head -c 300000 /dev/zero > zeros; printf '\\377' >> zeros]")
     assert environment.patch().endswith("+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n")
-    said(environment, "bash[yes | head -c 300000 > large]")
+    run(environment, "bash[yes | head -c 300000 > large]")
     assert environment.patch() is None
-    assert "\n<patch>\nleft out: more than 60000 characters\n</patch>" in said(environment, "submit[]")
+    assert "\n<patch>\nleft out: more than 60000 characters\n</patch>" in run(environment, "submit[]")
 
 
 def test_limits_are_told(data):
     environment = SWE(data=data, timeout=3.0)
     environment.reset(seed=0)
-    assert "<exception>The command took longer than 3 s" in said(environment, "bash[echo before; sleep 60]")
+    assert "<exception>The command took longer than 3 s" in run(environment, "bash[echo before; sleep 60]")
     assert environment.step("bash[echo more]")[0] == "<returncode>0</returncode>\n<output>\nmore\n</output>"
-    assert "printed more than" in said(environment, "bash[yes]")
+    assert "printed more than" in run(environment, "bash[yes]")
     environment.close()
 
 
@@ -184,21 +184,21 @@ def too_large(*_):
 
 
 def test_a_folder_that_cannot_be_kept_is_put_back(environment, monkeypatch):
-    said(environment, "bash[echo kept > kept.txt]")
+    run(environment, "bash[echo kept > kept.txt]")
     monkeypatch.setattr(type(environment), "pack_folder", too_large)
-    text = said(environment, "bash[echo lost > lost.txt]")
+    text = run(environment, "bash[echo lost > lost.txt]")
     monkeypatch.undo()
     assert "its previous state was restored" in text
-    assert said(environment, "bash[ls *.txt]") == "<returncode>0</returncode>\n<output>\nkept.txt\n</output>"
+    assert run(environment, "bash[ls *.txt]") == "<returncode>0</returncode>\n<output>\nkept.txt\n</output>"
 
 
 def test_names_and_an_index_that_are_no_text_of_git_or_utf_8_break_nothing(environment):
     for index in (r"DIRC\0\0\0\2", r"DIRC\0\0\0\2\0\0\0\5abc", ""):
-        assert "<returncode>0" in said(environment, call("bash", command=f"printf '{index}' > .git/index"))
-    assert "<returncode>0" in said(environment, call("bash", command="ln -s $'\\xff' link; touch $'\\xfe'"))
+        assert "<returncode>0" in run(environment, call("bash", command=f"printf '{index}' > .git/index"))
+    assert "<returncode>0" in run(environment, call("bash", command="ln -s $'\\xff' link; touch $'\\xfe'"))
     assert len(environment.changed) == 3
     environment.load(environment.save())
-    assert "xfe" in said(environment, "bash[ls]")
+    assert "xfe" in run(environment, "bash[ls]")
     text, reward, ended, _, _ = environment.step("submit[]")
     assert ended and reward == 0 and "Nothing was changed in the code." not in text
 
@@ -207,17 +207,17 @@ def test_a_folder_that_another_thread_forgets_is_still_there(environment, monkey
     monkeypatch.setattr("agentgym.envs.swe.env.REMEMBERED", 0)
     for _ in range(2):
         environment.reset(seed=0, options={"task": "purse-largest"})
-        assert "purse.py" in said(environment, "bash[ls]")
+        assert "purse.py" in run(environment, "bash[ls]")
 
 
 def test_a_snapshot_goes_on_elsewhere_and_is_small(environment, data):
-    said(environment, "bash[echo more > more.txt; git add more.txt; ln -s more.txt link; mkdir empty; chmod +x more.txt]")
+    run(environment, "bash[echo more > more.txt; git add more.txt; ln -s more.txt link; mkdir empty; chmod +x more.txt]")
     state, key = environment.snapshot(), environment.state_key()
     assert len(state.payload[0]["folder"]) < 20_000
-    said(environment, "bash[rm -rf *]")
+    run(environment, "bash[rm -rf *]")
     other = SWE(data=data).restore(state)
     assert other.state_key() == key
-    assert said(other, "bash[cat link; git status --short; ls -d empty; test -x more.txt && echo x]") == (
+    assert run(other, "bash[cat link; git status --short; ls -d empty; test -x more.txt && echo x]") == (
         "<returncode>0</returncode>\n<output>\nmore\nAM more.txt\n?? link\nempty\nx\n</output>"
     )
     other.close()
@@ -226,25 +226,25 @@ def test_a_snapshot_goes_on_elsewhere_and_is_small(environment, data):
 def test_what_is_staged_is_part_of_the_state(environment):
     keys = []
     for command in ("echo 1 >> purse.py", "git add purse.py", "git reset -q", "git stash -q", "git status"):
-        said(environment, f"bash[{command}]")
+        run(environment, f"bash[{command}]")
         keys.append(environment.state_key())
     assert len(set(keys[:2])) == 2 and keys[2] != keys[1] and keys[3] == keys[4]
 
 
 def test_a_sandbox_that_breaks_is_replaced_with_the_folder_as_it_was(environment):
-    said(environment, "bash[echo 1 > made.txt; date +%N]")
+    run(environment, "bash[echo 1 > made.txt; date +%N]")
     environment._sandbox._process.kill()
-    assert said(environment, "bash[cat made.txt]") == "<returncode>0</returncode>\n<output>\n1\n</output>"
+    assert run(environment, "bash[cat made.txt]") == "<returncode>0</returncode>\n<output>\n1\n</output>"
 
 
 def test_bash_alone_and_its_sentinel(data):
     environment = SWE(data=data, toolset="bash")
     observation, _ = environment.reset(seed=0, options={"task": "purse-largest"})
     assert list(environment.tools) == ["bash"] and SUBMITTED in observation
-    assert "exactly one bash command" in said(environment, "I will look around.")
-    said(environment, f"bash[echo {SUBMITTED} | cat; false]")
+    assert "exactly one bash command" in run(environment, "I will look around.")
+    run(environment, f"bash[echo {SUBMITTED} | cat; false]")
     assert environment.success is None  # a command that fails submits nothing
-    said(environment, "bash[sed -i 's/min(/max(/' purse.py]")
+    run(environment, "bash[sed -i 's/min(/max(/' purse.py]")
     assert environment.step(f"bash[echo {SUBMITTED} && git diff]")[1] == 1.0
     environment.reset(seed=0, options={"task": "purse-nobody"})
     for action in environment.oracle():
@@ -263,7 +263,7 @@ def test_the_oracle_repairs_whatever_was_done(environment):
         "rm purse.py; mkdir purse.py; rm ~/.local/bin/*",
     ):
         environment.reset(seed=0, options={"task": "purse-largest"})
-        said(environment, f"bash[{mess}]")
+        run(environment, f"bash[{mess}]")
         for action in environment.oracle():
             environment.step(action)
             if environment.success is not None:

@@ -38,9 +38,9 @@ class Word(str): pass
 Point = collections.namedtuple("Point", "x y")
 class Kept(list): pass
 def sort_in_place(items): items.sort(); return items
-def keep(items): held.append(items)
-held = []
-def grow(): held[0].append("grown")
+def keep(items): stored.append(items)
+stored = []
+def grow(): stored[0].append("grown")
 def each(function, items): return [function(item) for item in items]
 def count(n):
     for number in range(n): yield number
@@ -106,11 +106,11 @@ def test_lists_are_the_same_at_both_ends(there):
     there.keep(items)
     items.append(4)
     there.grow()
-    assert items == [1, 2, 3, 4, "grown"] and there.held[0] is items
+    assert items == [1, 2, 3, 4, "grown"] and there.stored[0] is items
     nested = {"a": [1]}
     nested["self"] = nested
     there.keep(nested)
-    assert there.held[1] is nested and there.held[1]["self"] is nested
+    assert there.stored[1] is nested and there.stored[1]["self"] is nested
 
 
 def test_functions_go_both_ways(there):
@@ -178,7 +178,7 @@ def test_containers_keep_their_kind():
 
 
 class Secret:
-    _hidden, shown = 1, 2
+    _hidden, public = 1, 2
 
     def method(self):
         return 3

@@ -225,6 +225,8 @@ def test_families_can_be_chosen():
     assert {task.data["family"] for task in env.tasks(20)} == {"git-find", "csv"}
     with pytest.raises(UnknownName, match="git-find"):
         agentgym.make("rlvr/Terminal-v0", families="git-fnd")
+    with pytest.raises(BadConfig, match="Did you mean 'max_chars'"):
+        agentgym.make("rlvr/Terminal-v0", shown=500)  # its name until 2026-11-28
     with pytest.raises(BadConfig, match="seconds"):
         agentgym.make("rlvr/Terminal-v0", seconds=0)
 

@@ -36,8 +36,8 @@ def test_paired_differences_by_hand():
     assert half == pytest.approx(4.3027 * 0.1 / math.sqrt(3), rel=1e-4)
     # 46 seeds: 2.0141 * 0.1 / sqrt(46) = 0.0297; 45: 2.0154 * 0.1 / sqrt(45) = 0.03004
     assert report.seeds_needed(values) == 46
-    assert report.said((values, mean, half)) == "+20.0 (-4.8 to +44.8; needs 46 seeds)"
-    assert report.said(report.paired({0: 0.5}, {0: 0.4})) == "+10.0 (one seed)"
+    assert report.in_words((values, mean, half)) == "+20.0 (-4.8 to +44.8; needs 46 seeds)"
+    assert report.in_words(report.paired({0: 0.5}, {0: 0.4})) == "+10.0 (one seed)"
 
 
 def test_the_table_by_hand():
@@ -153,7 +153,7 @@ def test_tokens_to_the_final_success_of_grpo_by_hand():
     same = credit_tokens.compared({0: quick, 1: quick, 5: quick}, {0: plain, 1: plain, 2: plain})
     assert same and same["pairs"] == 2 and same["interval"] == pytest.approx((400 / 700, 400 / 700))
     mixed = credit_tokens.compared({0: quick, 1: never}, {0: plain, 1: plain})
-    assert mixed and credit_tokens.said(mixed) == "not reached (0.57 to not reached)"
+    assert mixed and credit_tokens.in_words(mixed) == "not reached (0.57 to not reached)"
     assert credit_tokens.compared({0: quick}, {1: plain}) is None
 
 

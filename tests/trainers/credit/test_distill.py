@@ -34,7 +34,7 @@ def taught(tmp_path_factory):
     return small_runs.taught(tmp_path_factory.mktemp("taught"))
 
 
-def said(logprobs, teacher, *, reward=0.0):
+def distilled(logprobs, teacher, *, reward=0.0):
     """Return an episode of turns with these log-probabilities and the teacher's."""
     episode = Episode("e", "t", "t", 0, reward=reward)
     for own, theirs in zip(logprobs, teacher, strict=True):
@@ -50,8 +50,8 @@ def credited(credit, *made):
 
 
 def test_distill_by_hand():
-    one = said([[-1.0, -2.0], [-3.0]], [[-0.5, -4.0], [-1.0]], reward=1.0)  # log T - log p: 0.5, -2, 2
-    two = said([[-1.0]], [[-1.5]])
+    one = distilled([[-1.0, -2.0], [-3.0]], [[-0.5, -4.0], [-1.0]], reward=1.0)  # log T - log p: 0.5, -2, 2
+    two = distilled([[-1.0]], [[-1.5]])
     assert credited(resolve("distill"), one, two) == [[0.5, -2.0, 2.0], [-0.5]]
     assert credited(resolve("distill", weight=0.5, gamma=0.5), one) == [[0.5 * (0.5 - 1 + 0.5), 0.5 * (-2 + 1), 1.0]]
     # dr_grpo: rewards 1 and 0 give +- 0.5, for every token
@@ -61,7 +61,7 @@ def test_distill_by_hand():
 
 
 def test_tokens_that_nobody_scored_count_for_nothing_and_tokens_that_nobody_sampled_are_refused():
-    one = said([[-1.0], [-2.0]], [[-0.5], [-1.0]])
+    one = distilled([[-1.0], [-2.0]], [[-0.5], [-1.0]])
     del one.turns[0].extra["teacher_logprobs"]
     assert credited(resolve("distill"), one) == [[0.0, 1.0]]
     one.turns[1].logprobs = []
@@ -107,7 +107,7 @@ def test_the_expected_update_is_the_exact_gradient_of_the_reverse_kl(gamma):
     credit = resolve("distill", gamma=gamma)
     policy_gradient = torch.zeros(())
     for tokens, _, own, theirs in every:
-        array = credit([Group("t", "agent", [said([own.tolist()], [theirs.tolist()])])])[0][0]
+        array = credit([Group("t", "agent", [distilled([own.tolist()], [theirs.tolist()])])])[0][0]
         assert len(array) == len(tokens)
         policy_gradient = policy_gradient - own.sum().exp().detach() * (torch.tensor(array) * own).sum()
     (found,) = torch.autograd.grad(policy_gradient, logits)

@@ -220,15 +220,15 @@ class Dice(Few):
     """Tells a number of chance after every guess."""
 
     def begin(self, task):
-        self.told = 0
+        self.number = 0
         return super().begin(task)
 
     def act(self, action):
-        self.told = int(self.np_random.integers(10**6))
-        return agentgym.Outcome(f"Rolled {self.told}.")
+        self.number = int(self.np_random.integers(10**6))
+        return agentgym.Outcome(f"Rolled {self.number}.")
 
     def state(self):
-        return self.told
+        return self.number
 
 
 agentgym.register("me/Dice-v0", Dice, horizon=3)

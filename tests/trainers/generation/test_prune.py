@@ -134,7 +134,7 @@ def test_further_attempts_of_a_selection_teach_the_head_nothing():
 def test_the_error_of_the_head_is_over_the_outcomes_of_all_processes():
     states = [np.array([x, 1.0], dtype=np.float32).tobytes() for x in (-20, -10, 10, 20)]
 
-    def told(own, others):
+    def updated(own, others):
         run = fake_run()
         run.gather = lambda items: [0, 0] if items == [0] else [*items, *others]
         stage = Prune(run, turns=1, least=4)
@@ -146,7 +146,7 @@ def test_the_error_of_the_head_is_over_the_outcomes_of_all_processes():
         return numbers["quality_error"], stage.outcomes
 
     fresh = [(states[0], True), (states[3], True)]
-    (one, after), (two, same) = told(fresh, []), told([], fresh)
+    (one, after), (two, same) = updated(fresh, []), updated([], fresh)
     chances = Quality([(state, place > 1) for place, state in enumerate(states)], ridge=1.0).chances(
         [np.frombuffer(state, np.float32) for state, _ in fresh]
     )

@@ -60,7 +60,7 @@ def test_a_draft_is_offered_only_to_the_very_same_prompt_of_the_same_attempt():
     asyncio.run(ask(([1, 2], "g#0#agent"), ([1, 3], "g#0#agent"), ([1, 2], "g#1#agent"), ([1, 2], "g#0#agent")))
     assert engine.drafts == [[7], None, None, [8]]  # in circles: the second reply to the prompt
     asyncio.run(ask(([1, 2], "g#0#agent")))
-    assert engine.drafts[-1] is None and (drafting.offered, drafting.kept) == (2, 2)
+    assert engine.drafts[-1] is None and (drafting.offered, drafting.accepted) == (2, 2)
     assert [reply.ids for reply in drafting.replies["g#0"]] == [[5, 6]] * 4
 
 

@@ -53,14 +53,14 @@ def found(tmp_path_factory):
 @pytest.mark.parametrize("name", FEW)
 def test_two_processes_with_a_part_each_take_the_steps_of_one(found, name):
     folder, made = found
-    held(made[1][name], made[2][name], "bf16" in name)
+    check_equal(made[1][name], made[2][name], "bf16" in name)
     one, two = (torch.load(folder / f"{name} {number}" / "weights.pt", weights_only=True) for number in (1, 2))
     most = 0.02 if "bf16" in name else 2e-5
     for key, value in one.items():
         torch.testing.assert_close(two[key], value, rtol=0, atol=most, msg=key)
 
 
-def held(one, several, rough):
+def check_equal(one, several, rough):
     """Hold the curve of several processes to that of one, their resumed step and their engine to their own."""
     for expected, made in zip(one["curve"], several["curve"], strict=True):
         # rows of other micro-batches round otherwise in bf16, which after twenty updates shows in norms most of all
@@ -72,7 +72,7 @@ def held(one, several, rough):
 @pytest.mark.parametrize("name", FEW)
 def test_each_process_holds_half_of_weights_and_averages_and_its_masters_are_fp32(found, name):
     made = found[1][2][name]
-    weights, averages, all_weights, all_averages = made["held"]
+    weights, averages, all_weights, all_averages = made["shares"]
     assert 0 < weights <= 0.51 * all_weights and 0 < averages <= 0.51 * all_averages
     assert made["types"] == (["torch.bfloat16", "torch.float32"] if name == "lora bf16" else ["torch.float32"])
 
@@ -91,7 +91,7 @@ def test_ten_steps_by_one_two_and_four_processes_and_each_goes_on_from_the_other
     size = WIDE if name == "8 bits" else SIZE
     made = {number: of[name] for number, of in cases(tmp_path, (1, 2, 4), [name], size).items()}
     for number in (2, 4):
-        held(made[1], made[number], "b" in name.split()[-1])
+        check_equal(made[1], made[number], "b" in name.split()[-1])
         weights, averages, all_weights, all_averages = made[number]["held"]
         assert 0 < weights <= 1.1 / number * all_weights and 0 < averages <= 1.1 / number * all_averages
         assert ("OptimState8bit" in made[number]["states"]) == (name == "8 bits")

@@ -65,7 +65,7 @@ def test_a_run_over_vllm_servers_is_resumed(started, policy, tmp_path):
     samples[0].start()
     resume(tmp_path / "run", steps=4, settings=trusted(tmp_path / "run"))
     is_whole(tmp_path / "run", steps=4, each=9, tolerance=1e-4)
-    request_counts = Counter(trains.fake.asked)
+    request_counts = Counter(trains.fake.paths)
     assert not trains.fake.archived, "every version would stay on the server"
     archives = sum(count for path, count in request_counts.items() if path.endswith("/archive"))
     assert archives == 1 + 3 + 3, "one when it was qualified, and each sitting begins with one"

@@ -118,7 +118,7 @@ def test_a_single_update_is_corrected_by_its_own_scores_without_another_pass(spe
         torch.testing.assert_close(a, b)
 
 
-def shown(config):
+def printed_plan(config):
     screen = io.StringIO()
     start = {"position": 0, "sft_steps": 0, "steps": 5, "parameters": 1e6, "attention": "split", "precision": "bf16"}
     start["correction"] = config.tis_cap if config.differs else None
@@ -127,10 +127,10 @@ def shown(config):
 
 
 def test_the_correction_is_announced_where_it_is_on():
-    assert "min(trainer / engine, 3)" in shown(TrainConfig(engine="vllm", model="folder", tis_cap=3.0))
-    assert "min(trainer / engine, 2)" in shown(TrainConfig(precision="bf16"))
-    assert "trainer / engine" not in shown(TrainConfig())
-    assert "precision bf16, attention split" in shown(TrainConfig())
+    assert "min(trainer / engine, 3)" in printed_plan(TrainConfig(engine="vllm", model="folder", tis_cap=3.0))
+    assert "min(trainer / engine, 2)" in printed_plan(TrainConfig(precision="bf16"))
+    assert "trainer / engine" not in printed_plan(TrainConfig())
+    assert "precision bf16, attention split" in printed_plan(TrainConfig())
     with pytest.raises(BadConfig, match=r"tis_cap is 0\.5; expected at least 1"):
         TrainConfig(tis_cap=0.5)
     with pytest.raises(UnknownName, match="Did you mean 'vllm'"):

@@ -137,7 +137,7 @@ def test_what_was_rewarded_becomes_likelier_and_the_base_stays():
         episode.pay_last(float(i % 2), {})
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
 
-    def apart():
+    def difference():
         segments = build(made)
         likely = [[], []]
         with torch.no_grad():
@@ -145,11 +145,11 @@ def test_what_was_rewarded_becomes_likelier_and_the_base_stays():
                 likely[made[segments[batch.segments[0]].episode].success] += policy_logprobs(model, batch).logprobs.tolist()
         return np.mean(likely[1]) - np.mean(likely[0])
 
-    start, learning = apart(), learner(model, run)
+    start, learning = difference(), learner(model, run)
     for step in range(6):
         found = reinforce(learning, groups(made), resolve("grpo"), run, step)
         assert (found["reference_kl"] > 1e-6) == (step > 0)
-    assert apart() > start + 0.5
+    assert difference() > start + 0.5
     changed = {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
     assert changed == {name for name in before if "lora_" in name}
 

@@ -275,9 +275,9 @@ def test_bytes_per_parameter_are_those_of_the_tensors(precision, muon):
         all_tensors += [t for state in optimizer.state.values() for t in state.values() if isinstance(t, torch.Tensor)]
     inner = sum(p.numel() for n, p in model.named_parameters() if muon and p.ndim == 2 and "embed" not in n)
     rest = sum(p.numel() for p in model.parameters()) - inner
-    expected = rest * bytes_per_parameter(precision).held + inner * bytes_per_parameter(precision, muon=True).held
+    expected = rest * bytes_per_parameter(precision).resident + inner * bytes_per_parameter(precision, muon=True).resident
     assert tensors(all_tensors) == expected
-    assert bytes_per_parameter(precision).held == (18 if precision == "bf16" else 16)
+    assert bytes_per_parameter(precision).resident == (18 if precision == "bf16" else 16)
 
 
 @TORCHAO

@@ -58,7 +58,7 @@ def test_branches_by_hand(way):
         assert [turn.extra["branches"] for turn in episode.turns] == [1 / 4, 2 / 4, 3 / 4]
         for number, turn in enumerate(episode.turns):  # a continuation is asked exactly what the turn was asked
             session = f"{episode.group_id}/{episode.attempt}/{number}#0#agent"
-            assert run.rollouts.engine.asked[session, 0] == list(turn.prompt_ids)
+            assert run.rollouts.engine.prompts[session, 0] == list(turn.prompt_ids)
     # a reply is its digits and a stop token: 3 tokens that win, or 2 in each turn that is left
     tokens = (3 + 3 * 3 * 2) + (2 * 3 + 2 * 2 * 2) + (3 * 3 + 2)
     assert took == {"branch_episodes": 4 * 12, "branch_tokens": 4 * tokens, "branch_faults": 0, "branch_turns_lost": 0}

@@ -156,8 +156,8 @@ def secret(number, answer, attempt, rng):
     return Episode("e", f"t{number}", f"t{number}", 0, attempt, turns, reward=right / TURNS, success=right == TURNS)
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_who_sees_the_answer_says_which_turn_was_right_at_a_task_it_never_met(told):
+@pytest.mark.parametrize("informed", [True, False])
+def test_who_sees_the_answer_says_which_turn_was_right_at_a_task_it_never_met(informed):
     """Each task is met once. Its tokens say nothing of its answer, the plan in front of them says all."""
     answers = {f"t{number}": number % 2 for number in range(40)}
     run, state, rng = OneHot(answers), {}, np.random.default_rng(0)
@@ -167,11 +167,11 @@ def test_who_sees_the_answer_says_which_turn_was_right_at_a_task_it_never_met(to
         for row in rows:
             plan = row.ids[0] - 99 if row.ids[0] >= 100 else 0
             numbers = row.turns[row.mask] % 2  # 0: before the action; 1: behind it
-            said = [
+            symbols = [
                 row.ids[place - 1] + 1 if after else 0
                 for place, after in zip(np.flatnonzero(row.mask), numbers, strict=True)
             ]
-            states.append(np.stack([np.eye(9, dtype=np.float32)[3 * plan + action] for action in said]))
+            states.append(np.stack([np.eye(9, dtype=np.float32)[3 * plan + action] for action in symbols]))
         return states
 
     run.learner.embed = of_plan_and_action
@@ -181,7 +181,7 @@ def test_who_sees_the_answer_says_which_turn_was_right_at_a_task_it_never_met(to
             Group(f"t{number}", "agent", [secret(number, number % 2, n, rng) for n in range(6)])
             for number in (2 * step, 2 * step + 1)
         ]
-        asyncio.run(preference(played, run=run, step=step, state=state, hidden=0, lr=0.05, plan_tokens=8 if told else 0))
+        asyncio.run(preference(played, run=run, step=step, state=state, hidden=0, lr=0.05, plan_tokens=8 if informed else 0))
         advantages = resolve("sweet_head")(played)
         if step >= 15:
             hits += [
@@ -191,7 +191,7 @@ def test_who_sees_the_answer_says_which_turn_was_right_at_a_task_it_never_met(to
                 for turn, advantage in zip(one.turns, row, strict=True)
             ]
     share = sum(hits) / len(hits)
-    assert share > 0.95 if told else share < 0.7, share
+    assert share > 0.95 if informed else share < 0.7, share
 
 
 def test_states_of_turns_are_those_of_the_model_whatever_follows_them():
@@ -204,19 +204,19 @@ def test_states_of_turns_are_those_of_the_model_whatever_follows_them():
         made[0].turns[0].output_ids = []  # nothing was said
         rows = 0
 
-        def embed(asked):
+        def embed(batch):
             nonlocal rows
-            rows += len(asked)
-            return embedded(learner, asked, config)
+            rows += len(batch)
+            return embedded(learner, batch, config)
 
         for episode, states in zip(made, turn_states(made, embed, [prefix] * len(made)), strict=True):
             for turn, state in zip(episode.turns, states, strict=True):
                 if not turn.output_ids:
                     assert state is None
                     continue
-                said = torch.tensor([[*prefix, *turn.prompt_ids, *turn.output_ids]])
+                ids = torch.tensor([[*prefix, *turn.prompt_ids, *turn.output_ids]])
                 with torch.no_grad():
-                    hidden = model.model(said).last_hidden_state[0]
+                    hidden = model.model(ids).last_hidden_state[0]
                 before = len(prefix) + len(turn.prompt_ids) - 1
                 np.testing.assert_allclose(state, hidden[[before, -1]], atol=1e-4)
         assert rows == (len([e for e in made if any(t.output_ids for t in e.turns)]) if not window else rows)
@@ -270,12 +270,12 @@ def test_the_plan_is_in_no_prompt_that_is_sampled_from_or_trained(tmp_path, mode
     train(small(tmp_path / "run", model, **RUNS["sweet_head"]))
     start = AutoTokenizer.from_pretrained(newest_checkpoint(model)).encode(PLAN, add_special_tokens=False)[:3]
 
-    def told(ids):
+    def contains_plan(ids):
         return any(list(ids[place : place + len(start)]) == start for place in range(len(ids)))
 
     assert read["sampled"] and read["trained"] and read["embedded"]
-    assert all(told(ids) for ids in read["embedded"])
-    assert not any(told(ids) for ids in (*read["sampled"], *read["trained"]))
+    assert all(contains_plan(ids) for ids in read["embedded"])
+    assert not any(contains_plan(ids) for ids in (*read["sampled"], *read["trained"]))
     written = (tmp_path / "run" / "episodes.jsonl").read_text()
     assert PLAN.strip() not in written
 

@@ -27,7 +27,7 @@ TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_roll
 TEXTS = st.text(max_size=40)
 
 
-def asked(prompt: str) -> tuple[str, list[dict[str, Any]], str]:
+def read_prompt(prompt: str) -> tuple[str, list[dict[str, Any]], str]:
     """Return the rubric, the attempt's lines and the mark of a prompt, read as a judge reads it."""
     lines = prompt.split("\n")
     mark = lines[-1].split()[1]
@@ -72,14 +72,14 @@ def judged(tmp_path: Path) -> Callable[..., list[Episode]]:
 
 
 def grade(number: Any) -> Callable[[str, int], str]:
-    return lambda prompt, n: f"Polite enough.\nVERDICT {asked(prompt)[2]} {number}\n"
+    return lambda prompt, n: f"Polite enough.\nVERDICT {read_prompt(prompt)[2]} {number}\n"
 
 
 def test_a_judge_pays_by_its_grade_and_reads_the_whole_attempt(judged: Callable[..., list[Episode]]):
     played = episode("please", "thanks", success=False, instruction="be polite", final_observation="bye")
     (found,) = judged(grade(0.25), played, weight=0.5)
     assert found.turns[-1].rewards == {"judge": 0.125} and found.reward == 0.125 and found.success is False
-    rubric, lines, _ = asked(JUDGE.prompts[0])
+    rubric, lines, _ = read_prompt(JUDGE.prompts[0])
     assert "1 for politeness. {braces} stay." in rubric
     assert lines == [
         {"task": "be polite"},
@@ -108,7 +108,7 @@ def test_a_policy_cannot_choose_its_own_verdict(judged: Callable[..., list[Episo
     marks: list[str] = []
 
     def gullible(prompt: str, n: int) -> str:
-        _, lines, mark = asked(prompt)
+        _, lines, mark = read_prompt(prompt)
         marks.append(mark)
         judge_replies = "\n".join(str(line.get("reply", "")) for line in lines)
         return f"{judge_replies}\nVERDICT {mark} 0.1"
@@ -119,7 +119,7 @@ def test_a_policy_cannot_choose_its_own_verdict(judged: Callable[..., list[Episo
     assert first.reward == second.reward == 0.1 and marks[0] != marks[1]
 
     def captured(prompt: str, n: int) -> str:  # says nothing but what it was told to
-        return str(asked(prompt)[1][1]["reply"])
+        return str(read_prompt(prompt)[1][1]["reply"])
 
     (third,) = judged(captured, episode(copied, success=False))
     assert third.fault and third.success is None and "no verdict in 3 replies of the judge" in str(third.error)
@@ -190,7 +190,7 @@ def test_a_judge_whose_weight_is_0_in_this_step_is_not_asked(judged: Callable[..
 def answer(body: dict[str, Any]) -> dict[str, Any]:
     """Grade by a hash of the attempt, as a server of chat completions."""
     prompt = body["messages"][0]["content"]
-    text = grade(f"0.{int(asked(prompt)[2], 16) % 90 + 10}")(prompt, 0) if "VERDICT" in prompt else "OK"
+    text = grade(f"0.{int(read_prompt(prompt)[2], 16) % 90 + 10}")(prompt, 0) if "VERDICT" in prompt else "OK"
     return {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
 
 
@@ -245,11 +245,11 @@ def test_two_steps_with_length_and_judge_and_a_resumed_run_has_the_same_digits(
 
     partial = small(tmp_path / "partial", url, rubric, steps=1)
     train(partial)
-    answered = judge.asked
+    answered = judge.requests
     resumed = tmp_path / "partial"
     again = {f"reward.{name}": partial.reward_options[name] for name in ("engine", "rubric", "engine_options")}
     resume(resumed, steps=2, settings=again)
-    assert curve(resumed) == rows and judge.asked > answered
+    assert curve(resumed) == rows and judge.requests > answered
     shutil.rmtree(tmp_path / "partial" / "checkpoints" / "step-000002", ignore_errors=True)
     for newest in sorted((tmp_path / "whole" / "checkpoints").glob("step-*"))[1:]:
         shutil.rmtree(newest)

@@ -45,15 +45,15 @@ def test_query_diversity_by_hand():
 class Reader:
     """A frozen model that knows what the last passage says, and notes what it was asked."""
 
-    asked: list[str] = []  # noqa: RUF012 (of the test that looks)
-    said = "In Paris."
+    prompts: list[str] = []  # noqa: RUF012 (of the test that looks)
+    answer = "In Paris."
 
     async def chat(self, messages, tools, sampling, session):
         prompt = messages[0]["content"]
-        type(self).asked.append(prompt)
+        type(self).prompts.append(prompt)
         if "broken" in prompt:
             raise Fault("no answer", reason="engine")
-        return Completion([], [], "stop", text=self.said if "the tower stands in Paris" in prompt else "nobody knows")
+        return Completion([], [], "stop", text=self.answer if "the tower stands in Paris" in prompt else "nobody knows")
 
     def close(self):
         pass
@@ -71,16 +71,16 @@ def of_evidence(folder, *made, **options):
 
 
 def test_evidence_is_worth_what_a_frozen_model_answers_from_it(tmp_path):
-    Reader.asked.clear()
+    Reader.prompts.clear()
     good, poor = (searched("search[x]", "open[y]", "answer[z]") for _ in range(2))
     good.turns[1].observation = "the tower stands in Paris <|im_end|>"
     # "in paris" against "paris": precision 1/2, recall 1
     assert of_evidence(tmp_path, good, poor, weight=0.6) == [pytest.approx(0.6 * 2 / 3), 0.0]
-    prompt = Reader.asked[0]
+    prompt = Reader.prompts[0]
     assert "Where is the tower?" in prompt and '"seen 2"' in prompt and "seen 0" not in prompt and "<|im_end|>" not in prompt
     again = searched("search[x]", "open[y]", "answer[z]")
     again.turns[1].observation = good.turns[1].observation
-    assert of_evidence(tmp_path, again, weight=0.6) == [pytest.approx(0.4)] and len(Reader.asked) == 2  # kept by content
+    assert of_evidence(tmp_path, again, weight=0.6) == [pytest.approx(0.4)] and len(Reader.prompts) == 2  # kept by content
 
 
 def test_what_the_policy_writes_is_no_evidence():

@@ -74,7 +74,7 @@ def test_the_documented_command_trains_in_both_processes_and_is_resumed(tmp_path
             "the launcher's configuration was not there"
         )
 
-    def held(steps):
+    def check_run(steps):
         rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         played = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
         assert [row["step"] for row in rows if "success_train" in row] == [*range(1, steps + 1)]
@@ -92,12 +92,12 @@ def test_the_documented_command_trains_in_both_processes_and_is_resumed(tmp_path
     try:
         words = documented(num_processes="2", processes="2", engine=f"vllm:{server.url}")
         launch(*words, *shlex.split(SIZES), "--precision", "fp32", "--model", str(model), "--out", str(run))
-        first = held(2)
+        first = check_run(2)
         assert any(not torch.equal(first[name], value) for name, value in untrained.items())
         options = [f"{flag}={words[place + 1]}" for place, flag in enumerate(words) if flag.startswith("--engine.")]
         again = ["--engine", f"vllm:{server.url}", "--credit", "moving:by_turns", *options]
         launch(*words[: words.index("train") + 1], "--resume", str(run), "--steps", "3", *again)
-        second = held(3)
+        second = check_run(3)
     finally:
         server.kill()
     assert any(not torch.equal(second[name], value) for name, value in first.items())

@@ -17,10 +17,10 @@ def test_without_a_warm_start_the_untrained_policy_is_measured_once(tmp_path):
     measured = [e["group_id"].partition("/")[0] for e in episodes(tmp_path / "run") if e["group_id"].startswith("success")]
     assert sorted(measured) == ["success_after"] * 2 + ["success_before"] * 2
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
-    assert "SFT" not in shown(summary) and "50.0%" in shown({**summary, "success_sft": 0.5})
+    assert "SFT" not in printed(summary) and "50.0%" in printed({**summary, "success_sft": 0.5})
 
 
-def shown(summary):
+def printed(summary):
     screen = io.StringIO()
     Console(width=100, file=screen).print(_table(summary))
     return screen.getvalue()

@@ -131,7 +131,7 @@ def test_a_run_of_adapters_with_a_server_killed_and_one_back(model, tmp_path, mo
         summary = train(small(tmp_path / "run", model, **{**over([first, second]), **lora, "steps": 4}), show)
         assert second.label.endswith("/4") and second.label == first.label
         assert list(first.adapters) == list(second.adapters) and len(first.adapters) == 1
-        assert second.asked["/update_weights"] == 0 and second.asked["/v1/load_lora_adapter"] == 5
+        assert second.requests["/update_weights"] == 0 and second.requests["/v1/load_lora_adapter"] == 5
         assert all((a == b).all() for a, b in zip(before, second.engine.model.state_dict().values(), strict=True))
         newest = max((tmp_path / "run" / "checkpoints").glob("step-*"))
         prompt, engines = list(range(20, 60)), (HFEngine(newest), second.adapters[next(iter(second.adapters))][1])
@@ -155,7 +155,7 @@ def test_two_processes_share_the_servers_of_an_adapter(sharding, model, tmp_path
         monkeypatch.setenv("AGENTGYM_TEST_SERVERS", ",".join(server.url for server in servers))
         monkeypatch.setenv("AGENTGYM_TEST_MODEL", model)
         run_two("two_fleets.py", tmp_path / "run")
-        assert [server.asked["/v1/load_lora_adapter"] for server in servers] == [3, 3]
+        assert [server.requests["/v1/load_lora_adapter"] for server in servers] == [3, 3]
         assert [len(server.adapters) for server in servers] == [1, 1] and servers[0].label == servers[1].label
         newest = max((tmp_path / "run" / "checkpoints").glob("step-*"))
         want = asyncio.run(HFEngine(newest).score(list(range(20, 60))))
@@ -176,7 +176,9 @@ def test_two_processes_share_the_servers(sharding, model, tmp_path, monkeypatch)
         monkeypatch.setenv("AGENTGYM_TEST_SERVERS", ",".join(server.url for server in servers))
         monkeypatch.setenv("AGENTGYM_TEST_MODEL", model)
         run_two("two_fleets.py", tmp_path / "run")
-        assert [server.asked["/finish_weight_update"] for server in servers] == [3, 3], "before, and after each of two steps"
+        assert [server.requests["/finish_weight_update"] for server in servers] == [3, 3], (
+            "before, and after each of two steps"
+        )
         assert servers[0].label == servers[1].label and servers[0].label.endswith("/2")
         last = HFEngine(max((tmp_path / "run" / "checkpoints").glob("step-*"))).model.state_dict()
         for server in servers:
@@ -217,11 +219,11 @@ def test_none_left_ends_a_run_with_one_error_and_a_checkpoint(model, tmp_path):
 def test_a_server_of_unscaled_numbers_or_other_settings_is_refused(model, tmp_path, monkeypatch):
     sharp = HFEngine(model)
 
-    async def told(engine):
+    async def scores_of(engine):
         answer = await engine.generate([5, 6, 7], Sampling(temperature=0.5, max_tokens=16), "x")
         return answer.logprobs, (await engine.score([5, 6, 7, *answer.ids]))[-16:]
 
-    scaled, plain = asyncio.run(told(sharp))
+    scaled, plain = asyncio.run(scores_of(sharp))
     assert sum(abs(a - b) for a, b in zip(scaled, plain, strict=True)) / 16 > 0.05, "or nothing could be told apart"
     with (
         running(model, raw=True) as servers,
@@ -270,7 +272,9 @@ def test_an_evaluation_over_a_fleet_loses_a_server_and_no_episode(model, tmp_pat
         first.dies_after = 9
         name = f"vllm:{first.url},{second.url}"
         assert main(["eval", "small_envs:small/File-v0", "--model", name, "--engine.wait", "20", *flags]) in (0, None)
-        assert first.asked["/update_weights"] == second.asked["/update_weights"] == 0, "an evaluation changes no weights"
+        assert first.requests["/update_weights"] == second.requests["/update_weights"] == 0, (
+            "an evaluation changes no weights"
+        )
     played = Counter((episode["task_id"], episode["attempt"]) for episode in ran(tmp_path / "eval"))
     assert len(played) == 24 and set(played.values()) == {1} and not any(e["error"] for e in ran(tmp_path / "eval"))
     assert "1 x servers lost" in capsys.readouterr().out

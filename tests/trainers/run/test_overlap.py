@@ -169,10 +169,10 @@ def test_ctrl_c_in_a_step_loses_nothing(model, tmp_path):
 class Swapping(small_envs.Small):
     """Tells a test of each of its steps."""
 
-    told = staticmethod(lambda: None)
+    on_step = staticmethod(lambda: None)
 
     def act(self, action):
-        type(self).told()
+        type(self).on_step()
         return super().act(action)
 
 
@@ -183,7 +183,7 @@ def test_weights_change_between_two_turns_and_each_turn_has_the_numbers_of_its_v
     sync = weight_sync(trained, engine, copied=True)
     pushes, steps = [], []
 
-    def told():
+    def on_step():
         steps.append(1)
         if len(steps) == 3:
             with torch.no_grad():
@@ -199,7 +199,7 @@ def test_weights_change_between_two_turns_and_each_turn_has_the_numbers_of_its_v
             await asyncio.gather(*pushes)
             return found
 
-    Swapping.told = staticmethod(told)
+    Swapping.on_step = staticmethod(on_step)
     found = asyncio.run(played())
     versions = [[turn.policy_version for turn in episode.turns] for episode in found]
     assert all(of_one == sorted(of_one) for of_one in versions) and any(set(of_one) == {0, 1} for of_one in versions)

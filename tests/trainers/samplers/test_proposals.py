@@ -25,7 +25,7 @@ class FakeRollouts:
     """Ends the episodes of each group as it is told: what each attempt proposes, None for nothing valid, or `fault`."""
 
     def __init__(self, *replies):
-        self.said = list(replies)
+        self.proposals = list(replies)
         self.draws = []
 
     def group_id(self, draw, prefix):
@@ -35,7 +35,7 @@ class FakeRollouts:
         played = []
         for draw in draws:
             self.draws.append(draw)
-            for attempt, secret in enumerate(self.said.pop(0)):
+            for attempt, secret in enumerate(self.proposals.pop(0)):
                 end = f'{{"secret": {secret}, "limit": 4}}'
                 episode = Episode("p", draw.task.id, self.group_id(draw, f"{step + 1}/"), 0, attempt, [Turn("", reward=1.0)])
                 episode.success, episode.reason = secret is not None, "crash" if secret == "fault" else "success"
@@ -125,7 +125,7 @@ class Checks(FakeRollouts):
     async def collect(self, draws, step):
         if not draws or not draws[0].task.id.startswith("check/"):
             return await super().collect(draws, step)
-        ends = dict(zip((draw.task.id for draw in draws), self.said.pop(0), strict=True))
+        ends = dict(zip((draw.task.id for draw in draws), self.proposals.pop(0), strict=True))
         return [
             Episode(
                 "p", id, f"{step + 1}/{id}", 0, 0, [Turn("")], success=end, reason="timeout" if end is None else "success"

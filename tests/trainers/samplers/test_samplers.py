@@ -153,7 +153,7 @@ def test_episodes_begin_inside_a_demonstration_in_its_very_tokens(taught, tmp_pa
         )
     )
     played = agentgym.read_episodes(tmp_path / "run" / "episodes.jsonl")
-    held_ids = {task: talk.held for task, talk in conversations}
+    held_ids = {task: talk.history_ids for task, talk in conversations}
     begun = 0
     for episode in played:
         secret = Small().find(episode.task_id).data["secret"]

@@ -49,7 +49,7 @@ class Untold(Small):
 agentgym.register("small/Untold-v0", Untold, horizon=4)
 
 
-def told(hint=TOLD, success=True, attempt=0, group="1/a"):
+def guided(hint=TOLD, success=True, attempt=0, group="1/a"):
     """Prompt 1 2 with the hint 8 9 behind it, output 3 4; then a bridge 5 and output 6."""
     turns = [
         Turn("o", prompt_ids=[1, 2, 8, 9], output_ids=[3, 4], logprobs=[-0.1, -0.2], plain_ids=[1, 2]),
@@ -68,11 +68,11 @@ def plain(success, attempt=0, group="1/a", env="e"):
 
 
 def test_rows_without_the_hint_keep_the_log_probabilities_sampled_with_it():
-    (row,) = build([told()], [[0.5, -1.0]])
+    (row,) = build([guided()], [[0.5, -1.0]])
     assert row.ids.tolist() == [1, 2, 3, 4, 5, 6] and row.hint_removed
     np.testing.assert_array_equal(row.logprobs, np.float32([np.nan, np.nan, -0.1, -0.2, np.nan, -0.3]))
     assert row.advantages.tolist() == [0, 0, 0.5, 0.5, 0, -1] and row.turns.tolist() == [-1, -1, 0, 0, -1, 1]
-    (row,) = build([told(dataclasses.replace(TOLD, kept=True))], [[0.5, -1.0]])
+    (row,) = build([guided(dataclasses.replace(TOLD, in_training=True))], [[0.5, -1.0]])
     assert row.ids.tolist() == [1, 2, 8, 9, 3, 4, 5, 6] and not row.hint_removed
 
 
@@ -88,7 +88,7 @@ def scores(values):
 
 
 def test_the_ratio_is_that_of_the_plain_prompt_to_the_one_with_the_hint():
-    _, batch = batch_of(told(), plain(True))  # rows of 6 and 3 tokens, the longest first
+    _, batch = batch_of(guided(), plain(True))  # rows of 6 and 3 tokens, the longest first
     assert batch.hint_removed.tolist() == [True, True, True, False]
     new, made = scores([-0.1 + math.log(0.5), -0.2 + math.log(0.9), -0.3 + math.log(1.1), -1.0])
     total, sums = policy_loss(made, batch)
@@ -101,7 +101,7 @@ def test_the_ratio_is_that_of_the_plain_prompt_to_the_one_with_the_hint():
 
 
 def test_an_engine_that_differs_changes_nothing_about_that_ratio():
-    _, batch = batch_of(told(), plain(True))
+    _, batch = batch_of(guided(), plain(True))
     _, made = scores([-0.1 + math.log(0.5), -0.2 + math.log(0.9), -0.3 + math.log(1.1), -1.0])
     old = torch.tensor([-5.0, -5.0, -5.0, -1.0 + math.log(1.5)])  # the trainer's, from the prompt without the hint
     total, sums = policy_loss(made, batch, old=old, correction=2.0)
@@ -111,7 +111,7 @@ def test_an_engine_that_differs_changes_nothing_about_that_ratio():
 
 
 def test_hinted_tokens_are_no_mismatch_of_engine_and_trainer():
-    rows, _ = batch_of(told(), plain(True))
+    rows, _ = batch_of(guided(), plain(True))
     ours = [np.full(len(row), -0.75, dtype=np.float32) for row in rows]
     assert [np.allclose(b, o, equal_nan=True) for b, o in zip(behaviours(rows, ours), ours, strict=True)] == [False, True]
     np.testing.assert_array_equal(behaviours(rows, ours)[0], rows[0].logprobs)
@@ -131,21 +131,21 @@ def test_rows_without_any_hint_have_nothing_of_hints():
 
 
 def test_metrics_show_hinted_episodes_apart():
-    row = merged([played([plain(True), plain(False), told(), told(success=False)]), played([plain(False)])])
+    row = merged([played([plain(True), plain(False), guided(), guided(success=False)]), played([plain(False)])])
     assert row["success_train"] == pytest.approx(1 / 3) and row["success_hinted"] == 0.5 and row["hinted"] == 2
     assert row["reward"] == pytest.approx(1 / 3) and row["turns"] == 1 and row["faults"] == 0
     assert not {"hinted", "success_hinted"} & played([plain(True)]).keys()
 
 
 def test_evaluations_and_stored_episodes_leave_them_out():
-    assert summarize([told(), plain(False)])["success"]["mean"] == 0 and summarize([told()])["success"]["episodes"] == 0
-    assert Filter().takes(plain(True)) and not Filter().takes(told())
+    assert summarize([guided(), plain(False)])["success"]["mean"] == 0 and summarize([guided()])["success"]["episodes"] == 0
+    assert Filter().takes(plain(True)) and not Filter().takes(guided())
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=6), st.lists(st.booleans(), max_size=6))
 def test_hinted_successes_never_move_a_success_rate(outcomes, hinted):
     base = [plain(outcome, n) for n, outcome in enumerate(outcomes)]
-    mixed = [*base, *(told(success=outcome, attempt=9 + n) for n, outcome in enumerate(hinted))]
+    mixed = [*base, *(guided(success=outcome, attempt=9 + n) for n, outcome in enumerate(hinted))]
     assert played(mixed)["success_train"] == played(base)["success_train"]
     assert agentgym.success(mixed, resamples=10) == agentgym.success(base, resamples=10)
 
@@ -178,7 +178,7 @@ def group(*successes, id="1/a"):
 
 def again(job, success=None):
     won = job.attempt % 2 == 0 if success is None else success
-    return told(job.hint, won, job.attempt, job.group_id)
+    return guided(job.hint, won, job.attempt, job.group_id)
 
 
 def test_guide_plays_only_what_failed_as_a_whole_again():
@@ -194,7 +194,7 @@ def test_guide_plays_only_what_failed_as_a_whole_again():
 
 
 def test_guide_without_faultless_attempts_keeps_the_failed_group_out():
-    lost = dataclasses.replace(told(), reason="crash", success=None)
+    lost = dataclasses.replace(guided(), reason="crash", success=None)
     run, _ = fake_run(lambda job: lost)
     assert select("guide", [group(False, False)], run) == [] and len(run.replayed) == 2
 
@@ -203,11 +203,11 @@ def test_ghpo_raises_the_level_until_one_attempt_succeeds():
     run, jobs = fake_run(lambda job: again(job, job.hint.level > 0.4 and job.attempt % 2 == 0))
     (found,) = select("ghpo", [group(False, False)], run)
     assert [[job.hint for job in played] for played in jobs] == [
-        [Hint(0.25, kept=True)] * 2,
-        [Hint(0.5, kept=True)] * 2,
+        [Hint(0.25, in_training=True)] * 2,
+        [Hint(0.5, in_training=True)] * 2,
         [],
     ]
-    assert [e.attempt for e in found] == [4, 5] and all(e.hint.kept for e in found)
+    assert [e.attempt for e in found] == [4, 5] and all(e.hint.in_training for e in found)
     run, jobs = fake_run(lambda job: again(job, success=False))
     assert select("ghpo", [group(False, False)], run, level=0.7, rise=0.3) == []
     assert [played[0].hint.level for played in jobs] == pytest.approx([0.3, 0.6, 0.7])
@@ -234,7 +234,7 @@ def test_agent_rlvr_makes_guidance_from_each_failure():
 def test_questa_shrinks_the_level_from_stage_to_stage():
     found = QuestA([TaskSource(Small(), 0, "train", "env")], level=0.5, every=10, stages=2)
     assert [found.level_at(step) for step in (0, 9, 10, 19, 20, 500)] == [0.5, 0.5, 0.25, 0.25, 0, 0]
-    assert [draw.hint for draw in found.draw(12, 2)] == [Hint(0.25, kept=True)] * 2
+    assert [draw.hint for draw in found.draw(12, 2)] == [Hint(0.25, in_training=True)] * 2
     assert [draw.hint for draw in found.draw(20, 2)] == [None] * 2
     sampler = QuestA([TaskSource(Small(), 0, "train", "env")], share=0.25)
     assert [draw.hint is not None for draw in sampler.draw(0, 8)] == [False, False, False, True] * 2
@@ -257,6 +257,8 @@ def test_some_of_a_groups_attempts_may_have_the_hint():
 def test_a_draw_in_flight_keeps_its_hint_in_the_checkpoint():
     draw = Draw(Small().numbered(3, "train"), env="env", hint=TOLD, hinted=2)
     stored = json.loads(json.dumps(draw.plain()))
+    assert drawn(draw.task, stored) == draw
+    stored["hint"]["kept"] = stored["hint"].pop("in_training")  # the name in files before 2026-11-28
     assert drawn(draw.task, stored) == draw
     del stored["hint"], stored["hinted"]  # of a checkpoint from before there were hints
     assert drawn(draw.task, stored).hint is None
@@ -287,6 +289,7 @@ REFUSED = [
     ({"sampler": "questa", "select": "guide"}, "both play with hints"),
     ({"sampler": "starts", "select": "agent_rlvr"}, "its episodes begin inside a demonstration"),
     ({"select": "guide", "select_options": {"level": 0}}, "level of select 'guide' is 0"),
+    ({"select": "agent_rlvr", "select_options": {"kept": True}}, "Did you mean 'hint_in_training'"),
     ({"sampler": "questa", "sampler_options": {"level": 0.0}}, "no task has a hint"),
     ({"sampler": "questa", "sampler_options": {"shrink": 0.0}}, "only the first has a hint"),
 ]

@@ -41,7 +41,7 @@ def attempts(*made, group_id="g"):
 GOOD, MUTE, WRONG = (True, True), (False, False), (True, False)
 
 
-def kept(name, *groups, step=0, seed=0, **options):
+def picks(name, *groups, step=0, seed=0, **options):
     run = SimpleNamespace(config=SimpleNamespace(seed=seed))
     found = SELECTIONS.resolve(name, options)(list(groups), step=step, run=run)
     return [[one.attempt for one in group] for group in found]
@@ -49,34 +49,36 @@ def kept(name, *groups, step=0, seed=0, **options):
 
 def test_void_turns_take_their_whole_episode_with_them():
     made = attempts((True, [GOOD, GOOD]), (False, [GOOD, MUTE]), (False, [GOOD]), (True, [WRONG, GOOD]))
-    assert kept("void_turns", made) == [[0, 2, 3]]
-    assert kept("void_turns", made, void="valid") == [[0, 2]]
-    assert kept("void_turns", attempts((True, [GOOD]), (False, [MUTE]), (True, [GOOD]))) == []  # nothing left to compare
-    assert kept("void_turns", attempts((True, [GOOD]), (False, [MUTE]))) == []
+    assert picks("void_turns", made) == [[0, 2, 3]]
+    assert picks("void_turns", made, void="valid") == [[0, 2]]
+    assert picks("void_turns", attempts((True, [GOOD]), (False, [MUTE]), (True, [GOOD]))) == []  # nothing left to compare
+    assert picks("void_turns", attempts((True, [GOOD]), (False, [MUTE]))) == []
 
 
 def test_resampling_keeps_half_of_either_kind_and_the_cleaner_successes():
     made = attempts(*[(True, [GOOD] * 4)] * 2, *[(True, [MUTE] * 4)] * 2, *[(False, [MUTE])] * 4)
-    drawn = [kept("resample_on_correct", made, step=step)[0] for step in range(200)]
+    drawn = [picks("resample_on_correct", made, step=step)[0] for step in range(200)]
     assert all(sum(number < 4 for number in one) == 2 and len(one) == 4 for one in drawn)
     clean = sum(number < 2 for one in drawn for number in one) / (2 * len(drawn))
     assert clean > 0.9  # chances 10 to 1 / 2.1
     failures = np.bincount([number for one in drawn for number in one if number >= 4], minlength=8)[4:]
     assert failures.min() > 60  # 100 of 200 each, whatever they look like
-    assert drawn[:5] == [kept("resample_on_correct", made, step=step)[0] for step in range(5)]
-    assert kept("resample_on_correct", made, seed=1) != [drawn[0]] or kept("resample_on_correct", made, seed=2) != [drawn[0]]
+    assert drawn[:5] == [picks("resample_on_correct", made, step=step)[0] for step in range(5)]
+    assert picks("resample_on_correct", made, seed=1) != [drawn[0]] or picks("resample_on_correct", made, seed=2) != [
+        drawn[0]
+    ]
 
 
 def test_resampling_leaves_one_of_a_rare_kind():
     made = attempts((True, [MUTE]), *[(False, [GOOD])] * 5)
-    assert kept("resample_on_correct", made)[0][0] == 0
-    assert kept("resample_on_correct", attempts(*[(False, [GOOD])] * 4)) == []
+    assert picks("resample_on_correct", made)[0][0] == 0
+    assert picks("resample_on_correct", attempts(*[(False, [GOOD])] * 4)) == []
 
 
 def test_accuracy_keeps_what_is_neither_too_easy_nor_too_hard():
     made = [attempts(*[(n < wins, [GOOD]) for n in range(8)]) for wins in (0, 1, 2, 6, 7, 8)]
-    assert [len(one) for one in kept("accuracy", *made)] == [8, 8]
-    assert len(kept("accuracy", *made, low=0.0, high=1.0)) == 4  # of those that differ at all
+    assert [len(one) for one in picks("accuracy", *made)] == [8, 8]
+    assert len(picks("accuracy", *made, low=0.0, high=1.0)) == 4  # of those that differ at all
     assert SELECTIONS.resolve("accuracy", {"rounds": 7}).option("rounds", 1) == 7
 
 

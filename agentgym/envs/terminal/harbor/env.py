@@ -59,7 +59,7 @@ class Harbor(ContainerAccess, ServerTools):
     splits: Mapping[str, float] = {**HASHED, ALL: 0.0}
     split = ALL
     caps: ClassVar[tuple[str, ...]] = ("max_agent_seconds", "max_cpus", "max_memory_mb")
-    task_settings: ClassVar[tuple[str, ...]] = (*caps, "seconds", "shown", "metric_rule")
+    task_settings: ClassVar[tuple[str, ...]] = (*caps, "seconds", "max_chars", "metric_rule")
     caller_settings: ClassVar[tuple[str, ...]] = ("path", "network", "background", "pull", "images_gb")
     settings: ClassVar[tuple[str, ...]] = (*ServerTools.settings, *caller_settings, *task_settings)
     path: str = ""
@@ -68,8 +68,8 @@ class Harbor(ContainerAccess, ServerTools):
     """`stated`: the task's policy, none if unstated. `task`: `public` if unstated. `none`. Else the network for `public`."""
     seconds: float = 120.0
     """Time limit per command."""
-    shown: float = 8000
-    """Maximum characters shown of a command's output."""
+    max_chars: float = 8000
+    """Maximum characters of a command's output in an observation."""
     background: bool = False
     """Let processes outlive their command, as in Harbor, for services the tests need; they can then write a reward."""
     pull: str = ""
@@ -93,7 +93,7 @@ class Harbor(ContainerAccess, ServerTools):
         super().check_options()
         if not self.path:
             raise BadConfig("Harbor plays task folders of yours: give path=FOLDER (one task, or a folder of tasks)")
-        for name, lowest, most in (("seconds", 0.1, 36_000), ("shown", 100, 30_000)):
+        for name, lowest, most in (("seconds", 0.1, 36_000), ("max_chars", 100, 30_000)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not lowest <= value <= most:
                 raise BadConfig(f"{name} of Harbor is {value!r}; expected a number from {lowest} to {most}")
@@ -186,7 +186,7 @@ class Harbor(ContainerAccess, ServerTools):
         self.past: tuple[tuple[str | ServerCall, ...], ...] = ()
         self.commands: tuple[str | ServerCall, ...] = ()
         self.rewards: tuple[dict[str, float], ...] = ()
-        self.used, self.given = 0.0, 0.0
+        self.used, self.score = 0.0, 0.0
         self._shell = ShellState("/", "/", ())
         return f"{self._introduced(self.sandbox)} You have {self.limit} turns; call submit when it is done."
 
@@ -276,7 +276,7 @@ class Harbor(ContainerAccess, ServerTools):
         self._shell = self._shell.after(result, {})
         if self._present.place.storage_mb and getattr(self.sandbox, "overfull", False):
             return self.lose(f"The container holds more than the {self._present.place.storage_mb:g} MB of its task.")
-        return command_text(result, int(self.shown), seconds)
+        return command_text(result, int(self.max_chars), seconds)
 
     def seconds_left(self) -> float:
         most = least(self._step.seconds, self.max_agent_seconds)
@@ -299,17 +299,17 @@ class Harbor(ContainerAccess, ServerTools):
         self.rewards = (*self.rewards, rewards)
         if len(self.rewards) < len(task.steps) and not step.stops(rewards):
             return self._next_step(number)
-        self.given = one_number(combined(self.rewards, task.strategy), self.metric_rule)
-        if self.given >= 1:
+        self.score = one_number(combined(self.rewards, task.strategy), self.metric_rule)
+        if self.score >= 1:
             return self.win("The tests pass.")
         stopped = ", and the task ends with this step" if len(self.rewards) < len(task.steps) else ""
-        return self.lose(f"The tests do not pass: their reward is {self.given:g}{stopped}.")
+        return self.lose(f"The tests do not pass: their reward is {self.score:g}{stopped}.")
 
     def _next_step(self, number: float) -> str | Outcome:
         """Continue with the next step, after one that gave a reward."""
         task = self._present
         if task.strategy == "mean":
-            self.given += min(max(number, 0.0), 1.0) / len(task.steps)
+            self.score += min(max(number, 0.0), 1.0) / len(task.steps)
         self.past, self.commands, self.used = (*self.past, self.commands), (), 0.0
         try:
             self._enter(self.sandbox, self._step)
@@ -321,7 +321,7 @@ class Harbor(ContainerAccess, ServerTools):
         return self._introduced(self.sandbox)
 
     def measures(self) -> dict[str, float]:
-        return {"reward": min(max(self.given, 0.0), 1.0)}
+        return {"reward": min(max(self.score, 0.0), 1.0)}
 
     def load(self, payload: object) -> None:
         super().load(payload)

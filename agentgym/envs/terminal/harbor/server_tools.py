@@ -30,7 +30,7 @@ class ServerTools(SandboxEnv, replaces=("_respond",)):
     exited, possibly because of the agent. The next call reconnects.
     """
 
-    shown: float = 8000
+    max_chars: float = 8000
 
     def setup(self) -> None:
         super().setup()
@@ -88,7 +88,7 @@ class ServerTools(SandboxEnv, replaces=("_respond",)):
             self._unserve()
             text, failed = f"{call.name} failed: {error}", True
         self.spent(call, time.monotonic() - started)
-        half = int(self.shown) // 2
+        half = int(self.max_chars) // 2
         if len(text) > 2 * half:
             text = f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
         return self.invalid(text) if failed else Outcome(text)

@@ -77,7 +77,7 @@ def _keeper(sandbox: Any, step: Step) -> str:
 
     Nothing keeps root out, and tests that run as the agent's own user are as accessible to it as in Harbor.
     """
-    if not getattr(getattr(sandbox, "asked", None), "background", False):
+    if not getattr(getattr(sandbox, "spec", None), "background", False):
         return ""  # nothing of the agent runs any more
     users = (step.user, step.verifier.user)
     agent, tests = (sandbox.run_as(user, ["/bin/sh", "-c", "id -u"]).stdout.decode().strip() for user in users)

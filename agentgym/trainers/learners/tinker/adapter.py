@@ -43,7 +43,7 @@ def saved_at(path: str) -> str:
 
 def _unpack(service: "Service", where: str, folder: Path) -> None:
     try:
-        with service.asked(where) as answer, tarfile.open(fileobj=answer, mode="r|*") as archive:
+        with service.request(where) as answer, tarfile.open(fileobj=answer, mode="r|*") as archive:
             for member in archive:
                 name, content = PurePosixPath(member.name).name, archive.extractfile(member)
                 if name in (ADAPTER, WEIGHTS) and content is not None:  # ignore all other members and all folders

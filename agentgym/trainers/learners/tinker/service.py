@@ -158,7 +158,7 @@ class Service:
     def _late(self, what: str) -> EngineDead:
         return EngineDead(f"{self.url} was asked to {what} and did not within {self.seconds:g} seconds")
 
-    def asked(self, path: str, method: str = "GET", body: dict[str, object] | None = None) -> HTTPResponse:
+    def request(self, path: str, method: str = "GET", body: dict[str, object] | None = None) -> HTTPResponse:
         """Open the answer to a request that some releases of the client package lack; redirections do not get the key."""
         content = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/api/v1/{path}", content, method=method)
@@ -261,12 +261,12 @@ class ServedAdapter:
             adapter.download(self.service, path, base, folder)
         finally:  # else every version stays on the server
             with contextlib.suppress(OSError):
-                self.service.asked(adapter.saved_at(path), "DELETE").close()
+                self.service.request(adapter.saved_at(path), "DELETE").close()
 
     def forget(self) -> None:
         """Free the adapter on the server, if it supports that: the client package no longer has a call for it."""
         with contextlib.suppress(OSError):
-            self.service.asked("unload_model", "POST", {"model_id": self.client.model_id, "type": "unload_model"}).close()
+            self.service.request("unload_model", "POST", {"model_id": self.client.model_id, "type": "unload_model"}).close()
 
 
 _HUGE = 1e4
