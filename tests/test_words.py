@@ -86,6 +86,40 @@ def test_keys_of_a_run_have_the_field_s_names():
     assert not now & OLD_KEYS
 
 
+ARRAY = r"np\.ndarray|NDArray|\bTensor\b"
+SHAPE = re.compile(r"\[[^\]]+\]|\bscalar\b")
+
+
+def array_functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield the public functions and methods whose return annotation names an array, or an alias of one in their module."""
+    aliases = [
+        node.targets[0].id
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        if re.search(ARRAY, value := ast.unparse(node.value)) and "(" not in value and "Callable" not in value
+    ]
+    arrays = re.compile("|".join([ARRAY, *(rf"\b{name}\b" for name in aliases)]))
+    classes = [node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    for body in (tree.body, *classes):
+        for node in body:
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_") or not node.returns:
+                continue
+            if arrays.search(returned := ast.unparse(node.returns)) and not returned.startswith("Callable"):
+                yield node
+
+
+def test_docstrings_of_functions_that_return_arrays_give_shapes():
+    """`[tokens, width]`, or `scalar`."""
+    found, wrong = 0, list[str]()
+    for path in (ROOT / "agentgym").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for node in array_functions(ast.parse(text)) if re.search(ARRAY, text) else ():
+            found += 1
+            if not SHAPE.search(ast.get_docstring(node) or ""):
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}")
+    assert found > 80 and not wrong, "\n".join(wrong)
+
+
 PARTICIPLES = {"said", "told", "held", "kept", "asked", "given", "taken", "apart", "some", "shown"}
 """Names that do not say what a variable, an attribute or a function stands for."""
 

@@ -68,7 +68,7 @@ class Backend(Protocol):
         ...
 
     async def score(self, ids: list[int]) -> Scores:
-        """Score a text at temperature 1."""
+        """Return the log-probabilities at temperature 1 of all tokens after the first."""
         ...
 
     async def update(self, files: Sequence[dict[str, Any]], label: str) -> None:

@@ -14,7 +14,7 @@ class Linear(NamedTuple):
     """`x W^T + bias`, plus `x down^T up^T` if an adapter is active; the adapter's scale is in `up`."""
 
     weight: Tensor  # [out, in]
-    bias: Tensor | None
+    bias: Tensor | None  # [out]
     down: Tensor | None = None  # [rank, in]
     up: Tensor | None = None  # [out, rank]
 

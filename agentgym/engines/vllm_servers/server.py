@@ -116,7 +116,7 @@ class VLLMServer:
         return await self._generated(prompt, parameters, read, largest(limit))
 
     async def score(self, ids: list[int]) -> Scores:
-        """Score a text at temperature 1."""
+        """Return the log-probabilities at temperature 1 of all tokens after the first."""
         parameters = {**_sampling(Sampling(temperature=1.0), 1), "prompt_logprobs": 0}
 
         def read(answer: Object) -> Scores:

@@ -87,9 +87,9 @@ def pack(
 ) -> list[Batch]:
     """Return micro-batches of at most `tokens` tokens, padding included (a longer row gets its own).
 
-    Rows are sorted by length, longest first, so that memory peaks in the first micro-batch. `weights` come from
-    `token_weights` over the whole optimizer step, so the gradient does not depend on `tokens`. `share`: lay rows out as
-    trees that hold a common prefix once, if that saves enough.
+    Rows are sorted by length, longest first, so that memory peaks in the first micro-batch. `weights`, [tokens] per row,
+    come from `token_weights` over the whole optimizer step, so the gradient does not depend on `tokens`. `share`: lay rows
+    out as trees that hold a common prefix once, if that saves enough.
 
     Raises:
         BadConfig: `tokens` is below 1.

@@ -23,8 +23,9 @@ class Layout:
     rows: tuple[int, ...]
     """Indices of the rows in the input of `layouts`, in depth-first order."""
     where: tuple[npt.NDArray[np.int64], ...]
-    """Per row, the position in the sequence of each of its tokens."""
-    ids: npt.NDArray[np.int64]  # [tokens], each once
+    """Per row, the position in the sequence of each of its tokens: [tokens of the row]."""
+    ids: npt.NDArray[np.int64]
+    """Ids of the sequence, in which a shared prefix occurs once: [tokens]."""
     tree: Tree
 
 

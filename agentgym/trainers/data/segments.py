@@ -14,22 +14,22 @@ from agentgym.errors import BadData
 
 @dataclass(slots=True)
 class Segment:
-    """One training row: consecutive turns of an episode whose prompts extend one another exactly."""
+    """One training row: consecutive turns of an episode whose prompts extend one another exactly. Arrays are [tokens]."""
 
     episode: int
     """Index of the episode in the input of `build`."""
-    ids: npt.NDArray[np.int32]  # [tokens]
-    mask: npt.NDArray[np.bool_]  # [tokens]
+    ids: npt.NDArray[np.int32]
+    mask: npt.NDArray[np.bool_]
     """Mask of the tokens to train: those that the policy sampled in a trained turn."""
-    advantages: npt.NDArray[np.float32]  # [tokens]
+    advantages: npt.NDArray[np.float32]
     """Advantage of each token; 0 where the mask is False."""
-    logprobs: npt.NDArray[np.float32]  # [tokens]
+    logprobs: npt.NDArray[np.float32]
     """The engine's log-probabilities; NaN for tokens without any (prompts, demonstrations)."""
-    turns: npt.NDArray[np.int32]  # [tokens]
+    turns: npt.NDArray[np.int32]
     """Index of the model's call in its episode (notes included) for every sampled token; -1 for prompt tokens."""
-    temperatures: npt.NDArray[np.float32] | None = None  # [tokens]
+    temperatures: npt.NDArray[np.float32] | None = None
     """Sampling temperature of each token; NaN for the run's own; None if that holds for all."""
-    shares: npt.NDArray[np.float32] | None = None  # [tokens]
+    shares: npt.NDArray[np.float32] | None = None
     """Weight of each token if several rows share it (`extra["weight"]` of its turn); None if all weigh 1."""
     extra: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict[str, npt.NDArray[np.float32]])
     """Further inputs of the loss by name: [tokens], NaN for tokens without a value."""
@@ -105,7 +105,8 @@ class Call(NamedTuple):
     number: int
     turn: int
     written: Turn
-    advantage: npt.NDArray[np.float32] | np.float32  # a number, or one per output token
+    advantage: npt.NDArray[np.float32] | np.float32
+    """A scalar, or one per output token: [tokens]."""
     start: int
     """Position of its first token in the row."""
 

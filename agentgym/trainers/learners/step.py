@@ -55,7 +55,7 @@ class Scorer(nn.Module):
         self.method = choose(model, attention, compiled=compiled, shared=shared)
 
     def forward(self, batch: Batch) -> Scores:
-        """Return the scores of the trained tokens."""
+        """Return the scores of the trained tokens, [trained] each."""
         with layers.recomputed(self.layers):
             return policy_logprobs(
                 self.model,
@@ -72,7 +72,7 @@ class BaseScorer(Scorer):
     """The policy with its adapters off: the base model, without a second copy of its weights."""
 
     def forward(self, batch: Batch) -> Scores:
-        """Return the scores of the trained tokens."""
+        """Return the scores of the trained tokens, [trained] each."""
         self.model.disable_adapters()
         try:
             return super().forward(batch)
@@ -106,6 +106,7 @@ class StepMeasures:
     """Measurements of one optimizer step, collected while its losses are computed."""
 
     parts: list[Sums] = field(default_factory=list[Sums])
+    """Metrics of each micro-batch: name -> [2] = (sum, count)."""
     gaps: list[Tensor] = field(default_factory=list[Tensor])
     """The trainer's minus the engine's log-probabilities, [tokens] per micro-batch."""
 

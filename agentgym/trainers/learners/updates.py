@@ -37,9 +37,11 @@ class UpdateMetrics:
     """
 
     gaps: Gaps
+    """The trainer's minus the engine's log-probabilities: [tokens]."""
     compared: bool
     """True if the trainer's scores were computed before the updates, so that `gaps` are known."""
     sums: list[Mapping[str, Tensor]] = field(default_factory=list[Mapping[str, Tensor]])
+    """Metrics of each update: name -> [2] = (sum, count)."""
     norms: list[float] = field(default_factory=list[float])
 
     def add(self, updated: UpdateResult) -> None:

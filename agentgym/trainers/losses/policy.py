@@ -220,7 +220,7 @@ def divergence(new: Tensor, reference: Tensor, kind: str = "k3") -> Tensor:
 
 
 def add_sums(parts: Iterable[Mapping[str, Tensor]]) -> Sums:
-    """Sum the metrics of micro-batches; an all-reduce of the result sums over processes."""
+    """Sum the metrics of micro-batches (name -> [2]); an all-reduce of the result sums over processes."""
     sums: Sums = {}
     for part in parts:
         for name, pair in part.items():
@@ -234,7 +234,7 @@ def means(sums: Mapping[str, Tensor]) -> dict[str, float]:
 
 
 def entropy_sum(scores: Scores) -> Sums:
-    """Return the entropy as a metric without gradient."""
+    """Return the entropy as a metric without gradient, [2] = (sum, count)."""
     return {"entropy": total_of(scores.entropy.detach())}
 
 

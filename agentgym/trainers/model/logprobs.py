@@ -53,12 +53,12 @@ def policy_logprobs(
     top: int = 0,
     entropy_gradient: bool = False,
 ) -> Scores:
-    """Return the scores of a micro-batch's trained tokens under any Hugging Face causal model.
+    """Return the scores of a micro-batch's trained tokens, [trained] each, under any Hugging Face causal model.
 
     `method` is what `attention.choose` returned for the model. Hidden states are gathered at the trained places before
     the vocabulary projection, which runs in chunks that are recomputed in the backward pass; models that transform their
     logits afterwards (capping, scaling) compute them themselves. `temperature` applies to tokens without their own.
-    `states`: also return the hidden states (in an extra pass for models that transform their logits).
+    `states`: also return the hidden states, [trained, width] (in an extra pass for models that transform their logits).
     """
     heat = temperature if batch.temperatures is None else batch.temperatures.nan_to_num(nan=temperature)
     if changes_logits(model):

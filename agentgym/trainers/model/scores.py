@@ -8,7 +8,11 @@ from torch import Tensor
 class Scores(NamedTuple):
     """The policy's scores of each trained token."""
 
-    logprobs: Tensor  # [trained] float32
-    entropy: Tensor  # [trained] float32, of the distribution that the token was drawn from
-    states: Tensor | None = None  # [trained, width], hidden states that predict them, on request
-    top: Tensor | None = None  # [trained, k], log-probabilities of the k likeliest tokens, on request
+    logprobs: Tensor
+    """[trained], float32."""
+    entropy: Tensor
+    """Entropy of the distribution that the token was drawn from: [trained], float32."""
+    states: Tensor | None = None
+    """Hidden states that predict the tokens, on request: [trained, width]."""
+    top: Tensor | None = None
+    """Log-probabilities of the k likeliest tokens, on request: [trained, k]."""

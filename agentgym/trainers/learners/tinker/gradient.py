@@ -41,6 +41,7 @@ class Work:
     old_logprobs: list[Floats]
     """The server's log-probabilities before the step's first update: [tokens] per row."""
     reference: list[Floats] | None
+    """The initial policy's log-probabilities, if the loss has a KL penalty: [tokens] per row."""
 
 
 def native(loss: Stage, config: TrainConfig) -> tuple[str, dict[str, float]] | None:
@@ -57,7 +58,7 @@ def native(loss: Stage, config: TrainConfig) -> tuple[str, dict[str, float]] | N
 
 
 def policy(trained: ServedAdapter, work: Work, loss: Stage, step: int, config: TrainConfig, server: Qualification) -> Sums:
-    """Add the gradient of a step's loss on the server and return the sums of its metrics."""
+    """Add the gradient of a step's loss on the server and return its metrics: name -> [2] = (sum, count)."""
     own = native(loss, config)
     if own is not None and own[0] in server.losses:
         factors = scales(work.rows, server.reduction)

@@ -84,7 +84,10 @@ class Lab:
         config: dict[str, float] | None = None,
         clip: float = 0.0,
     ) -> Scores:
-        """Return the same change and undo the step; the way back updates the unit, since each step leaves a second order."""
+        """Return the same change, [targets], and undo the step.
+
+        The step back updates `unit`, because each step leaves a second-order change.
+        """
         move = self.step(*sent, loss=loss, config=config, clip=clip)
         part = self.part(move)
         if abs(part) > NEAR / 3:

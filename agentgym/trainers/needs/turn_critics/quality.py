@@ -39,7 +39,7 @@ class Quality:
         return (states - self.mean) / self.spread / np.sqrt(states.shape[1])
 
     def chances(self, states: Sequence[npt.NDArray[np.float32]]) -> list[float]:
-        """Return the probability of success at each state."""
+        """Return the probability of success at each state, [width]."""
         return _sigmoid(self._scaled(np.stack(states).astype(np.float64)) @ self.weights + self.bias).tolist()
 
 

@@ -20,11 +20,16 @@ Floats = npt.NDArray[np.float32]
 class Steps:
     """Turns as inputs of a critic."""
 
-    states: Tensor  # [turns, width]
-    actions: Tensor  # [turns, width], the states with the action
-    rewards: Tensor  # [turns]
-    later: Tensor  # [turns, width], the next turn's states; 0 without one
-    last: Tensor  # [turns], 1 without a next turn
+    states: Tensor
+    """States before the action: [turns, width]."""
+    actions: Tensor
+    """States with the action: [turns, width]."""
+    rewards: Tensor
+    """[turns]."""
+    later: Tensor
+    """The next turn's states, 0 without one: [turns, width]."""
+    last: Tensor
+    """1 without a next turn, else 0: [turns]."""
 
     @classmethod
     def of(cls, packed: list[bytes]) -> "Steps":
@@ -38,7 +43,7 @@ class Steps:
         return len(self.rewards)
 
     def select(self, rows: npt.NDArray[np.int64]) -> "Steps":
-        """Return the turns at these indices."""
+        """Return the turns at these indices, [n]."""
         at = torch.from_numpy(rows)
         return Steps(self.states[at], self.actions[at], self.rewards[at], self.later[at], self.last[at])
 
