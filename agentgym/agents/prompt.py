@@ -58,7 +58,7 @@ class Opening:
 
     @property
     def messages(self) -> list[dict[str, object]]:
-        """The same as chat messages."""
+        """The opening as chat messages."""
         messages = [("system", self.system)] if self.system else []
         return [{"role": role, "content": "".join(pieces)} for role, pieces in [*messages, ("user", self.user)]]
 

@@ -218,7 +218,7 @@ def value_of(text: str) -> object:
 
 
 def written(config: Any, command: str) -> list[str]:
-    """Return a command line that `read_flags` reads as this dataclass."""
+    """Return a command line that `read_flags` parses back into this dataclass."""
     words = ["agentgym", command]
     flags: list[str] = []
     kinds = get_type_hints(cast("type[Any]", type(config)), include_extras=True)

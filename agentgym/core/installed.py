@@ -27,7 +27,7 @@ def installed(points: Iterable[EntryPoint] | None = None) -> tuple[list[Installe
     """Read the environments of installed packages without importing any.
 
     `points` defaults to the entry points of this Python. Returns the environments, and a sentence for each entry point
-    that cannot be one. Where two distributions name one id, the first in alphabetical order has it.
+    that cannot be one. If several distributions register the same id, the first in alphabetical order wins.
     """
     envs: dict[str, Installed] = {}
     problems: list[str] = []

@@ -1,6 +1,6 @@
-"""Event loops: functions that block, called where one is running already."""
+"""Blocking functions inside a running event loop."""
 
-# asyncio documents the functions used here for those who make event loops and tasks of their own.
+# asyncio documents the functions used here for custom event loops and tasks.
 # pyright: reportPrivateUsage=false
 
 import asyncio
@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def own_loop() -> Generator[None]:
-    """Let a function that blocks start event loops where one is running already, as in a notebook: that one waits.
+    """Let a blocking function start event loops while one is already running, as in a notebook; the outer loop waits.
 
-    The function stays in its thread, so that Ctrl-C reaches it as anywhere. Also a decorator: `@own_loop()`.
+    The function stays in its thread, so Ctrl-C reaches it as usual. Also a decorator: `@own_loop()`.
     """
     running = asyncio._get_running_loop()
     task = None if running is None else asyncio.current_task(running)

@@ -1,7 +1,7 @@
 """Contamination checks before an evaluation: overlap with the training split, and answers visible in the prompt.
 
-Each check reports the number of tasks it examined, and why it skipped others. Nothing can be known of the model's
-pretraining data.
+Each check reports the number of tasks it examined, and why it skipped others. The checks cannot see the
+model's pretraining data.
 """
 
 import re

@@ -131,7 +131,7 @@ class Seat:
         return Completion([], [], finish, text=output.completion, usage=counted)
 
     def abort(self, session: str) -> None:
-        """Nothing runs beside a request."""
+        """Do nothing: requests end with their call."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -214,7 +214,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         return list(self.actions)
 
     def load(self, payload: object) -> None:
-        """Say it again, in a session of its own."""
+        """Replay a saved conversation in a new session."""
         self.forget()
         self.begin(self.task)
         for action in cast("list[str]", payload):

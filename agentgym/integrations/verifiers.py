@@ -160,10 +160,10 @@ class Seat:
         return Completion([], [], "context" if segment.terminated else "stop", text=segment.last_reply)
 
     def abort(self, session: str) -> None:
-        """Nothing runs beside a turn."""
+        """Do nothing: no request outlives its turn."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources to release."""
 
 
 def record(trace: Any, episode: Episode) -> None:

@@ -228,7 +228,7 @@ class VerifiersEnv(TextEnv):
         return list(self.actions)
 
     def load(self, payload: object) -> None:
-        """Say it again."""
+        """Replay a saved conversation."""
         self.forget()
         self.begin(self.task)
         for action in cast("list[str]", payload):

@@ -49,10 +49,10 @@ def words(text: str) -> list[str]:
 
 
 def parts(text: str) -> list[str]:
-    """Return the tokens within words of scripts without spaces: characters, pairs of neighbors, and the words between them.
+    """Return the tokens of text in scripts without spaces: characters, character bigrams, and words in other scripts.
 
-    These are words in Chinese, Japanese, Korean, Thai, Lao, Khmer and other scripts without spaces between words, and
-    full-width words. All other texts have none.
+    These scripts are Chinese, Japanese, Korean, Thai, Lao, Khmer and similar ones; full-width letters count too. A text
+    without them has no such tokens.
     """
     if not spaceless(text):
         return []

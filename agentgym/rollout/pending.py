@@ -43,7 +43,7 @@ class Pending(ABC):
         return value
 
     def release(self, env: Key) -> None:
-        """Close an environment; a condemned worker ends with its last one."""
+        """Close an environment. A condemned worker is killed when it has no environment left."""
         if not self.condemned:
             self._send(env, ("close",))
         elif self.hosted == 0:

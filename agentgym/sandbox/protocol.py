@@ -126,7 +126,7 @@ class Program(NamedTuple):
 
 
 class Kernel(Protocol):
-    """A Python that keeps its variables from step to step."""
+    """A persistent Python process, which keeps its variables between steps."""
 
     def run(self, code: str, timeout: float | None = None) -> Result:
         """Run code. If it ignores Ctrl-C after a `timeout`, or for any reason other than `exit`, the state is lost."""
@@ -178,7 +178,7 @@ class Sandbox(Protocol):
         ...
 
     def kernel(self) -> Kernel:
-        """Start a persistent Python."""
+        """Start a persistent Python process."""
         ...
 
     def read(self, path: str) -> bytes:

@@ -71,7 +71,7 @@ def runs(text: str) -> str:
 
 
 def intervals(text: str) -> str:
-    """Return the intervals merged."""
+    """Return the union of the intervals, sorted; adjacent ones are merged."""
     merged: list[list[int]] = []
     for first, last in sorted([*map(int, line.split())] for line in text.splitlines() if line.strip()):
         if merged and first <= merged[-1][1] + 1:

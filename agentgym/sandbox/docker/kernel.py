@@ -26,7 +26,7 @@ class KernelSandbox(Protocol):
 
 
 class DockerKernel:
-    """A Python that keeps its variables; made by `Sandbox.kernel()`."""
+    """A persistent Python process, returned by `Sandbox.kernel()`."""
 
     def __init__(self, sandbox: KernelSandbox, request: dict[str, object], number: int) -> None:
         self._sandbox = sandbox  # keeps the sandbox alive

@@ -36,7 +36,7 @@ class KernelSandbox(Protocol):
 
 
 class SandboxKernel:
-    """A Python that keeps its variables; made by `Sandbox.kernel()`."""
+    """A persistent Python process, returned by `Sandbox.kernel()`."""
 
     def __init__(self, sandbox: KernelSandbox, stdin: int | None = None) -> None:
         self._sandbox = sandbox  # keeps the sandbox alive

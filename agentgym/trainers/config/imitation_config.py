@@ -99,7 +99,7 @@ class ImitationConfig:
     threads: int = 0
     """CPU threads of torch in each process; 0 means one for models below 50 M parameters, else torch's default."""
     loggers: tuple[str, ...] = ()
-    """Where metrics are logged in addition to metrics.jsonl: names or MODULE:NAME."""
+    """Loggers in addition to metrics.jsonl: names or MODULE:NAME."""
     logger_options: Options = field(default_factory=dict[str, object])
     """Options of the loggers: --logger.KEY VALUE."""
     checkpoint_every: int = 100
@@ -140,7 +140,7 @@ class ImitationConfig:
 
     @property
     def learning(self) -> TrainConfig:
-        """The same run as a training run without rollouts, for the learner and the record."""
+        """This run as a training configuration without rollouts, for the learner and the record."""
         shared: dict[str, Any] = {name: getattr(self, name) for name in SHARED}
         return TrainConfig(
             **shared, sft_lr=self.lr, sft_muon=self.muon, sft_batch=self.batch, steps=0, eval_every=0, test_tasks=0

@@ -91,7 +91,7 @@ def step_returns(group: Group, *, gamma: float, penalty: float, punish: str, pen
 def anchor_groups(
     group: Group, anchor: str, *, revisits: bool = True, keep_errors: bool = False, keep_invalid: bool = True
 ) -> dict[Hashable, list[tuple[int, int]]]:
-    """Return the (episode, turn) pairs that are compared with each other, by anchor; see `gigpo` for the switches."""
+    """Return the (episode, turn) pairs that are compared with each other, by anchor; see `gigpo` for the options."""
     groups: dict[Hashable, list[tuple[int, int]]] = {}
     for i, episode in enumerate(group):
         answered = False  # True if the observation answers an invalid action

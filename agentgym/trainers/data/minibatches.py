@@ -99,7 +99,7 @@ def minibatches(
     gather: Callable[[list[float]], list[float]],
     score: Callable[[list[Segment]], needs.Values],
 ) -> Iterator[MiniBatch]:
-    """Yield the mini-batches of a step, one per update, except those without anything to train in any process.
+    """Yield the mini-batches of a step, one per update; skip those without a trained token in any process.
 
     `gather` returns the numbers of all processes, `score` the trainer's current log-probabilities: all processes call
     them together.

@@ -220,11 +220,11 @@ class Uniform(Sampler):
 
 @sampler("window")
 class Window(Uniform):
-    """Adjusts the difficulty per environment so that between `low` and `high` of the episodes succeed.
+    """Adjusts the difficulty per environment to keep the share of successful episodes between `low` and `high`.
 
-    After every `groups` groups of an environment its difficulty rises by one if more than `high` of their episodes
-    succeeded and falls by one if fewer than `low` did; it is limited by `most` and by the environment's `hardest`. Tasks
-    of files keep their difficulty.
+    After every `groups` groups of an environment its difficulty rises by one if that share is above `high`, and falls by
+    one if it is below `low`; the maximum is the smaller of `most` and the environment's `hardest`. Tasks read from files
+    keep their difficulty.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ class RemoteLearner(Learner):
             raise
         self._reference: object = None
         self._checkpoint: dict[str, object] | None = saved
-        """Where the present weights are saved, once they are."""
+        """Checkpoint on the server with the current weights; None before the first save."""
 
     def _engine(self, device: torch.device) -> Any:
         """Return the sampling engine: the server itself, or vLLM, which receives each version of the adapter."""

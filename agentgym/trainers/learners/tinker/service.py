@@ -133,7 +133,7 @@ class Service:
                 raise EngineDead(f"{self.url} was asked to {what}: {_described(error)}") from error
 
     async def acall(self, what: str, function: Callable[..., Any], *arguments: object, **options: object) -> Any:
-        """Do the same without blocking.
+        """Like `call`, without blocking the event loop.
 
         Raises:
             Fault: only this answer failed.
