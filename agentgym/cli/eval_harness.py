@@ -75,7 +75,10 @@ def harness_agent(config: Flags, name: str) -> tuple[HarnessAgent, dict[str, obj
     turn_tokens = config.turn_tokens or TURN_TOKENS
     budget = Budget(config.attempt_turns or 0, config.attempt_tokens or 0, turn_tokens=turn_tokens)
     seconds = config.attempt_seconds or 3600.0
-    agent = HarnessAgent(None, found, found.tokenizer, temperature, turn_tokens, seconds, harness=harness, budget=budget)
+    own = not config.policy  # no solution says what a title is
+    agent = HarnessAgent(
+        None, found, found.tokenizer, temperature, turn_tokens, seconds, harness=harness, budget=budget, side_calls=own
+    )
     about |= {"agent": f"harness:{harness.name}", "harness": harness.fingerprint}
     about |= {"temperature": temperature, "turn_tokens": turn_tokens, "attempt_seconds": seconds}
     about |= {"attempt_turns": budget.turns, "attempt_tokens": budget.tokens}

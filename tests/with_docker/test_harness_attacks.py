@@ -122,3 +122,22 @@ def test_a_harness_that_floods_the_gateway_ends_itself_alone(own: str) -> None:
     assert episode.success is not None, episode.error
     (after,) = played(own, scripted("own", solution), tasks)
     assert after.success is True
+
+
+@pytest.mark.parametrize("kind", ["script", "bytes", "link", "more files"])
+def test_a_script_of_harbor_is_replayed_as_one_command_and_shows_no_file_of_the_host(kind: str, tmp_path: Path) -> None:
+    """Anything but one plain script of text is sent packed; a link is sent as a link or refused."""
+    folder = write(tmp_path / "t", ENVIRONMENT, {"instruction.md": "Do it.\n", "tests/test.sh": "true\n"})
+    script, secret = folder / "solution" / "solve.sh", tmp_path / "secret"
+    script.parent.mkdir()
+    secret.write_text("secret")
+    if kind == "link":
+        script.symlink_to(secret)
+    else:
+        script.write_bytes(b"#!/bin/bash\necho 1\n" + (b"\xff" if kind == "bytes" else b""))
+    if kind == "more files":
+        script.with_name("data").write_text("x")
+    with make(HARBOR, path=str(folder), backend_options={"daemon": URL}) as env:
+        env.reset(seed=0)
+        commands = env.unwrapped.solution_commands()  # type: ignore[attr-defined]
+    assert (commands == ["echo 1"]) == (kind == "script") and "secret" not in "".join(commands)

@@ -37,10 +37,12 @@ class ContainerAccess(SandboxEnv):
         if step.solution is None:
             raise NotImplementedError(f"task {self._present.name} has no solution/solve.sh")
         script = step.solution / "solve.sh"
-        if [*step.solution.rglob("*")] != [script] or self._present.solution_env:
+        if [*step.solution.rglob("*")] != [script] or script.is_symlink() or self._present.solution_env:
             return self._solution(step)
-        text = script.read_text(encoding="utf-8", errors="surrogateescape")
-        return [re.sub(r"\A#!.*\n", "", text).strip()]
+        try:
+            return [re.sub(r"\A#!.*\n", "", script.read_text(encoding="utf-8")).strip()]
+        except UnicodeDecodeError:
+            return self._solution(step)
 
     def lend(self, work: Callable[[ExternalAccess], None]) -> None:
         step = self._step
