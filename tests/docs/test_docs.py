@@ -49,6 +49,12 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(file), f"{page.name} links to {target}; the headings there are {sorted(anchors(file))}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_are_short_enough_to_review(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    assert not [line[:80] for line in text.splitlines() if len(line) > 400]
+
+
 def test_the_docs_build_makes_the_pictures_and_pages_that_only_the_site_shows(tmp_path: Path) -> None:
     """Its links are those in comments of the pages; `./dev docs` fails on one that leads nowhere."""
     pages = {page: page.read_text(encoding="utf-8") for page in PAGES}
