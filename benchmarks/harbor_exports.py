@@ -244,7 +244,14 @@ def _share(rows: Sequence[dict[str, Any]], reward: float) -> str:
 
 
 def play_all(
-    out: Path, names: Sequence[str], tasks: int, shortcut_tasks: int, *, jobs: int = 2, until: float = math.inf
+    out: Path,
+    names: Sequence[str],
+    tasks: int,
+    shortcut_tasks: int,
+    *,
+    jobs: int = 2,
+    until: float = math.inf,
+    only_shortcuts: bool = False,
 ) -> None:
     """Play what has no row yet: some tasks of every environment, then more. `until`: when no further trial begins."""
     prepare(out)
@@ -253,7 +260,7 @@ def play_all(
             folders = exported(name, tasks, out / name)
             cache(folders[0])
             part = slice(start, min(start + PART, tasks))
-            trials = list(plain_trials(name, folders[part]))
+            trials = [] if only_shortcuts else list(plain_trials(name, folders[part]))
             for folder in folders[:shortcut_tasks][part]:
                 trials += shortcut_trials(name, folder, out / "shortcuts")
             run(trials, out, jobs, until)
@@ -268,13 +275,22 @@ def main() -> None:
     parser.add_argument("--shortcut-tasks", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=1e6)
+    parser.add_argument("--only-shortcuts", action="store_true", help="play neither oracle nor nop")
     parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     if arguments.report:
         print(report(arguments.out))
         return
     until = time.time() + 60 * arguments.minutes
-    play_all(arguments.out, arguments.envs, arguments.tasks, arguments.shortcut_tasks, jobs=arguments.jobs, until=until)
+    play_all(
+        arguments.out,
+        arguments.envs,
+        arguments.tasks,
+        arguments.shortcut_tasks,
+        jobs=arguments.jobs,
+        until=until,
+        only_shortcuts=arguments.only_shortcuts,
+    )
     print(report(arguments.out))
 
 

@@ -220,5 +220,5 @@ class Choices(agentgym.TextEnv):
 )
 def test_an_answer_among_shown_choices_is_not_told(leaks, declares, status):
     declared = Choices.declared if declares else agentgym.Declarations(answers=("answer",))
-    kind = type("Choices", (Choices,), {"told": leaks, "declared": declared})
+    kind = type("Choices", (Choices,), {"question": leaks, "declared": declared})
     assert check(kind(), checks=["answers stay hidden"]).results[0].status == status

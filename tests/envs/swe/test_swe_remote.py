@@ -193,7 +193,7 @@ def test_the_code_under_test_reaches_nothing_of_the_tests_but_what_it_was_given(
     for one in (secret, function, Secret, [].append, json):
         tests.pack(one)
     assert (
-        tests._carried_out("get", (secret, "shown")) == 2 and tests._carried_out("method", (secret, "method", (), ())) == 3
+        tests._carried_out("get", (secret, "public")) == 2 and tests._carried_out("method", (secret, "method", (), ())) == 3
     )
     for what, *words in (
         ("get", function, "__globals__"),
@@ -201,7 +201,7 @@ def test_the_code_under_test_reaches_nothing_of_the_tests_but_what_it_was_given(
         ("get", secret, "__class__"),
         ("get", json, "codecs"),
         ("method", [].append, "__self__", (), ()),
-        ("set", secret, "shown", 4),
+        ("set", secret, "public", 4),
         ("import", "os"),
     ):
         with pytest.raises(AttributeError):
