@@ -191,7 +191,11 @@ class BrowserEnv(TextEnv):
         needed(f"rlvr/{type(self).__name__}-v0")
 
     def setup(self) -> None:
-        """Prepare resources shared by all episodes; an override must call this method."""
+        """Prepare resources shared by all episodes; an override must call this method.
+
+        Raises:
+            BadConfig: an option needs data that is not there, or its data cannot be read.
+        """
         self._open_episodes: list[_Live] = []  # the running episode while it is open in the browser
         weakref.finalize(self, _drop, self._open_episodes, self.end).atexit = False
 

@@ -86,11 +86,27 @@ class Definition(Pool):
         it with the defaults. It looks for files and packages, and starts nothing. An override calls this one.
         """
 
+    def check_options(self) -> None:
+        """Check the options, once they are set; an override calls this one.
+
+        Raises:
+            BadConfig: an option has a wrong type or value, or two options exclude each other.
+            UnknownName: an option names something that does not exist.
+        """
+
     def setup(self) -> None:
-        """Prepare data that all episodes share (indexes, files); called once, after the options are set."""
+        """Prepare data that all episodes share (indexes, files); called once, after the options are set.
+
+        Raises:
+            BadConfig: an option needs data that is not there, or its data cannot be read.
+        """
 
     def begin(self, task: Task) -> str:
-        """Set the attributes that make up the state and return the first observation."""
+        """Set the attributes that make up the state and return the first observation.
+
+        Raises:
+            BadConfig: the options do not fit this task.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define begin(task)")
 
     def act(self, action: str) -> "str | Outcome":
@@ -102,7 +118,11 @@ class Definition(Pool):
         return None
 
     def oracle(self) -> Iterator[str]:
-        """Yield the actions of a correct solution from the present state; may know everything."""
+        """Yield the actions of a correct solution from the present state; may know everything.
+
+        Raises:
+            NotImplementedError: no solution of this task is known.
+        """
         raise NotImplementedError(f"{type(self).__name__} defines no oracle()")
 
     def expert(self) -> Iterator[str]:
@@ -139,7 +159,11 @@ class Definition(Pool):
 
     @property
     def role(self) -> str:
-        """Role that acts next. `begin` and `act` may assign one of `roles`; it is part of the state and of snapshots."""
+        """Role that acts next. `begin` and `act` may assign one of `roles`; it is part of the state and of snapshots.
+
+        Raises:
+            ValueError: another name is assigned.
+        """
         return self.__dict__.get("role", self.roles[0])
 
     @role.setter

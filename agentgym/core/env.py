@@ -151,7 +151,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return copied(mine, type(self).__name__), {k: self.__dict__[k] for k in self.shared if k in self.__dict__}
 
     def load(self, payload: object) -> None:
-        """Recreate the state from the payload of `save`, without changing the payload."""
+        """Recreate the state from the payload of `save`, without changing it; a lost engine raises Fault."""
         mine, shared = cast("tuple[dict[str, object], dict[str, object]]", payload)
         self.forget()
         self.__dict__.update(copy.deepcopy(mine))

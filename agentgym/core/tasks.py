@@ -145,6 +145,7 @@ class TaskSpace:
 
         Raises:
             BadConfig: the id is malformed.
+            UnknownName: it names no task.
         """
         parts = task_id.rsplit("/", 2)
         if len(parts) != 3 or parts[0] not in self.splits or not (parts[1].isdecimal() and parts[2].isdecimal()):

@@ -76,7 +76,11 @@ class SandboxEnv(TextEnv):
         return [str(image)] if self.backend == "docker" and image else []
 
     def pack_folder(self, sandbox: Sandbox) -> bytes:
-        """Return the content of a sandbox's folder; an environment with a large folder returns only its changes."""
+        """Return the content of a sandbox's folder; an environment with a large folder returns only its changes.
+
+        Raises:
+            OSError: a program of the sandbox cannot list the changes.
+        """
         return sandbox.snapshot()
 
     def unpack_folder(self, sandbox: Sandbox, folder: bytes) -> None:
@@ -96,7 +100,11 @@ class SandboxEnv(TextEnv):
             raise MissingExtra(f"{type(self).__name__} cannot run programs here: {problem}")
 
     def setup(self) -> None:
-        """Prepare resources shared by all episodes; an override must call this method."""
+        """Prepare resources shared by all episodes; an override must call this method.
+
+        Raises:
+            BadConfig: an option needs data that is not there, or its data cannot be read.
+        """
         self._sandbox: Sandbox | None = None
         self._kernel: Kernel | None = None
         self._packed: tuple[Result, int] | None = None  # of a call that also packed the folder

@@ -67,6 +67,11 @@ def email_write(page: Page) -> str:
 
 
 def social_media(page: Page) -> str:
+    """Return the click on a button of a user's post.
+
+    Raises:
+        LookupError: the page has no post of that user.
+    """
     user, action = page.match(r"For the user (@\S+), click on the \"(.*)\" button").groups()
     style = {"Reply": "reply", "Retweet": "retweet", "Like": "like"}.get(action)
     author = ""

@@ -128,7 +128,11 @@ class RowFormat:
         return patch
 
     def run(self, sandbox: Sandbox, row: Row, timeout: float, untracked: Collection[str]) -> Result:
-        """Add the hidden tests to the patched repository and run them; `untracked` are the image's files outside git."""
+        """Add the hidden tests to the patched repository and run them; `untracked` are the image's files outside git.
+
+        Raises:
+            SandboxFault: no script for the row can be made.
+        """
         raise NotImplementedError
 
     def judge(
