@@ -11,7 +11,7 @@ pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 from conftest import URL
 from test_harbor_attacks import FORGE, LATER, OUTLIVE
 from test_harbor_steps import ENVIRONMENT, write
-from test_harnesses import OWN, played, scripted, terminal
+from test_harnesses import OWN, answers, played, scripted, terminal
 
 from agentgym.registry import make
 
@@ -53,6 +53,31 @@ print(json.dumps({
     "elsewhere": [raw(line) for line in lines],
     "marks": len(glob.glob("/tmp/mark-*") + glob.glob("/dev/shm/mark-*")),
 }))
+"""
+
+FLOOD = """
+import json, os, socket, time
+host, port = os.environ["BASE"].split("/")[2].split(":")
+def connect():
+    one = socket.create_connection((host, int(port)), 5)
+    one.settimeout(5)
+    return one
+def ended(one):
+    one.settimeout(0.1)
+    try:
+        return one.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+lines = ["POST /v1/chat/completions HTTP/1.1", "Host: x", "Authorization: Bearer " + os.environ["KEY"]]
+lines += ["Content-Type: application/json", "Content-Length: 99999999999", "", "a" * 1000]
+one = connect()
+one.sendall("\\r\\n".join(lines).encode())
+status = int(one.recv(100).split()[1])
+many = [connect() for _ in range(100)]
+time.sleep(1)
+print(json.dumps({"status": status, "closed": sum(ended(each) for each in many)}))
 """
 
 
@@ -99,29 +124,20 @@ def test_a_harness_reaches_no_host_no_other_episode_and_only_its_own_part_of_the
         assert (episode.success, episode.reason) == (False, "failure")
 
 
-def test_a_harness_that_floods_the_gateway_ends_itself_alone(own: str) -> None:
-    """Requests of many megabytes and connections without end spoil one attempt, and the other is judged."""
-    tasks, solutions = terminal(1)
-    (solution,) = solutions.values()
-    head = "POST /v1/chat/completions HTTP/1.1\\r\\nContent-Length: 99999999999\\r\\n\\r\\n"
-    flood = (
-        "import os, socket\n"
-        "host, port = os.environ['BASE'].split('/')[2].split(':')\n"
-        "open_ones = []\n"
-        "for n in range(200):\n"
-        "    try:\n"
-        "        one = socket.create_connection((host, int(port)), 2); one.settimeout(2)\n"
-        f"        one.sendall(b'{head}' + b'a' * 10**6)\n"
-        "        open_ones.append(one)\n"
-        "    except OSError:\n"
-        "        pass\n"
-        "print('flooded', len(open_ones))"
-    )
-    replies = scripted("own", [f"timeout 20 python3 -I -c {shlex.quote(flood)}; echo", *solution])
-    (episode,) = played(own, replies, tasks, seconds=90.0)
-    assert episode.success is not None, episode.error
-    (after,) = played(own, scripted("own", solution), tasks)
-    assert after.success is True
+def test_a_harness_that_floods_the_gateway_is_refused_while_another_works(own: str) -> None:
+    """A body that is announced too long is refused before it is read, and a container has 64 connections at most."""
+    tasks, solutions = terminal(2)
+    flooded = tasks[0].instruction
+
+    def reply(prompt: str, turn: int) -> str:
+        task = next(each for each in solutions if each in prompt)
+        steps = [f"python3 -I -c {shlex.quote(FLOOD)}"] if task == flooded else solutions[task]
+        return f"RUN {steps[answers(prompt)]}" if answers(prompt) < len(steps) else "Done."
+
+    hostile, honest = sorted(played(own, reply, tasks), key=lambda episode: episode.instruction != flooded)
+    seen: dict[str, int] = json.loads(hostile.turns[1].observation.splitlines()[-1])
+    assert seen["status"] == 413 and 36 <= seen["closed"] < 100, seen
+    assert (hostile.success, hostile.reason, honest.success) == (False, "failure", True), (hostile.error, honest.error)
 
 
 @pytest.mark.parametrize("kind", ["script", "bytes", "link", "more files"])
