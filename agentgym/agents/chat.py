@@ -100,7 +100,7 @@ class ChatConversation(TokenConversation):
         self.history_ids: list[int] = []
         """Every token so far, prompts and replies."""
         self.ended = True
-        """True if the last reply ended with a stop token of its own."""
+        """True if the last reply ended with its own stop token."""
         self.rewrites: int = 0
         """Number of times the past was rendered again, so that a prompt did not extend the stored tokens."""
 

@@ -80,7 +80,7 @@ class ChatTemplate:
         final = self.render(self._past, generate=False).partition(mark("a"))[2]
         ends = self.split(final)[0][-1:]
         self._closes = bool(ends)
-        """True if a turn has an end token of its own; else (GLM) the token that opens the next one ends it."""
+        """True if a turn has its own end token; else (GLM) the token that opens the next one ends it."""
         self.stop_ids = tuple(dict.fromkeys([*(ends or self._openers()), *([] if eos is None else [int(eos)])]))
         """Tokens that a model samples to end its turn."""
 

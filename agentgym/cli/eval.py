@@ -2,7 +2,7 @@
 
 agentgym eval household --model runs/demo                       the policy of a training run
 agentgym eval core --model Qwen/Qwen3-1.7B --attempts 4         a suite of environments that generate their own tasks
-agentgym eval my_suite.toml --model runs/demo                   a suite of your own; flags override it
+agentgym eval my_suite.toml --model runs/demo                   your own suite; flags override it
 agentgym eval search --model chat:https://api.example.com/v1#NAME   plain chat; the key is in AGENTGYM_API_KEY
 agentgym eval rlvr/Search-v0 --policy expert --tasks 500        without a model: oracle, expert or random
 agentgym eval household --model runs/demo --env.preset easy     options of the environment

@@ -48,8 +48,8 @@ def trained_as(folder: Path, envs: Sequence[str], caller: Mapping[str, object], 
 def about_training(model: str, spec: AgentSpec) -> dict[str, object]:
     """Announce differences to the run that trained a model, and return the manifest's entries about that run.
 
-    `trained_wordings`: those of its environments' wordings (`TextEnv.wordings_of`) that its manifest records, or, without
-    any there, that its settings name.
+    `trained_wordings` are the wordings that its environments played (`TextEnv.wordings_of`), from its manifest; if the
+    manifest has none, those of its settings.
     """
     for difference in differences(model, spec):
         announce(f"warning: {difference}")

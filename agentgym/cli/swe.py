@@ -1,4 +1,4 @@
-"""Make software engineering tasks from a repository; `predictions` and `score` have a --help of their own.
+"""Make software engineering tasks from a repository; `predictions` and `score` have their own --help.
 
 agentgym swe make ./my-package --out tasks.jsonl                         from a folder that has tests
 agentgym swe make toolz-0.12.1.tar.gz --out tasks.jsonl --count 100      from an sdist that has tests

@@ -30,7 +30,7 @@ class ChatState:
     cache: str
     """Id of the row in the engine."""
     ended: bool = True
-    """True if the reply ended with a stop token of its own."""
+    """True if the reply ended with its own stop token."""
     reply: Message = field(default_factory=Message)
     """The last reply as sent to its client."""
     attempts: list[Attempt] = field(default_factory=list[Attempt])

@@ -1,4 +1,4 @@
-"""A harness as the agent of a run or an evaluation: every attempt in a sandbox of its own, every model call a turn."""
+"""A harness as the agent of a run or an evaluation: every attempt in its own sandbox, every model call a turn."""
 
 import asyncio
 import dataclasses
@@ -69,7 +69,7 @@ class HarnessAgent(GatewayAgent):
     async def attempted(
         self, env: str, session: Session, task: Task, access: Access, number: int, seed: int
     ) -> tuple[float, bool]:
-        """Play one attempt in a sandbox of its own."""
+        """Play one attempt in its own sandbox."""
         watch: list[Changes] = []
 
         def watched(changes: Changes | None) -> None:

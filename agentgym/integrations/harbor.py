@@ -315,7 +315,7 @@ class HarborSandbox(BaseSandbox):
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop on which all environments of Harbor live, in a thread of its own."""
+    """Return the event loop on which all environments of Harbor live, in its own thread."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="harbor", daemon=True).start()
     return loop

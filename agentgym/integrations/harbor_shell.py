@@ -1,4 +1,4 @@
-"""Programs as a shell of a container runs them: from their input to their end, with a report of it on standard output."""
+"""Programs that a container's shell runs with their input, and that report their end on standard output."""
 
 import base64
 import secrets
@@ -71,7 +71,7 @@ def of_python(code: str, stdin: bytes, *flags: str) -> tuple[list[str], bytes]:
 
 
 def shell(jobs: Sequence[Job]) -> str:
-    """Return the command that does jobs one after another, each in a shell of its own."""
+    """Return the command that does jobs one after another, each in its own shell."""
     return "; ".join(f"bash -c {shlex.quote(job.script)}" for job in jobs)
 
 

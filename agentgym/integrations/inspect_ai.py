@@ -68,7 +68,7 @@ def environment_task(
 
 @solver
 def episode(env: str, options: dict[str, object], prompt: str | None, horizon: int | None) -> Any:
-    """Play the sample's task, each epoch as an attempt of its own."""
+    """Play the sample's task, each epoch as a separate attempt."""
     name = registry.full_id(env)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:

@@ -1,7 +1,7 @@
 """SkyRL's gym (0.4): our environments as its text environments, for its generator.
 
 from agentgym.integrations.skyrl_gym import dataset, register
-register()                                       # once a process; env_class "agentgym" then
+register()                                       # once per process; then set env_class to "agentgym"
 rows = dataset("rlvr/SQL-v0", "train", 512)      # columns as its PromptDataset reads them
 """
 

@@ -37,7 +37,7 @@ from agentgym.trainers.data.segments import build
 
 
 class RolloutWorker:
-    """Plays group after group in a thread of its own, and keeps at most `ahead` samples waiting.
+    """Plays group after group in its own thread, and keeps at most `ahead` samples waiting.
 
     `engine` makes the token engine, in that thread. `group_size` attempts at each of `tasks` tasks of the split, round after
     round with other seeds; `groups` of them at a time. Further options are those of an `AgentSpec`, `horizon`, and the

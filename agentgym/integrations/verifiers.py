@@ -27,7 +27,7 @@ from agentgym.rollout.session import Session
 
 __all__ = ["AgentgymData", "AgentgymEnv", "AgentgymEnvConfig", "AgentgymTask", "AgentgymTaskset", "__all__"]
 MOST = 1 << 16
-"""Episodes at once: as many as verifiers starts, which has a limit of its own (`max_concurrent`)."""
+"""Episodes at once: as many as verifiers starts, which has its own limit (`max_concurrent`)."""
 
 
 class AgentgymData(vf.TaskData):
@@ -87,7 +87,7 @@ class AgentgymTaskset(vf.Taskset[AgentgymTask, AgentgymConfig]):
 
 
 def taskset_of(env: str, options: dict[str, Any]) -> type[AgentgymTaskset]:
-    """Return a taskset class of one environment, for a package of its own: `__all__ = ["AgentgymEnv", "Packaged"]`."""
+    """Return a taskset class of one environment, for a separate package: `__all__ = ["AgentgymEnv", "Packaged"]`."""
     fields = {"env": (str, env), "options": (dict[str, Any], options)}
     config = create_model("PackagedConfig", __base__=AgentgymConfig, **fields)  # type: ignore[call-overload]
 

@@ -195,7 +195,7 @@ class VerifiersEnv(TextEnv):
         raise NotImplementedError(f"task {self.task.id} has no answer that its rewards take in one reply")
 
     def _scores(self, reply: str) -> bool:
-        """Return whether a reply has success in an episode of its own."""
+        """Return whether a reply succeeds in a separate episode."""
         run = _Run(self.game, self.theirs[self.task.data["place"]])
         try:
             if run.next()[0] != "asked":
@@ -241,7 +241,7 @@ class VerifiersEnv(TextEnv):
 
 
 class _Run:
-    """Their `Env.run` in a thread of its own, and the two queues between it and us."""
+    """Their `Env.run` in its own thread, and the two queues between it and us."""
 
     def __init__(self, game: Any, task: Any) -> None:
         self.game, self.task = game, task

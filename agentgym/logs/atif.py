@@ -28,7 +28,7 @@ OURS = "agentgym"
 Json = dict[str, Any]
 _PLACED = frozenset(("observation", "prompt_ids", "output_ids", "logprobs", "notes"))
 _WRITTEN_ELSEWHERE = frozenset(("turns", "hint"))
-"""Fields of a turn that have a place of their own."""
+"""Fields of an episode that ATIF stores elsewhere in the document."""
 
 
 def to_atif(episode: Episode, tools: Mapping[str, Tool] | None = None) -> Json:

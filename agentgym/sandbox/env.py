@@ -238,7 +238,7 @@ class SandboxEnv(TextEnv):
         return Result(0, b"", b"", "exit", 0.0)
 
     def _run_and_pack(self, sandbox: Sandbox, step: Step) -> Result:
-        """Run code as a program of its own, and pack the folder for `keep_folder` in the same call."""
+        """Run code as a separate program, and pack the folder for `keep_folder` in the same call."""
         program, packing = Program(code=step.text, timeout=step.timeout), sandbox.packing()
         plain = type(self).pack_folder is SandboxEnv.pack_folder
         result, *folder = sandbox.batch([program, packing] if plain else [program])

@@ -1,4 +1,4 @@
-"""Calls into the `reasoning-gym` package, in a process of its own (`agentgym.rewards.bounded`).
+"""Calls into the `reasoning-gym` package, in a separate process (`agentgym.rewards.bounded`).
 
 Some of its generators iterate over sets of strings, whose order depends on the hash seed; the process has a fixed one, so a
 task is the same everywhere. Some of its scorers call `eval` on the answer, or sympy's parser, which does; `gates` filters

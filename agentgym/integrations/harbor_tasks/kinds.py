@@ -31,7 +31,7 @@ _SHELL_USER = 20_001
 
 
 class NoSubmission(Exception):
-    """An agent left nothing that can be judged, which is a failure of its own."""
+    """An agent left nothing that can be judged, which is its own failure."""
 
 
 @dataclass(frozen=True)

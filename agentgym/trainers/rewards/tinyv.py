@@ -78,7 +78,7 @@ async def tinyv(
     """Pay `weight` for an answer that the environment's program rejected and a model finds equivalent to the reference.
 
     Source: TinyV, arXiv 2505.14625: the program decides first, and a small model sees only the answers that it rejected,
-    so that a model which errs can never take a success away. Only episodes that ended with an answer of their own are
+    so that a model which errs can never take a success away. Only episodes that ended with their own answer are
     rechecked. `success`, and so every measured rate, stays the program's. The metric `reward/tinyv/false_negatives` is the
     program's error rate by this model: rechecked and accepted / (those + accepted by the program), over steps with weight
     `decay` to the power of their age. The model is protected and tested as in the reward `judge`; verdicts are stored in

@@ -1,6 +1,6 @@
 """Canaries: tests with assertions known to fail; whoever makes them pass has forged the result.
 
-Code under test runs in one process with pytest and can do anything there: patch pytest, exit with a report of its own,
+Code under test runs in one process with pytest and can do anything there: patch pytest, exit with its own report,
 return objects that equal everything, read the expected values in the caller's frame. It cannot know which hidden tests
 were altered. Two alterations, both sound for any honest code that passes the original test:
 

@@ -1,7 +1,7 @@
 """Remote objects: calls and operations go to another process as data, and results come back as data.
 
 It runs at both ends: in the tests' process and in the process of the code under test, which is hostile. Nothing here is a
-secret, and the other end can only ever send a value, an exception or a reference to an object of its own. Standard library
+secret, and the other end can only ever send a value, an exception or a reference to its own object. Standard library
 only.
 
 Immutable data crosses by value. Lists, dictionaries and sets exist at both ends and are synchronized whenever control

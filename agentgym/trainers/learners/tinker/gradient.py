@@ -1,4 +1,4 @@
-"""Compute our losses on a server of the Tinker API: by a loss of its own, or linearly from our own gradient.
+"""Compute our losses on a server of the Tinker API: by its own loss, or linearly from our own gradient.
 
 A server's importance sampling loss, given the log-probabilities that the server has just reported, has the ratio 1, so
 its gradient is that of `-advantage * log p`. With the derivative of any of our losses in place of the advantage it is
