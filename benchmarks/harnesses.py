@@ -22,15 +22,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
+from agentgym.harness.description import NAMES
+
 TERMINAL, SWE = "rlvr/Terminal-v0", "rlvr/SWE-v0"
-SHELL = {
-    "claude-code": ("Bash", "command", {"description": "Do"}),
-    "codex": ("exec_command", "cmd", {}),
-    "mini-swe-agent": ("bash", "command", {}),
-    "opencode": ("bash", "command", {"description": "Do"}),
-    "qwen-code": ("run_shell_command", "command", {"is_background": False}),
-}
-"""The tool of each harness that runs a command, its parameter, and further arguments."""
 NOTHING = "true # fails on purpose"
 VOCABULARY = 4000
 GAMMA = 0.95
@@ -40,8 +34,10 @@ def script(name, solutions, failing=False):
     """Return the scripted model of a harness; with `failing`, every second attempt at a task does nothing."""
     from agentgym.agents.tool_calls import FAMILIES
     from agentgym.core.actions import Call
+    from agentgym.harness.description import load
 
-    tool, parameter, more = SHELL[name]
+    shell = load(name).shell
+    tool, parameter, more, end = shell["tool"], shell["parameter"], shell.get("arguments", {}), shell.get("end")
     attempts = Counter()
 
     def call(command):
@@ -61,7 +57,7 @@ def script(name, solutions, failing=False):
             commands = [NOTHING]
         if done < len(commands):
             return bash(commands[done])
-        return call("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT") if name == "mini-swe-agent" else "Done."
+        return call(end) if end else "Done."
 
     return reply
 
@@ -287,7 +283,7 @@ def report(out):
         "|---|---|---|---|---|---|---|",
     ]
     played = rows_of(out / "played.jsonl")
-    for name in SHELL:
+    for name in NAMES:
         own = [row for row in played if row["harness"] == name]
         if own:
             sums = [sum(row[key] or 0 for row in own) for key in ("turns", "side", "rows", "drifted")]
@@ -313,7 +309,7 @@ def main():
     parser.add_argument("--env", choices=[TERMINAL, SWE], default=TERMINAL)
     parser.add_argument("--daemon", default="")
     parser.add_argument("--install-network", default="")
-    parser.add_argument("--harness", nargs="+", choices=[*SHELL], default=[*SHELL])
+    parser.add_argument("--harness", nargs="+", choices=NAMES, default=[*NAMES])
     parser.add_argument("--tasks", type=int, default=20)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--concurrency", type=int, default=2)
