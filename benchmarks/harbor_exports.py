@@ -39,6 +39,8 @@ PLAIN = ("first admissible", "word overlap", "echo", "claim of success")
 """General shortcut policies for environments that name none of their own."""
 PYTHONS = "/usr/lib/python3/dist-packages"
 PROGRAMS = {"awk": "/usr/bin/mawk", "diff": "/usr/bin/diff", "cmp": "/usr/bin/cmp"}
+GUESSED = ("shop",)
+"""Environments with a shortcut policy that solves some tasks by chance; their folders skip these tasks."""
 PART = 10
 """Tasks of an environment before those of the next one."""
 CHUNK = 10
@@ -111,7 +113,7 @@ def exported(name: str, number: int, out: Path) -> list[Path]:
     names = out / "names.json"
     if not names.exists():
         shutil.rmtree(out, ignore_errors=True)
-        folders = write(ExportSpec(name, base=BASE), number, out / "tasks")
+        folders = write(ExportSpec(name, base=BASE, skip_guessed=name in GUESSED), number, out / "tasks")
         names.write_text(json.dumps([folder.name for folder in folders]))
     return [out / "tasks" / name for name in json.loads(names.read_text())]
 
@@ -252,10 +254,11 @@ def play_all(
     jobs: int = 2,
     until: float = math.inf,
     only_shortcuts: bool = False,
+    first: int = 0,
 ) -> None:
     """Play what has no row yet: some tasks of every environment, then more. `until`: when no further trial begins."""
     prepare(out)
-    for start in range(0, tasks, PART):
+    for start in range(first, tasks, PART):
         for name in names:
             folders = exported(name, tasks, out / name)
             cache(folders[0])
@@ -276,6 +279,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=1e6)
     parser.add_argument("--only-shortcuts", action="store_true", help="play neither oracle nor nop")
+    parser.add_argument("--first", type=int, default=0, help="number of tasks at the start to leave out")
     parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     if arguments.report:
@@ -290,6 +294,7 @@ def main() -> None:
         jobs=arguments.jobs,
         until=until,
         only_shortcuts=arguments.only_shortcuts,
+        first=arguments.first,
     )
     print(report(arguments.out))
 

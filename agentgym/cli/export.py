@@ -69,6 +69,8 @@ class Config:
     """With `harbor`: seed of the episodes."""
     base: str = ""
     """With `harbor`: image that the folders' images begin with; by default Debian 12's slim Python image in this version."""
+    skip_guessed: bool = False
+    """With `harbor`: skip tasks that one of the environment's own shortcut policies solves, by chance or otherwise."""
     env_options: Options = field(default_factory=dict[str, object])
     """With `harbor`: options of the environment: --env.KEY VALUE."""
 
@@ -104,14 +106,18 @@ def run(config: Config) -> int:
     if not config.tokens and config.form != "sft":
         raise BadConfig(f"--no-tokens goes with --as sft, not with {config.form}")
     which = Filter(config.success, config.env, config.min_reward, config.split)
-    of_tasks = {name: getattr(config, name) for name in ("tasks", "difficulty", "seed", "base", "env_options")}
+    of_tasks = {
+        name: getattr(config, name) for name in ("tasks", "difficulty", "seed", "base", "skip_guessed", "env_options")
+    }
     if config.form == "harbor":
         from agentgym.cli.export_harbor import Tasks, write_folders
 
         number, *others = of_tasks.values()
         return write_folders(Tasks(config.files, which, number, *others), out)
     if misplaced := [name for name, value in of_tasks.items() if value not in (0, None, "", {})]:
-        raise BadConfig(f"--{misplaced[0].replace('_options', '.KEY')} goes with --as harbor, not with {config.form}")
+        raise BadConfig(
+            f"--{misplaced[0].replace('_options', '.KEY').replace('_', '-')} goes with --as harbor, not with {config.form}"
+        )
     files = read_files(config.files, which)
     for number, episodes in enumerate(files if len(files) > 1 else []):
         for episode in episodes:  # groups of two files are not one, whatever they are called

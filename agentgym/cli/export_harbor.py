@@ -19,6 +19,7 @@ class Tasks:
     difficulty: int | None
     seed: int
     base: str
+    skip_guessed: bool
     options: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
@@ -26,7 +27,7 @@ def write_folders(tasks: Tasks, out: Path) -> int:
     """Write the folders, and print how to run them.
 
     Raises:
-        BadConfig: there are several environments, or --tasks is missing.
+        BadConfig: there are several environments, --tasks is missing, or --skip-guessed is used with a run.
     """
     from agentgym.integrations.harbor_tasks.folder import BASE, ExportSpec, write
 
@@ -40,7 +41,9 @@ def write_folders(tasks: Tasks, out: Path) -> int:
         raise BadConfig(f"{len(tasks.files)} environments are given; expected one, or files of episodes")
     if observations is None and tasks.number < 1:
         raise BadConfig(f"--tasks is {tasks.number}; expected how many tasks to write, at least 1")
-    request = ExportSpec(name, options, tasks.seed, tasks.base or BASE)
+    if tasks.skip_guessed and observations is not None:
+        raise BadConfig("--skip-guessed chooses from an environment's tasks; expected an environment, not a run")
+    request = ExportSpec(name, options, tasks.seed, tasks.base or BASE, tasks.skip_guessed)
     folders = write(request, tasks.number if observations is None else observations, out)
     print(f"{out}: {len(folders)} task folders; harbor run -p {out} -a oracle")
     return 0

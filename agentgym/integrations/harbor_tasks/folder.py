@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import islice
@@ -19,6 +19,7 @@ from agentgym.core.folders import check_folder
 from agentgym.core.tasks import Task
 from agentgym.episodes.stored_env import stored_settings
 from agentgym.errors import BadConfig
+from agentgym.integrations.harbor_tasks.guesses import unguessed
 from agentgym.integrations.harbor_tasks.kinds import PACKED, SANDBOX, Files, calls, kind_of
 from agentgym.integrations.harbor_tasks.leaks import leaks
 from agentgym.integrations.harbor_tasks.serve import HOST, PORT, SESSION
@@ -45,6 +46,8 @@ class ExportSpec:
     seed: int = 0
     """Seed of every task's episode."""
     base: str = BASE
+    skip_guessed: bool = False
+    """Skip tasks that one of the environment's own shortcut policies solves."""
 
 
 def write(wanted: ExportSpec, tasks: int | Mapping[str, str], out: Path) -> list[Path]:
@@ -53,8 +56,8 @@ def write(wanted: ExportSpec, tasks: int | Mapping[str, str], out: Path) -> list
     `tasks` is a number of tasks from the environment's list, or tasks by id with the first observation of each.
 
     Raises:
-        BadConfig: an image cannot hold the environment or an option, the oracle does not solve a task, or a file that the
-            agent can read contains part of the answer.
+        BadConfig: an image cannot hold the environment or an option, the oracle does not solve a task, shortcut policies
+            solve too many tasks, or a file that the agent can read contains part of the answer.
     """
     id = registry.full_id(wanted.env)
     if id not in registry.ENVS:
@@ -69,7 +72,7 @@ def write(wanted: ExportSpec, tasks: int | Mapping[str, str], out: Path) -> list
     env = registry.make(id, **wanted.options)
     try:
         folders: list[Path] = []
-        for task in env.tasks(tasks) if isinstance(tasks, int) else map(env.find, tasks):
+        for task in _chosen(env, tasks, wanted):
             if not isinstance(tasks, int) and Session(env).reset(task, seed=wanted.seed) != tasks[task.id]:
                 raise BadConfig(
                     f"task {task.id} of {id} does not begin as in the run; give the run's own options with --env.KEY, and "
@@ -80,6 +83,13 @@ def write(wanted: ExportSpec, tasks: int | Mapping[str, str], out: Path) -> list
         return folders
     finally:
         env.close()
+
+
+def _chosen(env: TextEnv, tasks: int | Mapping[str, str], wanted: ExportSpec) -> Iterable[Task]:
+    """Return the tasks to write: the first of the environment's list, or those named by id."""
+    if not isinstance(tasks, int):
+        return map(env.find, tasks)
+    return unguessed(env, tasks, wanted.seed) if wanted.skip_guessed else env.tasks(tasks)
 
 
 def contents(wanted: ExportSpec, env: TextEnv, task: Task, name: str) -> dict[str, bytes]:
