@@ -47,7 +47,7 @@ class ToolTemplate(ChatTemplate):
         """Form in which calls are written."""
         self._call_end = self._results([mark(0)])[0]
         if not self._call_end:
-            raise BadConfig("the chat template ends a tool call with no token of its own: use tools='text'")
+            raise BadConfig("the chat template has no token that ends a tool call: use tools='text'")
         self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys([*self._call_end[-1:], *self.stop_ids, *self._more_ends()]))
         self._escaped = self._escapes()
         for tool in tools.values():

@@ -50,7 +50,7 @@ def reference_holds(under_test: EnvUnderTest) -> str:
     """Each task's own check, written by its authors, accepts its reference answer."""
     env, verdicts = under_test.env, list[bool | None]()
     if not isinstance(env, Validated):
-        raise NotChecked("it has no check of its own besides its oracle")
+        raise NotChecked("it has no check other than its oracle")
     for task in under_test.many:
         verdicts.append(env.validated(task))
         if verdicts[-1] is False:
@@ -155,7 +155,7 @@ def shortcuts_fail(under_test: EnvUnderTest) -> str:
     own = {name: from_text(shortcut) for name, shortcut in env.shortcuts().items()}
     clashing = sorted(set(own) & {*GENERIC, *FORGERIES})
     if clashing:
-        raise Broken(f"shortcuts() names {clashing[0]!r}, which would replace the policy of that name that all are held to")
+        raise Broken(f"shortcuts() names {clashing[0]!r}, which is the name of a general policy; choose another name")
     policies = {**GENERIC, **(FORGERIES if shell_of(env) else {}), **own}
     for name, policy in policies.items():
         least = env.declared.random_bound if name in CHANCY else 0.0

@@ -28,7 +28,7 @@ class Task:
 
 
 def _no_generator(rng: np.random.Generator, difficulty: int) -> Task:
-    raise NotImplementedError("this environment has no tasks of its own: define generate(rng, difficulty)")
+    raise NotImplementedError("this environment defines no tasks: define generate(rng, difficulty)")
 
 
 class TaskSpace:

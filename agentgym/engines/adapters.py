@@ -60,7 +60,7 @@ def base_of(folder: str | Path) -> str:
     path = Path(name)
     if "\0" not in name and path.is_dir():
         if is_adapter(path) or not (path / "config.json").is_file():
-            raise BadData(f"{folder}: its base {name!r} is not a model folder of its own; {advice}")
+            raise BadData(f"{folder}: its base {name!r} is not a complete model folder; {advice}")
         return name
     if path.is_absolute() or not _HUB_NAME.fullmatch(name):
         raise BadData(f"{folder}: its base model {name!r} is not there; {advice}")

@@ -213,14 +213,14 @@ def _devices(demand: EngineRequirements, device: int, transport: str, options: M
         devices = cast(list[object], named) if isinstance(named, list) else []
         if len(set(map(str, devices))) != each * processes:
             raise BadConfig(
-                f"engine.device_ids is {named!r}, and each of {processes} processes samples with a vLLM of its own on "
+                f"engine.device_ids is {named!r}, and each of {processes} processes samples with its own vLLM on "
                 f"{each} GPU{'s' * (each > 1)}; expected a list of {each * processes} different GPUs"
             )
         return devices[device * each : (device + 1) * each]
     first = processes + device * each if transport == "nccl" else device
     if transport != "nccl" and each > 1:
         raise BadConfig(
-            f"engine.tensor_parallel_size is {each}, and each of {processes} processes samples with a vLLM of its own, on "
+            f"engine.tensor_parallel_size is {each}, and each of {processes} processes samples with its own vLLM, on "
             f"the GPU that it trains on; name {each * processes} GPUs in engine.device_ids with weight_transport 'nccl', "
             "or let vLLM servers sample for all (engine vllm:URL,URL)"
         )

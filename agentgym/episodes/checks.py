@@ -34,7 +34,7 @@ def repeated(raw: Mapping[str, Any], line: bytes, seen: dict[tuple[object, ...],
     if first.strip() != line.strip():
         raise BadData(
             f"attempt {raw.get('attempt', 0)} at {raw['env']} {str(raw['task_id'])[:80]!r} is there twice, in lines which "
-            "differ; an attempt counts once: remove all but one, or keep each collection in a file of its own"
+            "differ; an attempt counts once: remove all but one, or write each collection to a separate file"
         )
     return True
 

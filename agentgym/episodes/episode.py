@@ -377,7 +377,7 @@ def _call(raw: dict[str, Any], previous: dict[str, tuple[Prompt, list[int]]], no
     # `previous` has each kind of prompt before the call, with the reply to it.
     check_turn(raw)
     if raw.get("notes"):
-        raise TypeError("a note has notes of its own; expected them in turns alone")
+        raise TypeError("a note contains notes; expected them in turns alone")
     for name in _PROMPTS if "plain_ids" in raw else _ALWAYS:
         prompt, reply = previous[name]
         raw[name] = prompt = prompt.continued(raw[name], reply)

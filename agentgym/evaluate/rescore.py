@@ -83,7 +83,7 @@ def rescore_folder(
         options["envs"] = {known_as: {"id": name, "options": own} for known_as, (name, own) in by_name.items()}
     manifest.start(target, {**options, "rescored": {"folder": str(folder), **by}})
     write_whole(target / "episodes.jsonl", "".join(e.to_json() + "\n" for e in scored))
-    what = "another verifier" if verifier else "rewards besides the environment's own"
+    what = "another verifier" if verifier else "rewards in addition to the environment's own"
     summary = {**summarize(scored), "comparable": f"{what}: {NOT_COMPARABLE}"}
     write_json(target / "summary.json", summary)
     return target, scored

@@ -168,7 +168,7 @@ class Gateway:
         if template.opened or (template.prefix.strip() and "</think>" not in template.prefix):
             raise Refusal(
                 400,
-                "this model's replies begin with a thought or a header of their own, so a call cannot be forced: "
+                "this model's replies begin with a thought or a header, so a call cannot be forced: "
                 "tool_choice must be auto or none",
                 "unsupported_parameter",
                 "tool_choice",

@@ -16,8 +16,8 @@ from agentgym.gateway.tools import Message, openai_calls
 _SAME = ("model", "stream", "temperature", "top_p", "tool_choice", "parallel_tool_calls", "seed", "chat_template_kwargs")
 _UNREAD = {
     "background": "an answer is waited for",
-    "conversation": "conversations are kept by previous_response_id, or sent whole",
-    "prompt": "prompt templates are kept by OpenAI alone",
+    "conversation": "continue a conversation with previous_response_id, or send it whole",
+    "prompt": "prompt templates are stored by OpenAI alone",
     "max_tool_calls": "the gateway calls no tools itself",
     "top_logprobs": "only the sampled token's log-probability is known",
 }

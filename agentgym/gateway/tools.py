@@ -38,7 +38,7 @@ def read_tools(raw: object) -> dict[str, Tool]:
         name, about = function.get("name"), function.get("description") or ""
         schema: object = function.get("parameters") or {"type": "object", "properties": {}}
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name in tools or not isinstance(about, str):
-            raise ValueError(f"tools[{place}] must be a function with a name of its own (letters, digits, _ and -)")
+            raise ValueError(f"tools[{place}] must be a function with a unique name (letters, digits, _ and -)")
         properties = _table(schema).get("properties", {})
         if not isinstance(properties, dict) or not all(
             isinstance(property, dict) for property in _table(cast("object", properties)).values()

@@ -92,7 +92,7 @@ class VerifiersEnv(TextEnv):
         self.theirs: list[Any] = list(itertools.islice(self.game.taskset, self.listed))
         needy = next((task for task in self.theirs if task.NEEDS_CONTAINER), None)
         if needy is not None or type(self.game.taskset).toolsets(config.taskset):
-            raise BadConfig(f"the taskset {self.taskset} needs a runtime of its own (a container, or tool servers)")
+            raise BadConfig(f"the taskset {self.taskset} needs its own runtime (a container, or tool servers)")
         if not self.theirs:
             raise BadConfig(f"the taskset {self.taskset} has no tasks; taskset_options are its configuration")
         self._accepted: list[str] = []  # the last reply that the taskset took

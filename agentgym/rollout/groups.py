@@ -171,8 +171,8 @@ class Groups(ABC):
             for name in ("start", "horizon", "sampling", "label", "hint"):
                 if getattr(draw, name):
                     raise BadConfig(
-                        f"a draw of task {draw.task.id!r} has {name}, and the run's agent plays in an "
-                        "environment of its own: use a task sampler without it"
+                        f"a draw of task {draw.task.id!r} has {name}, and the run's agent brings its own "
+                        "environment: use a task sampler without it"
                     )
         episodes: list[Episode] = []
         for attempts in dict.fromkeys(draw.attempts or self.settings.group_size for draw in draws):

@@ -86,7 +86,7 @@ def test_the_commands_refuse_before_torch_is_imported(tmp_path: Path) -> None:
     assert [line for line in lines if not line.startswith("error: ")] == ["2 False"] * len(commands), done.stderr
     assert len(lines) == 2 * len(commands)
     assert "CompletionAgent has no prompt that shows the tools" in done.stderr
-    assert "window_turns has no effect with agent 'my:agent', which has window turns of its own" in done.stderr
+    assert "window_turns has no effect with agent 'my:agent', which has its own window turns" in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"m"}
 
 

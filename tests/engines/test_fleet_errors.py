@@ -63,7 +63,7 @@ def test_errors_that_teach(folders: tuple[Path, Path], tmp_path: Path) -> None:
         asyncio.run(ask(over(servers), 0))
     with running(folders[0], 1) as one, running(larger, 1) as other:
         with pytest.raises(
-            BadConfig, match=r"serve different weights: labels 'default' and 'default', \d\.\d\d a token apart"
+            BadConfig, match=r"serve different weights: labels 'default' and 'default', a difference of \d\.\d\d per token"
         ):
             asyncio.run(ask(over([*one, *other]), 0))
         with pytest.raises(BadConfig, match=f"weights cannot be sent to {other[0].url}: .*500"):

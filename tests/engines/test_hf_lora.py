@@ -128,7 +128,7 @@ def edit(path: Path, **changes: Any) -> None:
         ("/nowhere/at/all", "'/nowhere/at/all' is not there"),
         ("https://example.org/model", "is not there"),
         ("../no-such-folder", "is not there"),
-        ("/", "not a model folder of its own"),
+        ("/", "not a complete model folder"),
         ("a\nb\x1b[31m", "is not there"),
         ("some\0where", "is not there"),
         ("", "its base model is ''"),
@@ -163,7 +163,7 @@ def test_other_adapters_and_damage_are_refused(folders: tuple[Path, Path]) -> No
     with pytest.raises(BadData, match="expected a LORA adapter"):
         adapters.describe(path)
     edit(path, peft_type="LORA", base_model_name_or_path=str(path))
-    with pytest.raises(BadData, match="not a model folder of its own"):
+    with pytest.raises(BadData, match="not a complete model folder"):
         adapters.base_of(path)
     edit(path, base_model_name_or_path=str(folders[0]), r=8)
     with pytest.raises(BadData, match=r"does not fit|cannot be put"):

@@ -154,7 +154,7 @@ def test_rewards_of_training_pay_on_top_of_the_recorded_outcome(played: Path, ca
     rewards = {"length": length, "noise": {"false_negative": 1.0}}
     assert options["rescored"] == {"folder": str(played), "rewards": rewards}
     summary = json.loads((target / "summary.json").read_text())
-    assert summary["comparable"].startswith("rewards besides the environment's own")
+    assert summary["comparable"].startswith("rewards in addition to the environment's own")
     assert main(["compare", str(played), str(target)]) == 0
 
 

@@ -211,7 +211,7 @@ class Members:
             if got.label != first[1].label or off > TOLERANCE:
                 raise BadConfig(
                     f"{first[0]} and {member.backend.url} serve different weights: labels {first[1].label!r} and "
-                    f"{got.label!r}, {off:.2f} a token apart on a known text. Start all with the same model"
+                    f"{got.label!r}, a difference of {off:.2f} per token on a known text. Start all with the same model"
                 )
             self._serve(member)
         if first is not None:

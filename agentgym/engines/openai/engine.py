@@ -205,7 +205,7 @@ def checked(choice: Object, values: list[float] | None, sampling: Sampling, limi
         raise Garbage(f"finish_reason {str(finish)[:20]!r} where the stop token {'came' if ended else 'did not come'}")
     if finish == "length" and len(ids) < limit:
         raise BadConfig(
-            f"the server cut a completion at {len(ids)} of {limit} tokens by a limit of its own: "
+            f"the server cut a completion at {len(ids)} of {limit} tokens by its own limit: "
             "serve with --generation-config vllm"
         )
     return Completion(list(ids), [float(v) for v in values], finish, version)

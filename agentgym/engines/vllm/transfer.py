@@ -104,8 +104,8 @@ def check_devices(transport: str, trainer: int | None, engine: list[int]) -> Non
     if transport == "nccl" and (trainer is None or trainer in engine):
         where = "a CPU" if trainer is None else f"GPU {trainer}, which the engine has too"
         raise BadConfig(
-            f"weight_transport 'nccl' goes from one GPU to others, but the trainer is on {where}; give the engine GPUs of "
-            "its own (option device_ids, for example [1]), or use 'ipc' on one GPU"
+            f"weight_transport 'nccl' goes from one GPU to others, but the trainer is on {where}; give the engine separate "
+            "GPUs (option device_ids, for example [1]), or use 'ipc' on one GPU"
         )
 
 

@@ -88,7 +88,7 @@ class CodeDialogue(Code):
         if key is None:
             return "I can tell you about one step, if you name its number, or about the result."
         if key not in steps:
-            return "There is no such step." if key != RESULT else "There is no result of its own: the steps say everything."
+            return "There is no such step." if key != RESULT else "The result is defined by the steps alone."
         if key in self.task.data["missing"]:
             self.heard = tuple(sorted({*self.heard, key}))
         return f"Return {steps[key]}" if key == RESULT else f"{key}. {steps[key]}"

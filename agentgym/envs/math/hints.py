@@ -36,5 +36,5 @@ def steps(data: Data) -> list[str]:
         lines = expert.program(data["problem"]).splitlines()
         return [f"{PLANS[data['family']]} A program may begin like this:", *lines[:-1]]
     if not data.get("solution"):
-        raise NotImplementedError("the problem's row has no solution beside its answer")
+        raise NotImplementedError("the problem's row has an answer and no solution")
     return [sentence.strip() for sentence in _SENTENCE.split(data["solution"]) if sentence.strip()]

@@ -32,9 +32,9 @@ BY_THAT_NAME = {
     "bf": "compiles the program it has just made",
     "bitwise_arithmetic": "evaluates its problem; the answer goes to int()",
     "codeio": "runs the package's own programs while generating; the answer goes to json",
-    "gsm_symbolic": "evaluates fractions of its own while generating",
+    "gsm_symbolic": "evaluates its own fractions while generating",
     "number_sorting": "evaluates its own answer; the given one goes to json",
-    "propositional_logic": "has a parser of its own by that name",
+    "propositional_logic": "has its own parser of that name",
 }
 """Tasks whose code evaluates something, but never an answer: their scorers were reviewed (reasoning-gym 0.1.25)."""
 

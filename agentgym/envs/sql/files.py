@@ -217,7 +217,7 @@ def _refuse_other(path: Path, raw: dict[str, object]) -> None:
     if "table_id" in raw and isinstance(raw.get("sql"), dict):
         name = "WikiSQL, whose answers are no SQL but numbers of a column, an operator and conditions"
     elif "instance_id" in raw and ("external_knowledge" in raw or "db" in raw):
-        name = "Spider 2, which compares results with chosen columns of its own files, most of them not of SQLite"
+        name = "Spider 2, which compares results with chosen columns of reference files, most of them not of SQLite"
     elif raw.get("db_id") in KAGGLE:
         name = "KaggleDBQA, whose own rules are not implemented"
     if name:

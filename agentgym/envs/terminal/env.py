@@ -195,7 +195,7 @@ class Terminal(Attacked, SandboxEnv):
             seen, folder = looked(results[-1], packing)
         except OSError as error:  # exceeds the size limit: the agent's fault, like a full disk
             self._fits = False
-            note = f"\n[the folder is as it was before this command, for it could not be kept: {error}]"
+            note = f"\n[the folder is as it was before this command, because it could not be saved: {error}]"
             return replace(results[-2], stdout=results[-2].stdout + note.encode())
         if seen != self._seen:
             self._seen, self.folder = seen, folder

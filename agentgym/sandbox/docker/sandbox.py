@@ -182,7 +182,7 @@ class Docker(BaseSandbox):
             BadConfig: the container has none.
         """
         if self._services is None:
-            raise BadConfig("the container has no services beside it")
+            raise BadConfig("the container has no side services")
         return self._services
 
     def _network(self, name: str, hosts: Sequence[str] | None) -> str:

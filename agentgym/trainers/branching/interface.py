@@ -64,7 +64,7 @@ def unbranchable(config: "TrainConfig", env: TextEnv, name: str) -> str:
     """Return the reason why episodes of an environment cannot be continued from the middle, or an empty string."""
     plain: Any = env.unwrapped
     if config.agent not in AGENTS:
-        return f"agent {config.agent!r} plays in an environment of its own, from its beginning"
+        return f"agent {config.agent!r} brings its own environment and plays it from the beginning"
     if len(plain.roles) > 1:
         return f"{name} has the roles {', '.join(plain.roles)}, and an episode is played on for one role only"
     if plain.declared.nondeterministic:

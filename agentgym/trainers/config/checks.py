@@ -190,7 +190,7 @@ def _check_envs(config: "TrainConfig") -> None:
     if config.envs and (config.env != type(config).env or config.env_options):
         raise BadConfig(f"env is {config.env!r}, and [[envs]] names {', '.join(names)}: give one of the two")
     if len(names) > 1 and config.agent not in AGENTS:
-        raise BadConfig(f"agent {config.agent!r} plays in an environment of its own: leave [[envs]] out")
+        raise BadConfig(f"agent {config.agent!r} brings its own environment: leave [[envs]] out")
 
 
 def check_env(env: "EnvSpec") -> None:
@@ -240,8 +240,7 @@ def _check_loss(config: "TrainConfig") -> None:
         )
     if config.old_logprobs == "engine" and config.learner_kind.addressed:
         raise BadConfig(
-            f"old_logprobs is 'engine', and learner {config.learner!r} compares with the scores of its own server: leave it "
-            "at 'auto'"
+            f"old_logprobs is 'engine', and learner {config.learner!r} compares with its server's scores: leave it at 'auto'"
         )
     if 0 < config.context_tokens <= config.turn_tokens:
         raise BadConfig(
@@ -368,5 +367,5 @@ def _check_agent(config: "TrainConfig") -> None:
     own = ("prompt", "tools", "history", "window_turns", "observation_tokens", "horizon", "workers", "step_seconds")
     for name in ("sft_episodes", *own):
         if getattr(config, name) not in (getattr(default, name), "bare"):  # `bare` is every small recipe's prompt
-            has = f"{name.replace('_', ' ')} of its own" if name in own else "no expert"
+            has = f"its own {name.replace('_', ' ')}" if name in own else "no expert"
             raise BadConfig(f"{name} has no effect with agent {config.agent!r}, which has {has}: leave it out")

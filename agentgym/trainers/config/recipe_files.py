@@ -218,7 +218,7 @@ def _base(path: Path, name: object) -> tuple[Path, dict[str, Any]]:
         raise UnknownName(no_such(f"base in {path.name}:", name, [base.stem for base in bases.glob("*.toml")]))
     below = read_toml(below_path)
     if "base" in below:
-        raise BadConfig(f"{path.name}: its base {name!r} names a base of its own; one level is read")
+        raise BadConfig(f"{path.name}: its base {name!r} also names a base; only one level of bases is read")
     return below_path, below
 
 

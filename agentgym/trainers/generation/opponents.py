@@ -190,7 +190,7 @@ class Opponents(Generation):
             if not (path / "config.json").is_file():
                 raise BadConfig(
                     f"{path} does not hold opponent {name!r}, which the run's pool names: put the model folder back, or "
-                    "start a run from the last checkpoint's model (--model), with a pool of its own"
+                    "start a run from the last checkpoint's model (--model), with a new pool"
                 )
             device, context = str(self.run.accelerator.device), config.context_tokens or None
             self._engines[name] = HFEngine(path, slots=config.concurrency, context=context, device=device)

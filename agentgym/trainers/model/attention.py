@@ -176,7 +176,7 @@ def _unfit(model: PreTrainedModel) -> str | None:
     kinds = set(cast("Sequence[str]", getattr(config, "layer_types", None) or ())) - LAYERS
     if getattr(config, "attention_chunk_size", None):
         kinds.add("chunked_attention")  # chunks are counted from the start of the sequence
-    return f"the model has layers that do not keep rows apart ({', '.join(sorted(kinds))})" if kinds else None
+    return f"the model has layers that mix rows ({', '.join(sorted(kinds))})" if kinds else None
 
 
 def _missing(model: PreTrainedModel, method: str) -> str | None:

@@ -27,7 +27,7 @@ def check_oracle(need: str, config: "TrainConfig", env: TextEnv, name: str) -> N
     plain: Any = env.unwrapped
     reason = ""
     if config.agent not in AGENTS:
-        reason = f"agent {config.agent!r} plays in an environment of its own"
+        reason = f"agent {config.agent!r} brings its own environment"
     elif plain.oracle.__func__ is TextEnv.oracle:
         reason = f"{name} has no oracle, whose plan the critic reads"
     if reason:

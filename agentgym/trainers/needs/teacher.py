@@ -40,7 +40,7 @@ def different(ours: Mapping[str, int], theirs: Mapping[str, int]) -> str:
 def _other_vocabulary(teacher: str, why: str) -> str:
     return (
         f"needs 'teacher_logprobs': teacher {teacher} has another vocabulary than the policy ({why}). It can only score "
-        "tokens of its own: choose a teacher of the same family of models"
+        "its own tokens: choose a teacher of the same model family"
     )
 
 

@@ -269,7 +269,7 @@ def _state_of_rank(states: Sequence[dict[str, Any]], rank: int, processes: int) 
         return states[rank]
     if different := [name for name, state in states[0].items() if any(other[name] != state for other in states)]:
         raise BadConfig(
-            f"processes is {processes}, and in the checkpoint each of {len(states)} has a state of its own for "
+            f"processes is {processes}, and in the checkpoint each of {len(states)} has its own state for "
             f"{', '.join(different)}: continue with --processes {len(states)}"
         )
     return states[0]

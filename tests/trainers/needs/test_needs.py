@@ -142,7 +142,7 @@ def test_the_gain_of_a_turn_by_hand():
         ("information_gain:information_gain", {"agent": "summary"}, "no demonstrator"),
         ("information_gain:information_gain", {"needs_options": {"k": 2}}, "option of needs probe.*'k'"),
         ("vine:vine", {"env": "rlvr/TicTacToe-v0"}, "roles X, O"),
-        ("vine:vine", {"agent": "json:loads"}, "plays in an environment of its own"),
+        ("vine:vine", {"agent": "json:loads"}, "brings its own environment"),
         ("vine:vine", {"needs_options": {"k": 0}}, "k of needs 'branches' is 0; expected a number from 1"),
         ("vine:vine", {"needs_options": {"every": "two"}}, "every of needs 'branches' is 'two'"),
         ("grpo", {"needs_options": {"k": 2}}, "needs.k has no effect"),

@@ -122,7 +122,7 @@ def test_transports_are_refused_where_they_cannot_work(monkeypatch):
     check_transport("shared_memory")
     with pytest.raises(BadConfig, match="the trainer is on GPU 0 and the engine on GPU 1; use 'nccl'"):
         check_devices("ipc", 0, [1])
-    with pytest.raises(BadConfig, match="GPU 1, which the engine has too; give the engine GPUs of its own"):
+    with pytest.raises(BadConfig, match="GPU 1, which the engine has too; give the engine separate GPUs"):
         check_devices("nccl", 1, [1, 2])
     with pytest.raises(BadConfig, match="on a CPU"):
         check_devices("nccl", None, [0])

@@ -206,7 +206,7 @@ class Maker:
         issue = write_issue(self.tree, described, trial.messages, tests.tests)
         changed = {path: (self.tree[path].decode(), content.decode()) for path, content in candidate.files.items()}
         if not issue or gives_away(issue, trial.fail_to_pass, changed):
-            return {"rejected": "nothing can be told about it that does not give it away"}
+            return {"rejected": "every hint about it would give it away"}
         instance = self._instance(candidate, list(trial.fail_to_pass), issue)
         if edited(self.tree, instance.bug) != {**self.tree, **candidate.files}:
             return {"rejected": "its edits do not lead to it"}

@@ -83,7 +83,7 @@ def _repository(row: Mapping[str, object], folder: Path) -> Repository:
 def _instance(row: Mapping[str, Any], repositories: Mapping[str, Repository]) -> Instance:
     repository = repositories.get(row["of"])
     if repository is None:
-        raise ValueError(f"repository {row['of']!r} has no line of its own before this one")
+        raise ValueError(f"repository {row['of']!r} has no line before this one")
     fail_to_pass = tuple(_strings(row["fail_to_pass"]))
     unknown = set(fail_to_pass) - set(repository.tests)
     if not fail_to_pass or unknown:

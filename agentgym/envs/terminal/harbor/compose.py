@@ -270,7 +270,7 @@ class _Reader:
         if more := sorted(set(table) - {"context", "dockerfile"}):
             raise BadData(f"{where}: build has {more[0]!r:.60}, which is not understood here; leave it out")
         if (dockerfile := self._text(table.get("dockerfile"), where)) not in ("", "Dockerfile"):
-            raise BadData(f"{where}: dockerfile is {dockerfile!r:.60}; expected 'Dockerfile', in a folder of its own")
+            raise BadData(f"{where}: dockerfile is {dockerfile!r:.60}; expected 'Dockerfile', in its own folder")
         context = (self.folder / (self._text(table.get("context"), where) or ".")).resolve()
         if not context.is_relative_to(self.folder.resolve()) or not (context / "Dockerfile").is_file():
             raise BadData(f"{where}: its build context is not a folder with a Dockerfile in {self.folder.name}/")

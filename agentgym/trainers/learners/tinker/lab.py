@@ -158,7 +158,7 @@ class Lab:
             self.qualified.note("its gradient and our torch's", why, "not known")
             return
         gap, size = distance(both, ours), float(np.linalg.norm(both) / max(np.linalg.norm(ours), 1e-30))
-        text = f"{gap:.2f} of its size apart, {size:.2f} times as long"
+        text = f"a difference of {gap:.2f} of its size, {size:.2f} times as long"
         self.qualified.note("its gradient and our torch's", text, ok_or_refused(gap < NEAR))
 
     def _ours(self, model: str, pull: Floats) -> tuple[Scores | None, str]:

@@ -208,8 +208,8 @@ class RemoteLearner(Learner):
         if len(known) and float(np.abs(known).mean()) > max(LARGEST_MISMATCH, 10 * self.qualified.mismatch):
             sampler = self.config.engine if self.config.engine_kind.sent_weights else self.service.url
             raise CannotContinue(
-                f"{sampler} sampled from other weights than {self.service.url} trains: log-probabilities are "
-                f"{np.abs(known).mean():.3g} apart in the mean, {self.qualified.mismatch:.2g} when it was qualified"
+                f"{sampler} sampled from other weights than {self.service.url} trains: log-probabilities "
+                f"differ by {np.abs(known).mean():.3g} on average, {self.qualified.mismatch:.2g} when it was qualified"
             )
 
     def _references(self, rows: Sequence[Segment]) -> list[datums.Floats]:

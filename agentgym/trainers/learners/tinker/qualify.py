@@ -182,7 +182,7 @@ def _scores(trained: ServedAdapter, ids: list[int], model: str, qualified: Quali
         near = min(near, gap_of(scores[:-1], other[1:]))
         fine = gap < 0.1
         off = " and off by one token" if not fine and near < 0.1 else ""
-        qualified.note(what, f"{gap:.2g} apart in the mean{off}", ok_or_refused(fine))
+        qualified.note(what, f"differ by {gap:.2g} on average{off}", ok_or_refused(fine))
     return not qualified.refused()
 
 

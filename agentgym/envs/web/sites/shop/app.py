@@ -56,7 +56,7 @@ def home() -> str:
     """Show the categories and a few products."""
     counts = db().execute("SELECT category, count(*) AS n FROM product GROUP BY category ORDER BY category").fetchall()
     newest = db().execute("SELECT * FROM product WHERE stock > 0 ORDER BY id DESC LIMIT 6").fetchall()
-    return render_template("home.html", counts=counts, some=newest)
+    return render_template("home.html", counts=counts, newest=newest)
 
 
 @app.get("/products")
@@ -79,7 +79,7 @@ def products() -> str:
     return render_template(
         "products.html",
         found=slice_of(sql, values),
-        asked=filters,
+        filters=filters,
         categories=[("", "All categories"), *((name, name) for name in CATEGORIES)],
         colours=[("", "All colours"), *((name, name) for name in colours)],
         sorts=[(key, label) for key, (label, _) in SORTS.items()],

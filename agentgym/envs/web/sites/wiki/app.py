@@ -76,7 +76,7 @@ def everything() -> str:
     return render_template(
         "all.html",
         found=slice_of(sql, values, 15),
-        asked=filters,
+        filters=filters,
         categories=[("", "All categories"), *((name, name) for name in CATEGORIES)],
         sorts=[(key, label) for key, (label, _) in SORTS.items()],
         slug=slug,
