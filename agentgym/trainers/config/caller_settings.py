@@ -1,8 +1,10 @@
-"""Split the settings of a run into those its stored configuration may hold and those the caller has to give again.
+"""Split the settings of a run into those that its stored configuration may set and those that the caller must give
+again.
 
-A stranger may have written a run's folder. Numbers and choices that define the training are read back from it. Names that
-could be a MODULE:NAME to import are read back only if they are registered. Engines, workers, loggers and environment
-options that do not shape tasks come from the caller alone, and so does every field in none of the tables.
+A stranger may have written a run's folder. Numbers and choices that define the training are read back from it. Names
+that could be a MODULE:NAME to import are read back only if they are registered. Everything else comes from the caller
+alone: engines, workers, loggers, environment options that do not shape tasks, and every field that no table below
+lists.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,9 +59,9 @@ STORED = frozenset(
 CALLER = frozenset(
     (*("engine", "engine_options", "workers", "worker_backend", "worker_options", "loggers", "logger_options"),)
 )
-"""Fields that only the caller sets: they have to be given again unless they have their defaults."""
+"""Fields that only the caller sets: a stored value other than the default must be given again on the command line."""
 CHANGED = {"train": "--steps and --processes"}
-"""Settings that each command can change when it resumes a run."""
+"""Settings that may change when a run is resumed, by command, as text for an error message."""
 CALLER_FLAGS = sorted(f"{name.removesuffix('_options')}.KEY" if name.endswith("_options") else name for name in CALLER)
 STAGES: Mapping[str, Seam] = {
     "sampler": SAMPLERS,
@@ -71,9 +73,9 @@ STAGES: Mapping[str, Seam] = {
     "loss": LOSSES,
     "learner": LEARNERS,
 }
-"""Fields that hold names of stages, which must be registered; `needs` has options but no name."""
+"""Seam of each field that names a stage; a stored name must be registered. `needs` has options but no name."""
 BY_VALUE = frozenset(("env", "env_options", "envs", "model", "agent", "prompt", "needs_options"))
-"""Fields that a stored configuration may hold only if their value names part of the package; `_unsaid` decides."""
+"""Fields that a stored configuration may hold only if their value names part of the package; `_unconfirmed` decides."""
 MODULES = ("env", "agent", *(stage for stage in STAGES if stage != "learner"))
 """Flags that may be MODULE:NAME: the caller has to give the same name."""
 
@@ -86,14 +88,15 @@ def with_caller(
     command: Sequence[str],
     only: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Return the fields of a stored configuration, overridden by the caller's.
+    """Return the fields of a stored configuration, overridden by the caller's settings.
 
-    `default` holds the defaults of the fields. `caller` maps flags without dashes to values (`engine`, `env.backend`).
-    `only` restricts the check to flags of these tables, for commands that use nothing else; `command` then includes the
-    caller's flags already. Nothing is imported before the check.
+    `default` has the default of each field. `caller` maps flags without dashes (`engine`, `env.backend`) to values.
+    `command` is the command line that the error message completes. `only` lists the flags and tables that the command
+    uses: no other setting is checked, and `command` must then include the caller's flags already. Nothing is imported
+    before the check.
 
     Raises:
-        BadConfig: the file sets a field that the caller has to give; the message has the full command.
+        BadConfig: the file sets a field that the caller must give; the message has the full command.
     """
     found = [
         setting
@@ -208,7 +211,7 @@ def _override(values: Mapping[str, Any], default: Mapping[str, Any], caller: Map
 
 
 def _in_env(specs: Sequence[EnvSpec], number: int, key: str, value: object) -> tuple[EnvSpec, ...]:
-    """Return the environments of a run with one setting of one of them replaced; its id never changes."""
+    """Return a run's environments with one setting of environment `number` (from 1) replaced; an id is never replaced."""
     spec = specs[number - 1]
     if key.startswith("agent."):
         spec = replace(spec, agent={**spec.agent, key.removeprefix("agent."): value})
@@ -218,10 +221,10 @@ def _in_env(specs: Sequence[EnvSpec], number: int, key: str, value: object) -> t
 
 
 def _as(flag: str, value: object, default: object) -> object:
-    """Convert a word of the command line to the type of its field.
+    """Convert a command-line value to the type of its field.
 
     Raises:
-        BadConfig: the field is an integer and the word is not.
+        BadConfig: the field is an integer and the value is not.
     """
     if isinstance(default, tuple):
         return _tuple(value)

@@ -79,9 +79,9 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "checkpoint_every": (1, MANY),
     "keep_episodes": (0, MANY),
 }
-"""Minimum and maximum of every number, or of each number of a field with several."""
+"""(minimum, maximum) of each numeric field; of each number in a field with several."""
 POSITIVE = ("lr", "sft_lr", "temperature", "grad_clip")
-"""Numbers that must be above their minimum."""
+"""Numeric fields whose value must be above the minimum, not equal to it."""
 MISTAKES = ("random", "invalid", "forget")
 """Mistakes that may replace an expert's turn in a demonstration."""
 PER_ENV = ("prompt", *NAMED)
@@ -94,8 +94,8 @@ def check(config: "TrainConfig") -> None:
     """Check every field of a training run and their combinations.
 
     Raises:
-        BadConfig: a value is out of bounds or of another type, or fields contradict each other; the message names the
-            field.
+        BadConfig: a value is out of bounds or has the wrong type, or fields contradict each other; the message names
+            the field.
         UnknownName: a value is not in a closed list.
     """
     for field in dataclasses.fields(config):
@@ -271,10 +271,10 @@ def _check_attention(config: "TrainConfig") -> None:
 
 
 def check_precision(config: "TrainConfig") -> None:
-    """Check that the attention computes in the run's precision; called again once `auto` is resolved.
+    """Check that the attention implementation supports the run's precision; called again once `auto` is resolved.
 
     Raises:
-        BadConfig: the attention does not support the precision.
+        BadConfig: it does not.
     """
     if config.attention == "small" and config.precision == "bf16":
         raise BadConfig(_not_small("precision = 'bf16'"))
@@ -290,7 +290,7 @@ def _check_sharding(config: "TrainConfig") -> None:
     """Check that no other setting rules out sharded weights.
 
     Raises:
-        BadConfig: there is one process, or the setting needs whole weights.
+        BadConfig: the run has one process, or a setting needs the whole weights in one process.
     """
     what = f"sharding {config.sharding!r}"
     if config.processes == 1 and not launched():

@@ -59,35 +59,36 @@ class ImitationConfig:
     muon: bool = False
     """Use Muon for the matrices (at five times the learning rate); for small models."""
     optimizer: Literal["adamw", "adamw8bit"] = "adamw"
-    """`adamw`, or `adamw8bit` (state in 8 bits; needs torchao); with Muon, for the parameters that Muon does not update."""
+    """Optimizer: `adamw`, or `adamw8bit` (8-bit state; needs torchao). With Muon, it updates only what Muon does not."""
     grad_clip: float = 1.0
     """Largest gradient norm."""
     batch_tokens: int = 4096
     """Tokens per forward pass."""
     attention: Literal["auto", "flash", "flex", "sdpa", "split", "rows", "small"] = "auto"
-    """How rows share a forward pass, as in `agentgym train`."""
+    """Attention implementation, as in `agentgym train`."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """`fp32`, `bf16` (with fp32 masters), or `auto`: bf16 on a GPU that supports it."""
     gradient_checkpointing: bool = False
-    """Keep only the inputs of each layer and compute the rest again in the backward pass."""
+    """Keep only each layer's inputs and recompute the rest in the backward pass: less memory, a third more compute."""
     compile: bool = False
     """Compile the model's layers with torch.compile."""
     sharding: Literal["none", "fsdp2"] = "none"
-    """Weights, gradients and optimizer state of several processes: whole in each (`none`), or a part in each (`fsdp2`)."""
+    """Storage of weights, gradients and optimizer state: a copy per process (`none`) or a shard per process (`fsdp2`)."""
     lora_rank: int = 0
     """Rank of LoRA adapters; only these are then trained. 0 trains all weights."""
     lora_alpha: int = lora.ALPHA
-    """The adapters' output is scaled by this divided by the rank."""
+    """LoRA alpha: the adapters' output is scaled by `lora_alpha / lora_rank`."""
     lora_targets: tuple[str, ...] = lora.TARGETS
     """Linear layers that get an adapter."""
     agent: str = "chat"
     """Agent that renders episodes without token ids: `chat`, `completion` or `window`."""
     prompt: str = ""
-    """Prompt of that agent: a name from agents/prompts or a file."""
+    """Prompt of `agent`: a name from agents/prompts or a file."""
     tools: str = AUTO
-    """How that agent calls tools: `native`, `text`, or `auto`."""
+    """Form of tool calls in the encoded episodes: `native`, `text`, or `auto` (as in `agentgym train`)."""
     history: str = "keep"
-    """How the agent `chat` keeps past turns: `keep` or `template`."""
+    """Form of past turns for the agent `chat`: `keep` (the original tokens) or `template` (as the chat template renders
+    them)."""
     window_turns: int = 2
     """Past turns that the agent `window` shows."""
     observation_tokens: int = 2048
@@ -171,8 +172,8 @@ def read_imitation(
     `agentgym.trainers.config.caller_settings`.
 
     Raises:
-        BadConfig: the folder holds no such run, or its file has an unknown key or sets a field that the caller has to
-            give.
+        BadConfig: the folder has no `agentgym sft` run, or its file has an unknown key or sets a field that the caller
+            has to give.
     """
     path = Path(folder) / "config.toml"
     raw = read_toml(path) if path.exists() else {}

@@ -29,7 +29,7 @@ def read_recipe(name: str) -> TrainConfig:
 
 
 def recipe_values(name: str) -> dict[str, Any]:
-    """Return every field of a recipe, given by name or file, without checks; the defaults if the name is empty.
+    """Return all fields of a recipe (a name or a file) without checking them; for an empty name, the defaults.
 
     Raises:
         UnknownName: the package has no such recipe.
@@ -44,11 +44,11 @@ def recipe_values(name: str) -> dict[str, Any]:
 def read_config(path: Path) -> TrainConfig:
     """Read a run from TOML.
 
-    Keys stand in the table of their stage (`[sft]`, `[rollout]`, `[loss]`, …) without the stage's name in front, or at
-    the top of the file under the name of their flag. `name` (or `names`) in a table chooses the stage, and keys that are
-    not the stage's own are options of that choice.
-    `base = "NAME"` (a base of the package) or `base = "FILE.toml"` (in the folder of this file) sets the fields that the
-    file leaves out.
+    A key is either in the table of its stage (`[sft]`, `[rollout]`, `[loss]`, …), without the stage's prefix, or at the
+    top of the file under its flag's name. In a table, `name` (or `names`) chooses the implementation, and keys that are
+    not fields of the stage are options of that implementation.
+    `base = "NAME"` (a base of the package) or `base = "FILE.toml"` (in the folder of this file) sets the fields that
+    the file leaves out.
     """
     return TrainConfig(**read_values(path))
 
@@ -59,7 +59,7 @@ def read_run(
     """Read the configuration of the run in a folder that a stranger may have written.
 
     `caller` holds the settings that only the caller may make (see `with_caller`), by flag without dashes; `command` is
-    the command line without them, for the error message if the file sets more of them.
+    the command line without these settings; the error message completes it.
 
     Raises:
         BadConfig: the folder holds no run, or the caller has to give a setting.
@@ -77,7 +77,7 @@ def read_values(path: Path, *, stored: bool = False) -> dict[str, Any]:
     `stored`: the file is a run's own configuration, which has no base.
 
     Raises:
-        BadConfig: the file belongs to `agentgym sft`, a stored file names a base, or a value has another type.
+        BadConfig: the file belongs to `agentgym sft`, a stored file names a base, or a value has the wrong type.
     """
     raw = read_toml(path)
     if raw.get("command") == "sft":
@@ -96,14 +96,14 @@ def read_values(path: Path, *, stored: bool = False) -> dict[str, Any]:
 
 
 REPLACED = ("env", "engine", "sampler", "branching", "generation", "reward", "select", "credit", "loss", "learner")
-"""Fields whose value chooses something that has options of its own."""
+"""Fields that choose an environment, an engine or a stage; each choice has its own options."""
 
 
 def for_others(below: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a recipe, at their defaults, that belong to a stage, engine or environment that is replaced.
+    """Return default options for each stage, engine or environment that `chosen` replaces.
 
-    `chosen` are the fields that replace those of `below`. For a replaced loss, the fields that the new one does not read
-    are included.
+    `below` has the fields of a recipe, and `chosen` those that override them: options of a replaced choice no longer
+    apply. If the loss is replaced, the result also resets the fields that the new loss does not read.
     """
     unused: dict[str, Any] = {}
     for stage in REPLACED:
@@ -117,7 +117,7 @@ def for_others(below: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str,
 
 
 def listed(value: object) -> list[object]:
-    """Return the names in a field that may hold one or several."""
+    """Return the value of a field as a list of names; the field may contain one name or several."""
     return list(cast("Sequence[object]", value)) if isinstance(value, list | tuple) else [value]
 
 
@@ -204,10 +204,10 @@ def read_toml(path: Path) -> dict[str, object]:
 
 
 def _base(path: Path, name: object) -> tuple[Path, dict[str, Any]]:
-    """Return the path and content of the base that a file names; a base has no base of its own.
+    """Return the path and content of the base that a file names; a base must not name another base.
 
     Raises:
-        BadConfig: the name is not a string, the base has a base, or its file cannot be read.
+        BadConfig: the name is not a string, the base names another base, or its file cannot be read.
         UnknownName: the package has no such base.
     """
     bases = FOLDER / "bases"
@@ -226,7 +226,7 @@ def fitting(path: Path, key: str, value: Any, default: Any) -> Any:
     """Convert a value from a file to the type of its field's default.
 
     Raises:
-        BadConfig: the value has another type.
+        BadConfig: the value has the wrong type.
     """
     value_type, expected = cast("type[object]", type(value)), cast("type[object]", type(default))
     if expected is tuple and value_type in (list, str):  # one stage where several are possible

@@ -20,9 +20,9 @@ class EnvSpec:
     options: dict[str, object] = field(default_factory=dict[str, object])
     """Options of the environment."""
     label: str = ""
-    """Name of its results; by default the id."""
+    """Name of this environment in results; by default its id."""
     horizon: tuple[int, ...] = ()
-    """Turns per episode, in stages; by default the run's."""
+    """Turns per episode, in stages; by default the run's `horizon`."""
     agent: dict[str, object] = field(default_factory=dict[str, object])
     """Settings of the agent that differ from the run's: prompt, tools, turn_tokens, …"""
     train_split: str = ""
@@ -31,7 +31,7 @@ class EnvSpec:
 
     @property
     def name(self) -> str:
-        """Name of its results."""
+        """Name of this environment in results: its label or, without a label, its id."""
         return self.label or self.id
 
 
@@ -78,9 +78,9 @@ class PolicyConfig:
     policy_context: int = 2048
     """Longest sequence in tokens."""
     policy_induction_heads: bool = False
-    """Start with weights that copy from the context: fewer demonstrations are needed, and at first it repeats its input."""
+    """Start with weights that copy from the context: needs fewer demonstrations, but at first repeats its input."""
     policy_episodes: int = 1500
-    """Episodes played for the text that the tokenizer is made from; fewer are enough where episodes are slow and alike."""
+    """Episodes played to collect the tokenizer's text; fewer are enough if episodes are slow and similar."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class EngineConfig:
     """Options of the engine: --engine.KEY VALUE (for vllm its engine arguments, such as max_num_seqs;
     for vllm:URL timeout, patience, update_timeout, wait, folder, key_env, seeded)."""
     weight_transport: Literal["auto", "shared_memory", "ipc", "nccl"] = "auto"
-    """How new weights reach a vllm engine: `shared_memory`, `ipc` (both on one GPU), `nccl` (each on its own), or `auto`:
-    ipc if the trainer is on a GPU, else shared_memory."""
+    """Transport of new weights to a vllm engine: `shared_memory`, `ipc` (same GPU), `nccl` (separate GPUs), or
+    `auto`: ipc if the trainer is on a GPU, else shared_memory."""
     async_level: int = 0
     """Number of steps that rollouts may run ahead of the update: no trained token is older than this many policy
     versions. 0 alternates between playing and updating."""
@@ -103,13 +103,13 @@ class EngineConfig:
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """How turns become tokens."""
+    """The agent: it turns observations into prompts and replies into actions."""
 
     agent: str = "chat"
-    """How turns become tokens: `chat` (full history), `completion` (the same as one continuing reply), `window` (the
-    last turns, with a fresh prompt each) or `summary` (the model summarizes what no longer fits; no SFT warm start); or
-    MODULE:NAME, a function that runs an external agent against a base URL; or `harness:NAME`, `harness:FILE.toml`, a
-    program that works in the task's container (docs/guides/harnesses.md)."""
+    """Agent: `chat` (full history), `completion` (full history as one continuing reply), `window` (the last turns, with
+    a fresh prompt for each turn), `summary` (the model summarizes turns that no longer fit; no SFT warm start),
+    MODULE:NAME (a function that runs an external agent against a base URL), or `harness:NAME` or `harness:FILE.toml` (a
+    program that works in the task's container: docs/guides/harnesses.md)."""
     attempt_seconds: float = 3600.0
     """Maximum seconds per attempt of an external agent; a longer attempt counts as a failure or an infrastructure error, and
     the run continues. A harness is then stopped and its work is graded."""
@@ -118,15 +118,15 @@ class AgentConfig:
     attempt_tokens: int = 0
     """Maximum sampled tokens per attempt of a harness; 0 means no limit."""
     side_calls: bool = True
-    """Train on the rows of a harness's sub-agents, titles and summaries as on its main conversation."""
+    """Train also on a harness's sub-agents, titles and summaries, not only on its main conversation."""
     prompt: str = ""
-    """Prompt of the agent: a name from agents/prompts or a file; by default one that lists the environment's tools, or
-    `bare` for a policy made from scratch."""
+    """Prompt of the agent: a name from agents/prompts or a file; by default a prompt that lists the environment's
+    tools, or `bare` for a policy made from scratch."""
     tools: str = AUTO
-    """How the model calls the tools: `native` (the chat template shows them), `text` (the prompt lists them), or `auto`:
+    """Form of tool calls: `native` (the chat template shows the tools), `text` (the prompt lists them), or `auto`:
     native if the template supports it."""
     history: str = "keep"
-    """How the agent `chat` keeps past turns: `keep` (the sampled tokens) or `template` (as the chat template renders
+    """Form of past turns for the agent `chat`: `keep` (the sampled tokens) or `template` (as the chat template renders
     them)."""
     window_turns: int = 2
     """Past turns that the agent `window` shows."""
@@ -147,9 +147,9 @@ class LoraConfig:
     lora_rank: int = 0
     """Rank of LoRA adapters; only these are then trained. 0 trains all weights."""
     lora_alpha: int = lora.ALPHA
-    """The adapters' output is scaled by this divided by the rank."""
+    """LoRA alpha: the adapters' output is scaled by `lora_alpha / lora_rank`."""
     lora_targets: tuple[str, ...] = lora.TARGETS
-    """Linear layers that get an adapter; by default all of attention and feed-forward."""
+    """Linear layers that get an adapter; by default all layers of attention and feed-forward."""
 
 
 @dataclass(frozen=True)
@@ -170,9 +170,9 @@ class SFTConfig:
     sft_invalid: float = 0.08
     """Share of the expert's turns replaced by an invalid command."""
     sft_forget: float = 0.03
-    """Share of the expert's turns in which it skips a step, at most once per episode."""
+    """Share of the expert's turns that skip a step, at most one per episode."""
     sft_masked: tuple[str, ...] = ("invalid",)
-    """Mistakes that are shown but not imitated: any of `random`, `invalid`, `forget`."""
+    """Mistakes that stay in the context but are not imitated: any of `random`, `invalid`, `forget`."""
     sft_eval_every: int = 0
     """Updates of the SFT warm start between evaluations on the validation split; 0 means never."""
 
@@ -201,19 +201,19 @@ class SamplerConfig:
 
 @dataclass(frozen=True)
 class BranchingConfig:
-    """Episodes of a group that begin inside one another."""
+    """Episodes of a group that branch off from one another."""
 
     branching: str = ""
     """Branching method, which chooses where episodes of a group branch off: a name or MODULE:NAME; none by default."""
     branching_options: Options = field(default_factory=dict[str, object])
     """Options of the branching method: --branching.KEY VALUE."""
     shared_turns: Literal["once", "each"] = "once"
-    """How a turn of several episodes is trained: in one of them (`once`), or in each with its share of the weight."""
+    """Training of a turn that several episodes share: in one of them (`once`), or in `each` with a share of the weight."""
 
 
 @dataclass(frozen=True)
 class RolloutSettings(pool.RolloutConfig):
-    """How episodes are played."""
+    """Settings of rollouts: how episodes are played."""
 
     worker_options: Options = field(default_factory=dict[str, object])
     """Options of a Ray actor: --worker.KEY VALUE, such as num_cpus (1) or resources."""
@@ -221,11 +221,11 @@ class RolloutSettings(pool.RolloutConfig):
 
 @dataclass(frozen=True)
 class GenerationConfig:
-    """How the episodes of a step are generated."""
+    """Generation of the episodes of a step."""
 
     generation: str = "plain"
-    """How training episodes are generated: `plain` (independently), `spec` (earlier replies as drafts), `prune` (some end
-    early), `opponents` (against past checkpoints), or MODULE:NAME."""
+    """Generation method of training episodes: `plain` (independently), `spec` (earlier replies as drafts), `prune`
+    (some end early), `opponents` (against past checkpoints), or MODULE:NAME."""
     generation_options: Options = field(default_factory=dict[str, object])
     """Options of the generation: --generation.KEY VALUE."""
 
@@ -237,7 +237,7 @@ class RewardConfig:
     reward: tuple[str, ...] = ()
     """Reward stages, names or MODULE:NAME, each of which may add to the environment's reward."""
     reward_options: Options = field(default_factory=dict[str, object])
-    """Options of the reward stages: --reward.KEY VALUE, or --reward.NAME.KEY VALUE if two have the same."""
+    """Options of the reward stages: --reward.KEY VALUE, or --reward.NAME.KEY VALUE if two stages share a key."""
 
 
 @dataclass(frozen=True)
@@ -245,8 +245,8 @@ class SelectConfig:
     """The choice of groups to train on."""
 
     select: str = "drop"
-    """Selection of groups to train on: `keep` (all), `drop` (not those whose returns are all equal), `refill` (fresh tasks
-    in place of those), another name or MODULE:NAME."""
+    """Selection of groups to train on: `keep` (all), `drop` (without groups whose returns are all equal), `refill`
+    (fresh tasks replace those groups), another name or MODULE:NAME."""
     select_options: Options = field(default_factory=dict[str, object])
     """Options of the selection: --select.KEY VALUE."""
 
@@ -256,12 +256,12 @@ class NeedsConfig:
     """Values that the credit and the loss need for each turn."""
 
     needs_options: Options = field(default_factory=dict[str, object])
-    """Options of the needs of credit and loss: --needs.KEY VALUE, or --needs.NAME.KEY VALUE if two have the same."""
+    """Options of the needs of credit and loss: --needs.KEY VALUE, or --needs.NAME.KEY VALUE if two needs share a key."""
 
 
 @dataclass(frozen=True)
 class CreditConfig:
-    """How rewards become an advantage for each turn."""
+    """Credit assignment, which turns rewards into an advantage for each turn."""
 
     credit: str = "gigpo"
     """Credit algorithm: a name or MODULE:NAME."""
@@ -276,7 +276,7 @@ class LossConfig:
     """The loss and its terms."""
 
     loss: str = "clip"
-    """Loss of the update: a name or MODULE:NAME. It may read the fields of this table."""
+    """Loss of the update: a name or MODULE:NAME. A loss may read the other fields of this table."""
     loss_options: Options = field(default_factory=dict[str, object])
     """Options of the loss: --loss.KEY VALUE."""
     clip_low: float = 0.2
@@ -293,7 +293,7 @@ class LossConfig:
     """Weight of the KL penalty towards the policy at the start of reinforcement learning (with adapters: the model with
     its adapters off); 0 needs no reference."""
     kl_kind: Literal["k1", "k2", "k3"] = "k3"
-    """Estimator of that KL from a sampled token: `k1`, `k2` or `k3` (J. Schulman, 2020)."""
+    """Estimator of the KL penalty from a sampled token: `k1`, `k2` or `k3` (J. Schulman, 2020)."""
     entropy_bonus: float = 0.0
     """Weight of the policy's entropy (nats per token), which is subtracted from the loss; 0 turns it off."""
     old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
@@ -305,10 +305,10 @@ class LossConfig:
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """How and where the weights are updated."""
+    """The learner, which updates the weights."""
 
     learner: str = "local"
-    """Holder of the weights, which also updates them: `local`, `tinker:URL` (a server of the Tinker API) or MODULE:NAME."""
+    """Learner, which stores and updates the weights: `local`, `tinker:URL` (a server of the Tinker API) or MODULE:NAME."""
     learner_options: Options = field(default_factory=dict[str, object])
     """Options of the learner: --learner.KEY VALUE."""
     lr: float = 3e-4
@@ -316,7 +316,7 @@ class LearnerConfig:
     muon: bool = False
     """Use Muon for the matrices (at five times the learning rate): much faster for small models trained from scratch."""
     optimizer: Literal["adamw", "adamw8bit"] = "adamw"
-    """`adamw`, or `adamw8bit` (state in 8 bits; needs torchao); with Muon, for the parameters that Muon does not update."""
+    """Optimizer: `adamw`, or `adamw8bit` (8-bit state; needs torchao). With Muon, it updates only what Muon does not."""
     lr_warmup: int = 3
     """Steps of linear warm-up of the learning rate: Adam's first updates are its largest."""
     min_lr_ratio: float = 1.0
@@ -332,14 +332,14 @@ class LearnerConfig:
     batch_tokens: int = 4096
     """Tokens per forward pass."""
     gradient_reduction: Literal["micro-batch", "update"] = "micro-batch"
-    """When several processes sum their gradients: after every `micro-batch`, or once before the `update`."""
+    """Time at which processes sum their gradients: after every `micro-batch`, or once per `update`."""
     sharding: Literal["none", "fsdp2"] = "none"
-    """Weights, gradients and optimizer state of several processes: whole in each (`none`), or a part in each (`fsdp2`)."""
+    """Storage of weights, gradients and optimizer state: a copy per process (`none`) or a shard per process (`fsdp2`)."""
     share_prefixes: bool = False
-    """Compute a prefix that several rows of an update share only once (prefix-tree packing), if that saves at least a tenth
+    """Compute a prefix that several rows of an update share only once (prefix-tree packing) if that saves at least 10 %
     of the tokens; rows of a group then go into the same mini-batch if possible."""
     attention: Literal["auto", "flash", "flex", "sdpa", "split", "rows", "small"] = "auto"
-    """How rows share a forward pass: `auto` (the best that runs), `flash`, `flex`, `sdpa` or `split` (unpadded), `rows`
+    """Attention implementation: `auto` (the best one available), `flash`, `flex`, `sdpa` or `split` (unpadded), `rows`
     (padded) or `small` (our own forward pass for small models on a CPU)."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """`fp32`, `bf16` (with fp32 masters), or `auto`: bf16 on a GPU that supports it."""
@@ -350,7 +350,7 @@ class LearnerConfig:
 
     @property
     def sharded(self) -> bool:
-        """True if each process holds a part of the weights."""
+        """True if each process stores only a shard of the weights."""
         return self.sharding != "none"
 
 
@@ -368,7 +368,7 @@ class EvalConfig:
     """Split of the evaluations before training, after the SFT warm start and at the end; by default the environment's
     last split."""
     test_tasks: int = 200
-    """Number of tasks of those evaluations."""
+    """Number of tasks per evaluation on the test split."""
     test_temperature: float = 1.0
     """Sampling temperature of all evaluations."""
 
@@ -397,4 +397,4 @@ TABLES: dict[type, str] = {
     GenerationConfig: "generation", RewardConfig: "reward", SelectConfig: "select", NeedsConfig: "needs",
     CreditConfig: "credit", LossConfig: "loss", LearnerConfig: "learner", EvalConfig: "eval", TrackConfig: "track",
 }  # fmt: skip
-"""Recipe table of each dataclass; fields of the first stand at the top of the file."""
+"""Recipe table of each dataclass; fields of `ModelConfig` (no table) are at the top of the file."""

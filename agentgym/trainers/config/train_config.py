@@ -36,7 +36,7 @@ from agentgym.trainers.learners.interface import kind_of
 from agentgym.trainers.learners.kinds import LearnerKind
 
 STATE = "trainer.pt"
-"""File of a checkpoint folder with the trainer's state."""
+"""Name of the file with the trainer's state in a checkpoint folder."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,14 @@ class TrainConfig(
         checks.check(self)
 
     def with_found(self, **values: object) -> Self:
-        """Return the run with values that were determined for it (splits, a checkpoint's folder); they need no check."""
+        """Return the run with values determined for it (splits, a checkpoint's folder); the values are not checked."""
         config = copy.copy(self)
         vars(config).update(values)
         return config
 
     @property
     def mix(self) -> tuple[EnvSpec, ...]:
-        """The environments of the run, with splits and horizon filled in from the run's."""
+        """The environments of the run; an environment without splits or a horizon gets the run's."""
         splits = {name: getattr(self, name) for name in ("train_split", "valid_split", "test_split")}
         if not self.envs:
             return (EnvSpec(self.env, options=self.env_options, horizon=self.horizon, **splits),)
@@ -91,19 +91,20 @@ class TrainConfig(
 
     @property
     def spec(self) -> AgentSpec:
-        """The package's agent that plays, without its model."""
+        """The built-in agent that plays the episodes, without its model."""
         values: dict[str, Any] = {name: getattr(self, name) for name in NAMED}
         return AgentSpec(prompt=self.prompt_asked, **values)
 
     @property
     def prompt_asked(self) -> str | None:
-        """The requested prompt, if any; a policy trained from scratch gets none of the default instructions."""
+        """The requested prompt, or None for the agent's default; a policy made from scratch gets `bare` by default."""
         own_model = self.model == "init" or homemade(self.model)
         return self.prompt or ("bare" if own_model and self.agent != "completion" else None)
 
     @property
     def engine_kind(self) -> EngineKind:
-        """Properties of the engine. With the default `hf`, a server that also trains is its own engine.
+        """Properties of the engine; if the engine is the default `hf` and the learner is a server, that server also
+        samples.
 
         Raises:
             UnknownName: a run cannot have this engine.
@@ -125,8 +126,9 @@ class TrainConfig(
     def differs(self) -> bool:
         """True if ratios use the trainer's own scores and each token is weighted by trainer / engine.
 
-        By default this holds if the engine computes differently from the trainer, as the trainer's own model does in
-        bf16. Tokens of an earlier version do not matter: their ratio to the sampled log-probabilities is exact.
+        By default, True if the engine computes differently from the trainer: an engine outside this process does, and
+        so does the trainer's own model in bf16. Tokens of an earlier policy version do not matter: their ratio to the
+        sampled log-probabilities is exact.
         """
         if self.old_logprobs != "auto":
             return self.old_logprobs == "trainer"
@@ -172,7 +174,7 @@ def settings_in(config: TrainConfig, env: EnvSpec) -> TrainConfig:
     """Return the run with the agent settings of one of its environments.
 
     Raises:
-        BadConfig: the settings are invalid there; the message names the environment.
+        BadConfig: the settings are invalid for this environment; the message names the environment.
     """
     if not env.agent:
         return config
@@ -183,7 +185,7 @@ def settings_in(config: TrainConfig, env: EnvSpec) -> TrainConfig:
 
 
 def homemade(model: str) -> bool:
-    """Return True if a folder holds a policy made by `init-policy` or trained from one; its tokenizer has a marker token."""
+    """Return True if a folder has a policy made by `init-policy` or trained from one (its tokenizer has a marker)."""
     try:
         return ACT in (Path(model) / "tokenizer_config.json").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Convert episodes to chat messages as chat templates take them: calls with ids and arguments as mappings, then results."""
+"""Convert episodes to the messages that chat templates take: calls with ids and arguments as mappings, then results."""
 
 import json
 import math
@@ -19,11 +19,13 @@ _OWN_ID = re.compile(r"call\d{5}")
 
 
 def conversations(episode: Episode, tools: Mapping[str, Tool] | None = None) -> list[Messages]:
-    """Return the messages of an episode, replies included: one conversation per prompt that starts over.
+    """Return the messages of an episode, replies included, as one or more conversations.
 
-    A reply's calls are one message, `tool_calls` with `id`, `type` and `function` (`name`, `arguments` as a mapping); the
-    result of each follows as a `tool` message with `tool_call_id` and `name`. A call that cannot be parsed stays text,
-    and its answer is a user message. `tools` are those of the environment, because some families write no argument types.
+    A new conversation begins at a system message and at a prompt that does not extend the tokens of the previous turn.
+    The calls of a reply are one message, `tool_calls` with `id`, `type` and `function` (`name`, `arguments` as a
+    mapping); the result of each call follows as a `tool` message with `tool_call_id` and `name`. A call that cannot be
+    parsed remains text, and its answer is a user message. `tools` are the environment's tools; some families need them
+    to type the arguments.
     """
     talks: list[_Conversation] = []
     before: Turn | None = None
@@ -44,14 +46,14 @@ def conversations(episode: Episode, tools: Mapping[str, Tool] | None = None) -> 
 
 
 def _native(turn: Turn, after: Sequence[Turn]) -> bool | None:
-    """Return True if a reply was played as a call in its family's form, which a result answers; None if it has no answer."""
+    """Return True if a `tool` message answers the reply (its calls were parsed); None if nothing follows the reply."""
     if "call" in turn.extra:
         return True
     return after[0].messages[0].get("role") == "tool" if after and after[0].messages else None
 
 
 def _same_reply(before: Turn, turn: Turn, context: list[int]) -> bool:
-    """Return True if a turn is another call of the previous reply: no tokens came in between."""
+    """Return True if a turn is another call of the previous turn's reply: no tokens came in between."""
     if turn.output_ids:
         return list(turn.prompt_ids) == context
     return not turn.text and cast("dict[str, object]", turn.extra).get("call", 0) != 0 and "call" in before.extra
@@ -88,7 +90,7 @@ class _Conversation:
                 self.messages.append({"role": role, "content": content})
 
     def say(self, turn: Turn, *, native: bool | None, same: bool) -> None:
-        """Add a turn's reply, with its calls if it makes any in a model family's form or to a server."""
+        """Add a turn's reply, with its tool calls if it has any; `same`: they belong to the previous turn's reply."""
         content, calls = self._calls(turn, native)
         if not calls:
             self._open = []
@@ -99,7 +101,7 @@ class _Conversation:
             self._add(content, calls)
 
     def _calls(self, turn: Turn, native: bool | None) -> tuple[str, list[Call]]:
-        """Return the reply's text before its calls, and the calls; no calls if it makes none or one cannot be parsed."""
+        """Return the reply's text before its calls, and the calls; no calls if one of them cannot be parsed."""
         call = as_call(turn.action)
         if SIGNS.search(turn.text) and (native is not False or call):
             return _spelled(turn, call, self._tools)
@@ -125,7 +127,7 @@ class _Conversation:
 
 
 def _in_order(messages: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
-    """Return messages with tool results in the order of the calls; clients of a gateway may send them in another order."""
+    """Return messages with tool results in the order of the calls; a gateway's client may send another order."""
     count = next((place for place, message in enumerate(messages) if message.get("role") != "tool"), len(messages))
     ids = [str(message.get("tool_call_id")) for message in messages[:count]]
     if not all(_OWN_ID.fullmatch(id) for id in ids):
@@ -153,7 +155,7 @@ def _spelled(turn: Turn, own: Call | None, tools: Mapping[str, Tool]) -> tuple[s
 
 
 def _read(family: CallForm, text: str, tools: Mapping[str, Tool]) -> list[Call]:
-    """Return the calls of a reply, or none if one of them cannot be parsed."""
+    """Return the calls of a reply, or an empty list if one of them cannot be parsed."""
     attempts: list[Attempt] = read_reply(family, text, False, tools)[2]
     calls = [as_call(attempt.action) for attempt in attempts]
     return [] if any(call is None for call in calls) else cast("list[Call]", calls)

@@ -65,7 +65,7 @@ class Rows:
         return {**about, "tools": None if schemas is None else json.dumps(schemas, ensure_ascii=False)}
 
     def episodes(self, episodes: Sequence[Episode]) -> list[Row]:
-        """Return a row per episode: its messages, and all of it as the JSON line that `Episode.from_json` reads."""
+        """Return a row per episode: its messages, and the episode as the JSON line that `Episode.from_json` reads."""
         return [
             {
                 **self._about(episode),
@@ -122,10 +122,11 @@ class Rows:
         return rows
 
     def dpo(self, episodes: Sequence[Episode]) -> list[Row]:
-        """Return a row per pair of a group: best with worst, second best with second worst, as long as the rewards differ.
+        """Return a row per pair of episodes in a group: best with worst, second best with second worst, until rewards
+        are equal.
 
         Raises:
-            BadConfig: no group has such a pair.
+            BadConfig: no group has a pair with different rewards.
         """
         rows: list[Row] = []
         for group in groups(episodes):
@@ -167,7 +168,7 @@ def _noted(episodes: Sequence[Episode]) -> tuple[list[Episode], list[Any]]:
     """Return the episodes whose turns have stored advantages, and the advantages.
 
     Raises:
-        BadConfig: no episode has.
+        BadConfig: no episode has stored advantages.
     """
     scored = [e for e in episodes if all("advantage" in turn.extra for turn in e.turns)]
     if not scored:
@@ -192,8 +193,9 @@ def _credited(candidates: Iterable[Group], credit: Credit) -> tuple[list[Episode
 def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write rows as a Parquet file, all or nothing.
 
-    A message is a JSON value (Arrow's extension type, the feature `Json` of datasets 4.7): calls of different tools have
-    different arguments, and in a column of structs each would get those of all others, as None.
+    A message is a JSON value (Arrow's extension type, the feature `Json` of datasets 4.7): calls of different tools
+    have different arguments, and in a column of structs each call would also get the arguments of all other tools, as
+    None.
 
     Raises:
         MissingExtra: pyarrow is not installed.

@@ -59,10 +59,10 @@ def training_rows(
     negative_weight: float = 1.0,
     extra: Sequence[str] = (),
 ) -> TrainingRows:
-    """Lay out credited groups as rows of tokens; negative advantages are weighted, and each turn stores its own.
+    """Lay out credited groups as rows of tokens; negative advantages are multiplied by `negative_weight`.
 
-    `advantages`: an array [turns] or [output tokens] per group and episode. `extra`: keys of `turn.extra` that the rows
-    hold per token.
+    `advantages`: an array [turns] or [output tokens] per group and episode; values per turn are also stored in
+    `turn.extra["advantage"]`. `extra`: keys of `turn.extra` that the rows contain per token.
     """
     episodes, weighted = credited(groups, advantages, negative_weight)
     rows = build(episodes, weighted)
@@ -73,9 +73,10 @@ def training_rows(
 def credited(
     groups: Sequence[Group], advantages: Sequence[Sequence[npt.NDArray[np.floating]]], negative_weight: float = 1.0
 ) -> tuple[list[Episode], list[npt.NDArray[np.floating]]]:
-    """Return the episodes of groups with their advantages, the negative ones weighted; each turn stores its own.
+    """Return the episodes of groups and their advantages, with negative ones multiplied by `negative_weight`.
 
-    An episode's advantages are [turns] or [output tokens of all turns, in order].
+    An episode's advantages are [turns] or [output tokens of all turns, in order]; values per turn are also stored in
+    `turn.extra["advantage"]`.
     """
     episodes: list[Episode] = []
     weighted: list[npt.NDArray[np.floating]] = []
@@ -101,8 +102,8 @@ def minibatches(
 ) -> Iterator[MiniBatch]:
     """Yield the mini-batches of a step, one per update; skip those without a trained token in any process.
 
-    `gather` returns the numbers of all processes, `score` the trainer's current log-probabilities: all processes call
-    them together.
+    `gather` returns the numbers of all processes, `score` the trainer's current log-probabilities; every process must
+    call both.
     """
     constant = config.constant if config.loss_aggregation == "constant" else None
     for epoch in range(config.epochs):
@@ -121,9 +122,10 @@ def minibatches(
 
 
 def deal(rows: Sequence[Segment], groups: Sequence[Group], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
-    """Deal the rows into mini-batches, all rows of an episode together, by a draw that depends on seed and step.
+    """Deal the rows into mini-batches, all rows of an episode together, in a random order that depends on seed and
+    step.
 
-    With shared prefixes, the episodes of a group follow one another in the deal, because theirs are the longest.
+    If prefixes are shared, episodes of a group are dealt one after another, because they share the longest prefixes.
     """
     episodes = sorted({row.episode for row in rows})
     order = generator("minibatches", config.seed, step, epoch).permutation(len(episodes))
@@ -160,9 +162,9 @@ def flat(rows: Sequence[Segment], old: Sequence[Floats] | None, present: Sequenc
 
 
 def chosen(rows: Sequence[Segment], update: Update, weights: Sequence[Floats], loss: Stage, step: int) -> list[Floats]:
-    """Return the weights times the loss's factors over the whole update; a loss that `marks` stores them in the rows.
+    """Return the token weights multiplied by the factors from the loss's `choose`, [tokens] per row.
 
-    Returns an array [tokens] per row, dimensionless.
+    If the loss `marks`, the weights stay the same and the factors are stored in `row.extra["chosen"]` instead.
 
     Raises:
         BadConfig: `choose` returned another shape or numbers that are not finite.

@@ -20,11 +20,11 @@ LOSS_AGGREGATIONS = ("token", "turn", "episode", "episode-sum", "constant")
 class Batch:
     """One micro-batch: rows padded on the right, and flat arrays over the trained tokens.
 
-    Rows have nearly equal lengths, so padding is rare; since it is on the right, no real token of a causal model attends
-    to it, and no mask is needed. A trained token is predicted by the one before it: its place is an index into the
-    flattened [rows * tokens] hidden states of the predecessors.
-    Rows that share prefixes are stored as a `tree` instead: `ids` is its single sequence, `lengths` and `counts` are
-    those of its spans, and `places` and `targets` hold positions that several rows share once (`shares`).
+    Rows have nearly equal lengths, so padding is rare; since it is on the right, no real token of a causal model
+    attends to it, and no mask is needed. A trained token is predicted from the hidden state of the token before it:
+    `places` are indices of these states in the flattened [rows * tokens].
+    Rows that share prefixes are stored as a `tree` instead: `ids` is its single sequence, `lengths` and `counts`
+    describe its spans, and `places` and `targets` hold positions that several rows share once (`shares`).
     """
 
     ids: Tensor  # [rows, tokens] int64
@@ -73,7 +73,7 @@ class Batch:
 
 
 def idle(extra: Sequence[str] = ()) -> Batch:
-    """Return a micro-batch of one row of two tokens without weight, for a process without work while others have some.
+    """Return a micro-batch of one row of two tokens with weight 0, for a process that has no work while others do.
 
     `extra` names the loss's further inputs, which are 0 here.
     """
@@ -229,11 +229,12 @@ def token_weights(
 ) -> list[npt.NDArray[np.float32]]:
     """Return the factor of each token's loss, [tokens] per row, so that a plain sum is the requested mean.
 
-    `token`: all trained tokens weigh the same (DAPO). `turn`: all turns do, and the tokens within one. `episode`: all
-    episodes do, and the tokens within one (the original GRPO). `episode-sum`: 1 / episodes for every token. `constant`: 1
-    / (episodes * constant), as Dr.GRPO has it; `constant` is a fixed length, for example the token budget of an episode.
-    All are over one whole optimizer step (`total`: `count` over all processes), so they do not depend on micro-batches or
-    on how turns were merged into rows. Pass all rows of an episode together.
+    `token`: all trained tokens weigh the same (DAPO). `turn`: all turns weigh the same, and so do the tokens of a turn.
+    `episode`: all episodes weigh the same, and so do the tokens of an episode (the original GRPO). `episode-sum`: 1 /
+    episodes for every token. `constant`: 1 / (episodes * constant), as in Dr.GRPO; `constant` is a fixed length, for
+    example the token budget of an episode. The mean is over one whole optimizer step (`total`: `count` over all
+    processes), so it does not depend on micro-batches or on how turns were merged into rows. Pass all rows of an
+    episode together.
 
     Raises:
         BadConfig: `constant` is missing, not above 0, or given with another aggregation.

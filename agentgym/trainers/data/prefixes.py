@@ -13,7 +13,7 @@ Ids = npt.NDArray[np.int32]
 SHORTEST = 16
 """Minimum tokens of a shared prefix: each fork costs one more attention call in every layer."""
 PAYS = 0.1
-"""Minimum share of all tokens that has to be saved; below it rows are packed as they are (results/benchmarks.md)."""
+"""Minimum share of all tokens that a tree must save; otherwise rows are packed without one (results/benchmarks.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Layout:
     rows: tuple[int, ...]
     """Indices of the rows in the input of `layouts`, in depth-first order."""
     where: tuple[npt.NDArray[np.int64], ...]
-    """Per row, the position in the sequence of each of its tokens: [tokens of the row]."""
+    """Positions of each row's tokens in the sequence, [tokens of the row] int64."""
     ids: npt.NDArray[np.int64]
     """Ids of the sequence, in which a shared prefix occurs once: [tokens]."""
     tree: Tree
@@ -32,9 +32,8 @@ class Layout:
 def layouts(rows: Sequence[Ids], tokens: int) -> list[Layout] | None:
     """Return trees of at most `tokens` tokens that hold all rows (a longer row gets its own), largest first.
 
-    Returns None if less than a share `PAYS` of all tokens would be saved. Sorted by their tokens, rows are in depth-first
-    order of their tree, and the longest prefix that a row shares with any earlier row is the one it shares with the
-    previous row.
+    Returns None if less than a share `PAYS` of all tokens would be saved. Rows sorted by their tokens are in
+    depth-first order of their tree, and no earlier row shares a longer prefix with a row than the row just before it.
     """
     keys = [row.astype(">i4").tobytes() for row in rows]  # ids are not negative: bytes sort as they do
     order = sorted(range(len(rows)), key=lambda i: (keys[i], i))
@@ -67,7 +66,7 @@ class _GrowingTree:
     where: list[npt.NDArray[np.int64]] = field(default_factory=list[npt.NDArray[np.int64]])
     pieces: list[Ids] = field(default_factory=list[Ids])
     forks: dict[int, int] = field(default_factory=dict[int, int])
-    """Forks and starts of rows: position of the first token -> position of the token above it, or -1."""
+    """Position of the first token of each fork or root -> position of the token before it on its path, or -1 at a root."""
 
     def add(self, index: int, ids: Ids, common: int) -> None:
         """Add a row whose first `common` tokens are those of the row added last."""
@@ -82,7 +81,7 @@ class _GrowingTree:
         self.size += len(fresh)
 
     def layout(self) -> Layout:
-        """Return the tree: a span begins at each fork, and where another span forks in its middle."""
+        """Return the tree; a span begins at each fork, and wherever another span branches off."""
         cuts = {*self.forks, *(above + 1 for above in self.forks.values() if above >= 0)} - {self.size}
         starts = np.array(sorted(cuts), dtype=np.int64)
         parents: list[int] = []

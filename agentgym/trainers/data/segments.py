@@ -28,14 +28,14 @@ class Segment:
     turns: npt.NDArray[np.int32]
     """Index of the model's call in its episode (notes included) for every sampled token; -1 for prompt tokens."""
     temperatures: npt.NDArray[np.float32] | None = None
-    """Sampling temperature of each token; NaN for the run's own; None if that holds for all."""
+    """Sampling temperature of each token, NaN for the run's temperature; None if the run's applies to all tokens."""
     shares: npt.NDArray[np.float32] | None = None
     """Weight of each token if several rows share it (`extra["weight"]` of its turn); None if all weigh 1."""
     extra: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict[str, npt.NDArray[np.float32]])
     """Further inputs of the loss by name: [tokens], NaN for tokens without a value."""
     hint_removed: bool = False
-    """True if its tokens were sampled from a prompt with a hint that `ids` lacks. Ratios then compare with `logprobs`, not
-    with the trainer's scores."""
+    """True if its tokens were sampled from a prompt with a hint that `ids` lacks. Ratios then divide by `logprobs`, not
+    by the trainer's scores."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -63,11 +63,11 @@ def build(
 
     A turn whose prompt starts with exactly the previous tokens (earlier prompts and outputs) is appended to their row;
     any other turn starts a new row, and nothing is ever realigned. `advantages` has an array per episode: [turns] or
-    [output tokens of all turns, in order]; None means 1 everywhere (demonstrations). A turn's notes get its number (of
-    numbers per token, the mean) and are laid out like turns that come before it. Turns with `extra["train"] = False` are
-    only context, `extra["weight"]` is the weight of a turn's tokens, and turns without output (`finish="context"`) and
-    rows without any trained token are left out. An episode with a hint that training removes is laid out from its prompts
-    without the hint. `merge=False` gives every turn its own row.
+    [output tokens of all turns, in order]; None means 1 everywhere (demonstrations). A turn's notes get the turn's
+    advantage (the mean if it is per token) and are laid out like turns that come before it. Turns with `extra["train"]
+    = False` are only context, `extra["weight"]` is the weight of a turn's tokens, and turns without output
+    (`finish="context"`) and rows without any trained token are left out. An episode with a hint that training removes
+    is laid out from its prompts without the hint. `merge=False` gives every turn its own row.
 
     Raises:
         ValueError: `advantages` has another number or shape.
@@ -106,9 +106,9 @@ class Call(NamedTuple):
     turn: int
     written: Turn
     advantage: npt.NDArray[np.float32] | np.float32
-    """A scalar, or one per output token: [tokens]."""
+    """Advantage of the call: a scalar, or an array [output tokens]."""
     start: int
-    """Position of its first token in the row."""
+    """Position of the call's first token in the row."""
 
 
 def removes_hint(episode: Episode) -> bool:
@@ -117,7 +117,7 @@ def removes_hint(episode: Episode) -> bool:
 
 
 def trained_prompt(episode: Episode, call: Turn) -> Sequence[int]:
-    """Return the prompt of a call for training: the one that was sampled from, or the same without a removed hint."""
+    """Return the prompt of a call for training: as sampled, or without the hint if training removes hints."""
     return call.plain_ids if removes_hint(episode) else call.prompt_ids
 
 
@@ -167,7 +167,7 @@ def behaviours(rows: Sequence[Segment], scored: Sequence[npt.NDArray[np.float32]
 def mismatches(rows: Sequence[Segment], scored: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
     """Return the trainer's minus the engine's log-probabilities of the trained tokens, [trained tokens of all rows].
 
-    They are NaN if a hint was removed, because the two then belong to different prompts.
+    They are NaN if a hint was removed, because the two scores then belong to different prompts.
     """
     gaps = [
         np.full(row.trained, np.nan, dtype=np.float32) if row.hint_removed else (own - row.logprobs)[row.mask]
@@ -177,7 +177,7 @@ def mismatches(rows: Sequence[Segment], scored: Sequence[npt.NDArray[np.float32]
 
 
 def _per_turn(episode: Episode, values: npt.NDArray[np.float32] | None) -> list[npt.NDArray[np.float32]]:
-    """Split an episode's advantages by turn into arrays of one number or one per output token.
+    """Split an episode's advantages by turn: one number, or an array [output tokens], per turn.
 
     Raises:
         ValueError: the shape is neither [turns] nor [output tokens].

@@ -40,7 +40,7 @@ class Filter:
     """Use only tasks of this split."""
 
     def takes(self, episode: Episode) -> bool:
-        """Return True if an episode passes."""
+        """Return True if an episode passes the filter."""
         return bool(
             episode.turns
             and not episode.fault
@@ -79,10 +79,10 @@ def read_files(files: Sequence[str], which: Filter) -> list[list[Episode]]:
 
 
 def _existing(name: str) -> Path:
-    """Return the path of a file of episodes, or of a folder that may hold other files too.
+    """Return the path to read episodes from: the `episodes.jsonl` in a folder if it has one, else the given path.
 
     Raises:
-        BadConfig: there is nothing.
+        BadConfig: the path does not exist.
     """
     path = Path(name).expanduser()
     path = path / "episodes.jsonl" if (path / "episodes.jsonl").is_file() else path
@@ -112,7 +112,7 @@ def text_only(episode: Episode) -> bool:
 
 
 def called(episode: Episode) -> dict[str, Tool]:
-    """Infer tools from an episode's calls: names and arguments, required if every call has them."""
+    """Infer tools from an episode's calls: names and arguments; an argument is required if every call has it."""
     seen: dict[str, list[Mapping[str, object]]] = {}
     for turn in episode.turns:
         try:
@@ -136,7 +136,7 @@ def called(episode: Episode) -> dict[str, Tool]:
 
 
 class Encoder:
-    """Encodes text episodes as an agent would have played them: its prompts, and the same actions in its format."""
+    """Encoder of text episodes: adds the token ids of an agent's prompts and of the actions in its format."""
 
     def __init__(self, spec: AgentSpec, engine: object, tokenizer: object) -> None:
         agent = spec.make(engine, Sampling(), tokenizer)
@@ -202,7 +202,7 @@ class Encoder:
         return again
 
     def _thought(self, agent: TokenAgent, text: str) -> list[str]:
-        """Return the pieces of the thought at the start of a reply, if this agent writes thoughts."""
+        """Return the thought at the start of a reply as pieces of text; empty if the agent's replies have no thoughts."""
         opened = bool(agent.template.opened)
         if not (agent.prompt.reply.think or opened):
             return []

@@ -6,7 +6,8 @@ from typing import Literal
 from agentgym.episodes.episode import Episode, Group
 
 Key = tuple[int, int]
-"""A turn of a group: (index in the group of the episode that played it, negative if it is absent; turn number)."""
+"""Key of a turn in a group: (index of the episode that played the turn, negative if that episode is absent; turn
+number)."""
 
 
 def holders(episodes: Sequence[Episode]) -> dict[Key, list[int]]:

@@ -43,8 +43,8 @@ def generation(
 ) -> Callable[[Target], Target]:
     """Register a class that plays the drawn episodes (see `Generation`); keyword-only parameters are options.
 
-    `requires`: `repeats` if it has an effect only when tasks repeat. `check` is called with the run's settings before
-    anything is loaded. `embeds`: the method asks the learner for hidden states.
+    `requires`: `repeats` if the method has an effect only when tasks repeat. `check` is called with the run's settings
+    before anything is loaded. `embeds`: the method asks the learner for hidden states.
     """
     return GENERATIONS.declare(name, requires=required(requires), check=check, embeds=embeds)
 
@@ -60,7 +60,7 @@ class Generation(Stateful):
         self.run: Any = run
 
     async def play(self, agents: Mapping[str, Agent], jobs: Sequence[Job], play: Play, step: int) -> list[Episode]:
-        """Return this process's episodes of a step; an episode left out is neither trained on nor counted."""
+        """Return this process's episodes of a step; episodes missing from the list are neither trained on nor counted."""
         return await play(agents, jobs)
 
     def update(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
@@ -75,7 +75,7 @@ def check(run: "FreshRun") -> None:
     """Check that the generation can play this run.
 
     Raises:
-        BadConfig: its class is incomplete, its own check fails, or the learner gives no hidden states.
+        BadConfig: its class is incomplete, its own check fails, or it needs hidden states and the learner has none.
     """
     stage = run.stages.generation
     if lacks := unwritten(stage.target, Generation):

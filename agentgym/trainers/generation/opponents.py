@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
 
 OPPONENT = "opponent"
-"""Label of an episode with a frozen opponent: its name."""
+"""Label of an episode whose value is the name of the frozen opponent."""
 FIRST_RATING = 1000.0
 OWN = re.compile(r"step-[0-9]{1,9}")
-"""Names of the run's own members."""
+"""Pattern of the names of members that are checkpoints of this run."""
 Choose = Literal["uniform", "hard", "even"]
 
 
@@ -55,7 +55,7 @@ def frozen(folder: str) -> dict[str, Path]:
     """Return the policies in a folder: its subfolders, by name.
 
     Raises:
-        BadConfig: there are none.
+        BadConfig: the folder has no policies.
     """
     if not folder:
         return {}
@@ -93,18 +93,20 @@ def _check(config: "TrainConfig") -> None:
 class Opponents(Generation):
     """Play a share of a step's groups against frozen policies, and the others in self-play.
 
-    Sources: SPIRAL (arXiv 2506.24119) for the roles, prioritized fictitious self-play of AlphaStar (Vinyals et al., Nature
-    575, 2019) for `choose`. The environment must leave all roles to the agent (`--env.opponent self`). After every `every`
-    updates (0: never) the policy joins the pool, which holds the newest `keep`; `folder` adds frozen policies of the
-    caller, which stay. A group has one trained role (`role`, or each in turn) and one opponent for all other roles,
-    drawn with weights 1 (`uniform`), (1 - p)^2 (`hard`) or p (1 - p) (`even`), where p is the policy's expected score.
-    Opponents sample on an hf engine of their own at the run's temperature. Their turns are in the episode and never
-    trained; `success` and `reward` of the episode are those of the trained role, and its labels name both.
+    Sources: SPIRAL (arXiv 2506.24119) for the roles, prioritized fictitious self-play of AlphaStar (Vinyals et al.,
+    Nature 575, 2019) for `choose`. The environment must leave all roles to the agent (`--env.opponent self`). After
+    every `every` updates (0: never) the policy joins the pool, which holds the newest `keep`; `folder` adds frozen
+    policies of the caller, which never leave. A group has one trained role (`role`, or each in turn) and one opponent
+    for all other roles, drawn with weights 1 (`uniform`), (1 - p)^2 (`hard`) or p (1 - p) (`even`), where p is the
+    policy's expected score. Opponents sample on a separate hf engine at the run's temperature. Their turns are in the
+    episode but are never trained; `success` and `reward` of the episode are those of the trained role, and its labels
+    name both.
 
-    Ratings are Elo's (The Rating of Chessplayers, 1978): all begin at 1000, a new member with the policy's. After each
-    game, in the order of the step, policy and member move by ±k (S - E), E = 1 / (1 + 10^((R_member - R_policy) / 400));
-    S is 1 if the trained role alone succeeded, 0 if only others did, else 1/2. Games that ended in an infrastructure error
-    do not count. The policy changes between games, so its rating follows late; a higher `k` follows faster.
+    Ratings are Elo's (The Rating of Chessplayers, 1978): all begin at 1000, except that a new member begins with the
+    policy's rating. After each game, in the order of the step, policy and member move by ±k (S - E), E = 1 / (1 +
+    10^((R_member - R_policy) / 400)); S is 1 if the trained role alone succeeded, 0 if only others did, else 1/2. Games
+    that ended in an infrastructure error do not count. The policy changes between games, so its rating follows late; a
+    higher `k` follows faster.
     Logged: `opponents`, `opponent_games`, `opponent_score` (mean S), `policy_rating`.
     """
 
@@ -126,13 +128,13 @@ class Opponents(Generation):
         self.rating = FIRST_RATING
         self.members = {name: Member(FIRST_RATING) for name in self.frozen}
         self.left: dict[str, int] = {}
-        """Members that left the pool, by the step: removed from disk once no checkpoint to resume from needs them."""
+        """Step at which each member left the pool; its files are deleted once no checkpoint to resume from needs them."""
         self._engines: dict[str, Any] = {}
-        """The engine of the opponent that played last."""
+        """Engine of the opponent that played last, by the opponent's name."""
         run.resource("opponents", lambda: self)  # closed with the run
 
     async def play(self, agents: Mapping[str, Agent], jobs: Sequence[Job], play: Play, step: int) -> list[Episode]:
-        """Play the jobs of one opponent after another, the self-play ones with the first, and return them in order."""
+        """Play the jobs opponent by opponent (self-play along with the first); return the episodes in job order."""
         chosen = self._chosen(list(dict.fromkeys((job.group_id, job.env) for job in jobs)), step)
         by_member: dict[str, list[int]] = {}
         for place, job in enumerate(jobs):
@@ -151,7 +153,7 @@ class Opponents(Generation):
         return ordered
 
     def _chosen(self, groups: Sequence[tuple[str, str]], step: int) -> dict[str, tuple[str, str]]:
-        """Return (opponent, trained role) of the groups, given as (id, environment), that meet an opponent."""
+        """Return (opponent, trained role) by id of the groups that meet an opponent; `groups`: (id, environment)."""
         names = sorted(self.members)
         weights = [self._weight(expected(self.rating, self.members[name].rating)) for name in names]
         chosen: dict[str, tuple[str, str]] = {}
@@ -164,7 +166,7 @@ class Opponents(Generation):
         return chosen
 
     def _weight(self, p: float) -> float:
-        """Return the weight of an opponent against which the policy expects the score p."""
+        """Return the sampling weight of an opponent; `p` is the score that the policy is expected to reach against it."""
         return {"uniform": 1.0, "hard": (1 - p) ** 2, "even": p * (1 - p)}[self.choose]
 
     def _against(self, job: Job, chosen: Mapping[str, tuple[str, str]], name: str) -> Job:
@@ -202,7 +204,7 @@ class Opponents(Generation):
         return self.frozen.get(name) or self.run.folder / "opponents" / name
 
     def update(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
-        """Rate the step's games, and let the policy join the pool if that is due."""
+        """Rate the step's games, and add the policy to the pool every `every` steps."""
         scores: list[float] = []
         for episode in episodes:
             name = episode.labels.get(OPPONENT, "")
@@ -220,7 +222,7 @@ class Opponents(Generation):
         return {"opponents": len(self.members), "opponent_games": len(scores), "policy_rating": self.rating, **mean}
 
     def _join(self, name: str, step: int) -> None:
-        """Add the policy to the pool, all or nothing, and let the oldest of the run's own members leave."""
+        """Add the policy to the pool, all or nothing, and remove the oldest checkpoints of this run beyond `keep`."""
         path = self._path(name)
         part = path.with_name(f".{name}")
         for folder in (part, path):  # of a session that ended before its checkpoint
@@ -242,8 +244,8 @@ class Opponents(Generation):
         """Restore the ratings.
 
         Raises:
-            BadConfig: an opponent of the caller's folder is not there.
-            BadData: the state names something else than members of a pool.
+            BadConfig: an opponent from the caller's folder is missing.
+            BadData: the state has a name that no member of this pool can have.
         """
         for name in (*state["members"], *state["left"]):
             if name.startswith("frozen/") and name not in self.frozen:
@@ -262,7 +264,7 @@ class Opponents(Generation):
 
 
 def _of_role(episode: Episode, opponent: str, role: str) -> None:
-    """Make a game's result that of its trained role, and label it."""
+    """Set a game's result to that of its trained role, and label the episode."""
     episode.labels |= {TRAINED: role, OPPONENT: opponent}
     episode.success = episode.role_success.get(role, False)
     episode.reward = episode.final_rewards.get(role, 0.0)
@@ -271,7 +273,7 @@ def _of_role(episode: Episode, opponent: str, role: str) -> None:
 
 
 def _check_roles(episodes: Sequence[Episode]) -> None:
-    """Check that more than one role moved in some episode.
+    """Check that more than one role moved in at least one episode.
 
     Raises:
         BadConfig: the environment plays the other roles itself.

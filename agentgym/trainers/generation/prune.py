@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 State = npt.NDArray[np.float32]
 Choose = Callable[[Sequence[State], Sequence[bool | None]], Sequence[int]]
-"""Chooses the waiting episodes that continue (indices), given their states and the outcomes of the ended episodes."""
+"""Chooses the waiting episodes that continue, as indices, from their states and the outcomes of the ended episodes."""
 
 
 def _check(config: "TrainConfig") -> None:
@@ -56,15 +56,15 @@ class _Group:
     embed: Callable[[Sequence[Sequence[int]]], list[State]]
     choose: Choose
     states: dict[int, State] = field(default_factory=dict[int, State])
-    """Policy state at the gate by attempt, for episodes that continued to their end."""
+    """Policy's last hidden state at the pruning point, [width] by attempt, for episodes that continued past it."""
     _waiting: dict[int, Sequence[int]] = field(default_factory=dict[int, Sequence[int]])
     _ended: dict[int, bool | None] = field(default_factory=dict[int, bool | None])
-    """Success by attempt, for episodes that ended before the gate; None after a fault."""
+    """Success by attempt, for episodes that ended before the pruning point; None after a fault."""
     _last: dict[int, Episode] = field(default_factory=dict[int, Episode])
     _chosen: "asyncio.Future[set[int]] | None" = None
 
     async def passes(self, attempt: int, episode: Episode, prompt: Callable[[], Sequence[int]]) -> bool:
-        """Return True if an episode continues; at the gate, wait until all of the group have arrived or ended."""
+        """Return True if an episode continues; at the pruning point, wait until the whole group has arrived or ended."""
         self._last[attempt] = episode
         if len(episode.turns) != self.at or attempt in self._ended or attempt in self._waiting:
             return True  # not at the gate, or replayed after a fault
@@ -87,7 +87,7 @@ class _Group:
             self._choose_if_complete()
 
     def _choose_if_complete(self) -> None:
-        """Choose once every episode has arrived or ended."""
+        """Choose the episodes that continue, once every episode has arrived or ended."""
         if self._chosen is None or self._chosen.done() or len(self._waiting) + len(self._ended) < self.size:
             return
         try:
@@ -105,18 +105,18 @@ class _Group:
 class Prune(Generation):
     """Keep a share `keep` of each group after `turns` turns, so that a share `ratio` of it is expected to succeed.
 
-    Source: ARRoL (arXiv 2603.24840). A quality head, logistic on the policy's last hidden state at the prompt of the next
-    turn, predicts each episode's success. Of the running episodes, the most and the least likely to succeed continue, in
-    numbers that bring the expected successes closest to `ratio`; episodes that have ended by then are kept and counted.
-    The others end there: they are not failures, are neither trained on nor counted, and later stages never see them.
-    Logged: `pruned_episodes`, `pruned_tokens` (sampled in them), `quality_outcomes`, `quality_error` (mean (p -
-    success)^2 of survivors, predicted by the head before it was fitted to them).
-    The head is fitted (`ridge`) in every step to the newest `capacity` outcomes of episodes that reached the gate, of all
-    processes. Until there are `least`, and in a share `whole` of the groups, no episode is pruned: otherwise the head
-    would learn only from its own choices. Bias: survivors are not a sample of the policy's episodes. `success_train`, the
-    task sampler's inputs and baselines within a group describe the survivors; no weight corrects for it. Evaluations
-    never prune. Part: the paper's pruning point (a number of tokens) and its probabilities were not found; turns, and
-    the choice of the extremes, are ours.
+    Source: ARRoL (arXiv 2603.24840). A quality head, logistic on the policy's last hidden state at the prompt of the
+    next turn, predicts each episode's success. Of the running episodes, the most and the least likely to succeed
+    continue, in numbers that make the expected success rate closest to `ratio`; episodes that ended before this point
+    are kept and counted. The other episodes end here: they are not failures, are neither trained on nor counted, and
+    later stages never see them. Logged: `pruned_episodes`, `pruned_tokens` (sampled in them), `quality_outcomes`,
+    `quality_error` (mean (p - success)^2 of survivors, predicted by the head before it was fitted to them).
+    The head is fitted (`ridge`) in every step to the newest `capacity` outcomes of episodes that reached the pruning
+    point, in all processes. Until there are `least` outcomes, and in a share `whole` of the groups, no episode is
+    pruned: otherwise the head would learn only from its own choices. Bias: survivors are not a sample of the policy's
+    episodes. `success_train`, the task sampler's inputs and baselines within a group describe the survivors; no weight
+    corrects for it. Evaluations never prune. Differences from the paper: the pruning point is a number of turns instead
+    of tokens, and the choice of the extremes is ours, because the paper's probabilities were not found.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Prune(Generation):
         return [states[0] for states in self.run.learner.embed(build(contexts), alone=True)]
 
     def update(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
-        """Fit the head to the survivors that reached the gate, of all processes."""
+        """Fit the quality head to the survivors of all processes that reached the pruning point."""
         head = self._head()
         fresh: list[Outcome] = []
         for episode in episodes:

@@ -36,19 +36,20 @@ class Spec(Generation):
     """Start each turn with the reply of the last episode at this task and attempt, as far as the policy accepts it.
 
     Source: SPEC-RL (arXiv 2509.23232). A token x that was drawn with probability q is kept with probability min(1,
-    lenience * p(x) / q(x)), where p is the current policy's; from the first rejected token on, the policy samples. A turn
-    has a draft only if its prompt equals that of the earlier episode token for token: the environment then repeats its
-    answers, and after the first difference there are no more drafts. Recorded log-probabilities are those of the current
-    policy, also for kept tokens.
-    With `known` above 0, the `known` likeliest tokens of q are stored with each token. The token after the last kept one
-    is then drawn from the remainder of p, and for `lenience` up to 1 each reply is distributed exactly as p, given that
-    the draft was drawn from q. (Weights that were trained on the draft depend on it, which no check of tokens can undo.)
-    With `known` 0, as published, that token is drawn from p itself. A token then comes from m + (1 - b) p, where m =
-    min(q, lenience p) and b is its sum: for `lenience` up to 1 this is within b (1 - b) of p in total variation, at most
-    1/4. A `lenience` above 1 keeps more, and replies no longer follow the current policy.
+    lenience * p(x) / q(x)), where p is the current policy's; from the first rejected token on, the policy samples. A
+    turn has a draft only if its prompt equals that of the earlier episode token for token: the environment then repeats
+    its answers, and after the first difference there are no more drafts. Recorded log-probabilities are those of the
+    current policy, also for kept tokens.
+    With `known` above 0, the `known` likeliest tokens of q are stored with each token. The token after the last kept
+    one is then drawn from the remainder of p, and for `lenience` up to 1 each reply is distributed exactly as p, given
+    that the draft was drawn from q. (Weights that were trained on the draft depend on it; no check of tokens can undo
+    that.) With `known` 0, as published, that token is drawn from p itself. A token then follows m + (1 - b) p, where m
+    = min(q, lenience p) and b is its sum: for `lenience` up to 1 this is within b (1 - b) of p in total variation, at
+    most 1/4. A `lenience` above 1 keeps more, and replies no longer follow the current policy.
     The newest episode of each task and attempt is kept, at most `capacity` of them, also in the checkpoint. Logged:
     `draft_tokens` (offered), `draft_tokens_kept`.
-    Part: the paper verifies whole responses of one turn. Turns, with the prompt as the condition, and `known` are ours.
+    Differences from the paper, which verifies whole single-turn responses: drafts per turn, on condition of an equal
+    prompt, and `known` are ours.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Spec(Generation):
         super().__init__(run)
         self.lenience, self.known, self.capacity = lenience, known, capacity
         self.replies: dict[str, Packed] = {}
-        """Replies of the newest episode by environment, task and attempt."""
+        """Replies of the newest episode, by environment, task and attempt."""
         self._engines: list[tuple[int, Drafting]] = []
         """(step, engine) of the steps in progress."""
 
