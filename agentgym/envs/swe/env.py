@@ -37,17 +37,17 @@ from agentgym.sandbox.warm_pool import take
 from agentgym.tasks.reading import reading
 
 REMEMBERED = 256
-"""Maximum number of folders cached for further episodes of their tasks."""
+"""Maximum number of initial folders cached for later episodes of the same tasks."""
 T = TypeVar("T")
 GRADING = tuple(dict.fromkeys((*PACKAGES, "py")))
 """Modules preloaded in a grading sandbox."""
 GRADINGS = ("tests", "one-process", "patch")
 MOST_EDITS = 8
-"""Maximum edits per file by the oracle; beyond it the file is rewritten."""
+"""Maximum edits per file by the oracle; it rewrites files that need more."""
 HOME = "/home/agent"
 PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DATE = "2024-01-01T00:00:00Z"
-"""Date of the only commit."""
+"""Date of the repository's single commit."""
 
 
 class SWE(RepositoryEnv):
@@ -72,25 +72,28 @@ class SWE(RepositoryEnv):
     data: str | None = None
     """A file of tasks; None: the built-in tasks."""
     strict: bool = False
-    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
+    """Refuse a file with a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns of the file to leave out on purpose."""
+    """Columns to ignore; a row with text in any other unknown column is bad."""
     grading: str = "tests"
     """`tests`: hidden tests decide. `one-process`: likewise, but code under test can cheat. `patch`: no tests run.
 
     With `patch` the repair must equal the known one (SWE-RL).
     """
     packages = ("tarfile", *(name for name in PACKAGES if name not in ("pytest", "py")))
-    """Modules that pack and unpack the folder, and pytest's dependencies; its own two import all of it: see `_make`."""
+    """Modules preloaded in the agent's sandbox: `tarfile` for snapshots, and pytest's dependencies.
+
+    `pytest` and `py` are files instead (`_pytest_itself`), since importing them loads all of pytest.
+    """
     root = FOLDER
     step_seconds = 900.0
-    """Catches hangs beyond grading's own clocks, which distinguish a slow repair from a busy machine."""
+    """Time limit of a step in seconds. Grading has tighter limits that tell a slow repair from a busy machine."""
 
     def requires(self) -> None:
-        """Check the sandbox and pytest.
+        """Check that the sandbox can run pytest.
 
         Raises:
-            MissingExtra: tests cannot run here.
+            MissingExtra: the sandbox or pytest is missing.
         """
         super().requires()
         problem = missing(self.backend, GRADING, self.backend_options)
@@ -127,9 +130,9 @@ class SWE(RepositoryEnv):
 
     def begin(self, task: Task) -> str:
         self.changed: tuple[object, ...] = ()
-        """Difference between the folder and its initial state."""
+        """(name, digest) of each entry that differs from the initial folder; digest None if the entry was removed."""
         self.fresh: dict[str, str] = {}
-        """Initial digests by name; empty until the sandbox was prepared."""
+        """Digests of the initial folder's entries by name; empty until the sandbox is prepared."""
         self.alike = 0.0
         """Similarity of the submitted repair to the known one."""
         observation = super().begin(task)
@@ -175,7 +178,7 @@ class SWE(RepositoryEnv):
             raise SandboxFault(f"the repository could not be prepared: {result.text[-500:]}")
 
     def _path(self, home: str) -> str:
-        """Return PYTHONPATH."""
+        """Return the value of PYTHONPATH, for the home folder `home`."""
         places = [f"{home}/{FOLDER}/{part}".rstrip("/") for part in roots(self._instance().base())]
         return ":".join([*places, f"{home}/.local/lib", "/opt/packages"])
 
@@ -206,7 +209,7 @@ class SWE(RepositoryEnv):
         return known.get(self.backend, "python3")
 
     def _refuse_copies(self) -> None:
-        """Refuse a sandbox with the repository's package installed, free of the bug.
+        """Check that the sandbox has no installed copy of the repository's package, which would lack the bug.
 
         Raises:
             BadConfig: the sandbox can import the package without the repository.
@@ -227,7 +230,7 @@ class SWE(RepositoryEnv):
     # The end
 
     def tree(self) -> dict[str, bytes]:
-        """Return the repository's current plain files: path -> content."""
+        """Return the repository's current regular files: path -> content."""
         if self.folder is None:
             return self._instance().broken()
         return {path: content for path, content in unpack(self.folder, FOLDER).items() if not path.startswith(".git/")}
@@ -239,7 +242,7 @@ class SWE(RepositoryEnv):
         return None if least > 4 * LONGEST else diff(before, after)  # a character has at most four bytes
 
     def elsewhere(self, work: Callable[[Sandbox], T]) -> T:
-        """Return `work`'s result in a fresh sandbox with pytest preloaded."""
+        """Call `work` with a fresh sandbox that has pytest preloaded, and return the result."""
 
         def once() -> T:
             sandbox = take(self.backend, limits=self.limits, packages=GRADING, options=self.backend_options)
@@ -260,7 +263,7 @@ class SWE(RepositoryEnv):
         return grade(self._instance(), self.tree(), self.elsewhere, one_process=self.grading == "one-process")
 
     def measures(self) -> dict[str, float]:
-        """Return the repair's similarity to the known one, and the shares of passed tests if any run."""
+        """Return the repair's similarity to the known one and, if tests run, the shares of passed tests."""
         return {**(super().measures() if self.grading != "patch" else {}), "similarity": self.alike}
 
     # Policies
@@ -304,9 +307,9 @@ def _embedded() -> Library[Instance]:
 
 
 _prepared: OrderedDict[str, bytes] = OrderedDict()
-"""Initial folders, cached because a task is often played several times in a row."""
+"""Archives of initial folders, cached because a task often has several episodes in a row."""
 _absent: set[tuple[str, str]] = set()
-"""Packages known to be missing in a backend's sandbox."""
+"""(backend, package) pairs: packages known not to be installed in the backend's sandbox."""
 _PREPARE = """
 chmod +x .local/bin/*; cd {folder} || exit
 command -v git >/dev/null || exit 0
@@ -318,7 +321,7 @@ git -c init.defaultBranch=main init -q --template= && git add -A &&
 
 @cache
 def _pytest_itself() -> dict[str, bytes]:
-    """Return pytest's two small entry modules; the rest is loaded on first use."""
+    """Return the files of pytest's two small entry modules, `pytest` and `py`: path -> content."""
     contents: dict[str, bytes] = {}
     for name in ("pytest", "py"):
         path = package_paths(name)[0]
@@ -328,9 +331,9 @@ def _pytest_itself() -> dict[str, bytes]:
 
 
 def first_change(now: bytes, target: bytes) -> tuple[str, str] | None:
-    """Return the first lines that differ and their replacement, with enough context to be unique.
+    """Return the first differing lines and their replacement, with enough context to be unique in `now`.
 
-    None if no edit leads from one to the other: one is not text, or they have little in common.
+    None if there is no difference, more than `MOST_EDITS` differences, or no unique context, or if either is not UTF-8.
     """
     try:
         lines, others = (text.decode("utf-8").splitlines(keepends=True) for text in (now, target))
@@ -360,14 +363,14 @@ def _is_text(content: bytes) -> bool:
 
 
 def _rewriting(path: str, content: bytes) -> str:
-    """Return a command that writes a file, whatever is there now."""
+    """Return a shell command that writes a file and replaces whatever is at its path."""
     packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
     file, folder = shlex.quote(path), shlex.quote(str(Path(path).parent))
     return f"rm -rf -- {file}; mkdir -p -- {folder}; base64 -d <<< {packed} | gunzip > {file}"
 
 
 def _digests(archive: bytes) -> dict[str, str]:
-    """Return a digest of each entry in an archive of a folder, ignoring times."""
+    """Return a digest of each entry in a tar archive, without modification times: name -> digest."""
     digests: dict[str, str] = {}
     with tarfile.open(fileobj=io.BytesIO(archive)) as members:
         for member in members:

@@ -1,7 +1,7 @@
-"""Tests of the issue with fresh values that occur nowhere in the task; the clean code's results are the expected ones.
+"""Tests of the issue with fresh inputs that occur nowhere in the task; the clean code's results are the expected values.
 
-A test file is rewritten several times with other values, and its assertions are replaced: they report the values they look
-at (`remote_tests`) and decide nothing. So a test needs no expected value but the clean code's result.
+Each test file is rewritten several times with other literals. Its assertions then only report the values that they compare
+(`remote_tests`), so a rewritten test needs no expected values except the clean code's results.
 """
 
 import ast
@@ -23,29 +23,29 @@ from agentgym.rewards.programs.syntax import parse
 from agentgym.sandbox.protocol import Sandbox
 
 VARIANTS = 16
-"""Number of variants per test file, in addition to one with its own values."""
+"""Number of variants per test file in a batch, in addition to variant 0, which keeps the original values."""
 BATCHES = 4
-"""Number of further batches drawn if the bug shows in no new place of a function."""
+"""Maximum number of batches; drawing stops once fresh values reveal the bug in every test function."""
 WHOLE = 5
-"""Number of variants, the first ones, that also change constants and helpers."""
+"""Variants with `number % VARIANTS` below this also change the test file's constants and helper functions."""
 RUNS = 4
-"""Runs of a batch: if one of its variants kills the code under test, the others run again without it."""
+"""Maximum runs of a batch; if a variant kills the code under test, the others run again without it."""
 REMEMBERED = 1024
 SECONDS = 30.0
-"""Time limit of the clean and the broken code for all variants."""
+"""Time limit of the clean code for all variants, in seconds; the broken code's limit follows from the clean code's time."""
 
 Function = tuple[str, ...]
 Telling = dict[Function, dict[str, dict[int, str]]]
-"""By test function and test: the clean code's values, by position among all observed ones."""
+"""Test function -> test -> position among the values that the test observes -> hash of the clean code's value."""
 _known: OrderedDict[str, Telling] = OrderedDict()
 
 
 def telling(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
-    """Return the values that tests of the issue observe with fresh inputs, at positions where the broken code gives
-    other values.
+    """Return the clean code's values at every position where fresh inputs reveal the bug; computed once per task.
 
-    Functions without such a position are left out. Where the clean code rejects a value, a repair may differ. Values that
-    also occur with a test's own values are left out unless there is nothing else. Computed once per task.
+    Functions without such a position are left out, and so are positions where the clean code raises an exception: a
+    correct repair may behave differently there. A value that also occurs with a test's original inputs is left out unless
+    there is no other value.
     """
     key = f"{instance.repository.digest} {instance.id} {instance.bug}"
     values = _known.pop(key, None)  # another thread may remove it meanwhile
@@ -58,7 +58,7 @@ def telling(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
 
 
 def agrees(clean: Telling, seen: Mapping[str, list[str]]) -> bool:
-    """Return whether at least three of four tests of each function observe the clean code's values."""
+    """Return True if at least 3/4 of the tests of each function observe the clean code's values."""
     for tests in clean.values():
         right = sum(_matches(expected, seen.get(test, [])) for test, expected in tests.items())
         if 4 * right < 3 * len(tests):
@@ -92,7 +92,7 @@ def _seen(
     pair: tuple[Sandbox, Sandbox],
     numbers: Iterable[int],
 ) -> tuple[dict[str, list[str]], set[int]]:
-    """Return the values that variants of the tests observe, if known, and which of them killed the code under test."""
+    """Return the values that each test observes, and the numbers of the variants that killed the code under test."""
     seen: dict[str, list[str]] = {}
     deadly: set[int] = set()
     for _ in range(RUNS):
@@ -107,7 +107,7 @@ def _seen(
 
 
 def _repeated(right: Telling, seen: Mapping[str, list[str]]) -> Telling:
-    """Return the clean code's values that recur when run a second time, among other tests."""
+    """Return the entries of `right` that a second run of the clean code reproduces; `seen` has that run's values."""
     return {
         function: same
         for function, tests in right.items()
@@ -121,22 +121,22 @@ def _matches(expected: Mapping[int, str], seen: list[str]) -> bool:
 
 @dataclass
 class _Places:
-    """Positions where the broken code differs, from the least to the most conclusive."""
+    """Positions where the broken code differs from the clean code, from the least to the most conclusive."""
 
     any: Telling = field(default_factory=Telling)
     inputs: Telling = field(default_factory=Telling)
-    """With other parameters, or at a position where the original test observes something else."""
+    """Differences with other parameters, or at a position where the original test observes another value."""
     values: Telling = field(default_factory=Telling)
-    """Values that no original test observes where the bug shows, so that no one could have quoted them."""
+    """Differences in a value that the original tests do not reveal, so a repair cannot have hard-coded it."""
     poor: set[Function] = field(default_factory=set[Function])
-    """Functions that observe at most two values for any input: true and false, or that an exception was raised."""
+    """Functions that observe at most two distinct values over all inputs, such as True and False."""
 
     def __or__(self, more: "_Places") -> "_Places":
         return _Places(self.any | more.any, self.inputs | more.inputs, self.values | more.values, self.poor & more.poor)
 
 
 def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) -> _Places:
-    """Return where the broken code differs; its missing tests count only if it runs none at all."""
+    """Return where the broken code differs; tests that the broken code did not run count only if it ran none."""
     by_function: dict[Function, dict[int, list[str]]] = {}
     for test in clean:
         if not broken or test in broken:
@@ -168,14 +168,14 @@ def _differing(right: list[str], wrong: list[str]) -> dict[int, str]:
 def again(
     instance: Instance, tree: Mapping[str, bytes], expected: Telling, clock: Clock, pair: tuple[Sandbox, Sandbox]
 ) -> RunOutcome:
-    """Return the values that tests observe in a repaired repository where the bug showed."""
+    """Run the variants in `expected` on a repaired repository and return the outcome."""
     return run(instance, tree, clock, pair, {_original(test)[0] for tests in expected.values() for test in tests})
 
 
 def run(
     instance: Instance, tree: Mapping[str, bytes], clock: Clock, pair: tuple[Sandbox, Sandbox], numbers: Iterable[int]
 ) -> RunOutcome:
-    """Return the values that some variants of the issue's tests observe."""
+    """Run the given variants of the issue's tests on `tree` and return the outcome."""
     files = variants(instance, numbers)
     names, conftest = importable(instance.base()), instance.repository.conftest
     return run_in_two_sandboxes(*pair, {**tree, **files}, sorted(files), names, clock, conftest=conftest)
@@ -190,7 +190,7 @@ def _original(test: str) -> tuple[int, Function]:
 
 
 def variants(instance: Instance, numbers: Iterable[int]) -> dict[str, bytes]:
-    """Return test files with fresh values, number 0 with their own: path -> content."""
+    """Return the rewritten test files of each variant, path -> content; variant 0 keeps the original values."""
     functions: dict[str, set[Function]] = {}
     for test in instance.fail_to_pass:
         path, *names = function_of(test)
@@ -229,7 +229,7 @@ def _alter(tree: ast.Module, rng: random.Random, *, bodies: bool, whole: bool) -
 
 
 def _keep(parent: Any, names: Function, functions: set[Function]) -> None:
-    """Remove the test functions that are not wanted."""
+    """Remove the test functions that are not in `functions`; `names` are the enclosing classes."""
     statements: list[ast.stmt] = []
     for node in parent.body:
         if isinstance(node, ast.ClassDef):
@@ -240,7 +240,10 @@ def _keep(parent: Any, names: Function, functions: set[Function]) -> None:
 
 
 def _of_test(test: ast.FunctionDef, rng: random.Random, *, bodies: bool) -> Iterator[list[ast.Constant]]:
-    """Yield groups of a test's literals of which one each is to change: in most parameters, and in some statements."""
+    """Yield groups of a test's literals; the caller changes one literal per group.
+
+    The groups come from most parameters and some statements.
+    """
     marks = [item for item in test.decorator_list if _is_call_of(item, "parametrize") and len(item.args) > 1]
     for mark in marks:
         mark.keywords = [item for item in mark.keywords if item.arg != "ids"]
@@ -258,7 +261,7 @@ def _of_test(test: ast.FunctionDef, rng: random.Random, *, bodies: bool) -> Iter
 
 
 def _expected_parameters(test: ast.FunctionDef) -> set[str]:
-    """Return a test's parameters that are only expected values."""
+    """Return the parameters that a test uses only as expected values."""
     parameters, used, expecting = {item.arg for item in test.args.args}, Counter[str](), Counter[str]()
     for node in ast.walk(ast.Module(test.body, [])):
         used.update(item.id for item in [node] if isinstance(item, ast.Name))
@@ -271,7 +274,10 @@ def _expected_parameters(test: ast.FunctionDef) -> set[str]:
 
 
 def _observed(test: ast.expr, parameters: set[str]) -> list[ast.expr]:
-    """Return the expressions an assertion observes: the sides of an equation that name more than the test's parameters."""
+    """Return the expressions in an assertion whose values are reported.
+
+    For `a == b`, these are the sides with a name other than a parameter (or both sides); otherwise, the whole expression.
+    """
     if not isinstance(test, ast.Compare) or not all(isinstance(item, ast.Eq) for item in test.ops):
         return [test]
     sides = [test.left, *test.comparators]

@@ -21,7 +21,7 @@ from agentgym.tasks.reading import reading
 BESIDE_TESTS = 600.0
 """Extra seconds for `submit`: creating a container and applying patches."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Folders of programs in an image that names none."""
+"""`PATH` in images that do not set it."""
 BASE = "refs/agentgym/base"
 """Git reference of the repository's initial state."""
 _PREPARE = f"""
@@ -37,27 +37,27 @@ code=$?; rm -f "$GIT_INDEX_FILE"; exit $code
 
 
 class SWEBench(RepositoryEnv):
-    """Resolve an issue of SWE-bench in the container that swebench built for it; its own tests and rules decide.
+    """Resolve an issue of SWE-bench or a similar data set in the published container of the instance.
 
-    `data` is a file of JSON lines: SWE-bench, Lite or Verified in the form of swebench 5, SWE-smith, SWE-Gym,
-    SWE-rebench-V2, R2E-Gym, SWE-bench Pro or Multi-SWE-bench; `bench.rows.FORMATS` has the rules of each. The instance's
-    image must exist already. The agent works in the image's repository, whose git has one commit, so that later commits
-    cannot be looked up; hidden tests and solutions that an image holds are removed. Reward: 1 if the set's own rule calls
-    the instance resolved, else 0; tests, their data and their configuration are restored first, unless the gold patch
-    changes them, too. A snapshot holds what git would show, without files that the repository ignores.
+    `data` is a JSON Lines file of SWE-bench, Lite or Verified in the form of swebench 5, SWE-smith, SWE-Gym,
+    SWE-rebench-V2, R2E-Gym, SWE-bench Pro or Multi-SWE-bench; `bench.rows.FORMATS` has the rules of each data set. The
+    instance's image must already exist. The agent works in the image's repository. Its history is replaced by one commit,
+    so later commits cannot be looked up, and the image's hidden tests and solutions are removed. Reward: 1 if the data
+    set's own rule calls the instance resolved, else 0. Tests, their data and their configuration are restored before
+    grading, unless the gold patch changes them, too. A snapshot excludes the files that git ignores.
     """
 
     task_settings: ClassVar[tuple[str, ...]] = ("grading_timeout", "strict", "ignore")
     caller_settings: ClassVar[tuple[str, ...]] = ("data", "checkout")
     settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, *caller_settings, *task_settings)
     data: str | None = None
-    """A file of instances."""
+    """Path of a JSON Lines file of instances; required."""
     checkout: str | None = None
-    """Clone of the set's own repository, whose code reads the tests' output: SWE-Gym, SWE-rebench-V2, SWE-bench Pro."""
+    """Clone of the data set's repository, whose code parses test logs; for SWE-Gym, SWE-rebench-V2 and SWE-bench Pro."""
     strict: bool = False
-    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
+    """Refuse a file with a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns of the file to leave out on purpose."""
+    """Columns to ignore; a row with text in any other unknown column is bad."""
     grading_timeout: float = TIMEOUT
     """Time limit of the tests in seconds."""
     backend = "docker"
@@ -82,7 +82,7 @@ class SWEBench(RepositoryEnv):
         return {"instance": item.id, "repo": item.repo, "fix": [item.row["patch"]]}
 
     def split_key(self, task: Task) -> object:
-        """Return the instance id; a file's rows name their own splits."""
+        """Return the instance id; each row of the file names its own split."""
         return task.data["instance"]
 
     @property
@@ -176,7 +176,7 @@ class SWEBench(RepositoryEnv):
 
 
 def changed_lines(patch: str, *, back: bool) -> list[tuple[str, str]]:
-    """Return the sorted (file, line) pairs that a patch adds or removes, reversed if `back`."""
+    """Return the sorted (file, signed line) pairs that a patch adds or removes; `back` swaps the signs `+` and `-`."""
     changes: list[tuple[str, str]] = []
     file, inside = "", False
     for line in patch.splitlines():

@@ -18,11 +18,11 @@ TIMEOUT = 1800.0
 def evaluate(
     row: Row, patch: str, elsewhere: FreshSandbox, *, restore: bool, timeout: float = TIMEOUT
 ) -> tuple[Verdict, dict[str, object]]:
-    """Return the verdict on a patch and a report, by the steps and the rule of the row's own data set.
+    """Evaluate a patch as the row's data set does; return the verdict and a report.
 
-    `restore` resets tests and configuration changed by the patch, and rejects a log in which the tests printed marks of
-    the script that runs them; the sets' own evaluations do neither. The tests removed from a SWE-smith row are restored in
-    any case, as in its own evaluation.
+    `restore` resets tests and configuration that the patch changed, and rejects a log with more markers of the test script
+    than the script prints; the data sets' own evaluations do neither. The tests that were removed from a SWE-smith row are
+    always restored, as in SWE-smith's own evaluation.
     """
     ran = elsewhere(lambda sandbox: _run(row, patch, sandbox, restore, timeout))
     if isinstance(ran, Verdict):
@@ -48,7 +48,7 @@ def _run(row: Row, patch: str, sandbox: Sandbox, restore: bool, timeout: float) 
 
 
 def applied(sandbox: Sandbox, patch: str, commands: Iterable[str]) -> bool:
-    """Apply a patch by the first command that can and return whether one did."""
+    """Apply a patch with the first command that succeeds; return False if all commands fail."""
     sandbox.write("/tmp/patch.diff", patch.encode("utf-8", "surrogateescape"))
     for attempt, command in enumerate(commands):
         if attempt:
@@ -59,7 +59,7 @@ def applied(sandbox: Sandbox, patch: str, commands: Iterable[str]) -> bool:
 
 
 def apply(sandbox: Sandbox, patch: str) -> None:
-    """Apply a patch of the instance itself.
+    """Apply a patch that belongs to the instance, such as its bug.
 
     Raises:
         SandboxFault: the patch does not fit the image.
@@ -70,7 +70,7 @@ def apply(sandbox: Sandbox, patch: str) -> None:
 
 
 def break_(sandbox: Sandbox, row: Row) -> None:
-    """Create the state the row's patch is made against: with SWE-smith's bug, without the tests that notice it."""
+    """Create the agent's initial state: for SWE-smith, apply the bug and remove the tests that reveal it."""
     if row.bug:
         apply(sandbox, row.bug)
     for path in row.removed:
@@ -78,9 +78,9 @@ def break_(sandbox: Sandbox, row: Row) -> None:
 
 
 def _put_back(sandbox: Sandbox, row: Row, before: set[str]) -> None:
-    """Restore tests and test configuration that a patch changed or added and the known repair did not.
+    """Restore tests and test configuration that the patch changed or added, except those that the gold patch changes.
 
-    `before` are the image's files outside git.
+    `before` lists the files that were untracked before the patch.
     """
     changed = _paths(sandbox, "git diff --name-only --no-renames -z HEAD") | _untracked(sandbox) - before
     repaired = set(_PATCHED.findall(row.row["patch"]))
@@ -92,9 +92,9 @@ def _put_back(sandbox: Sandbox, row: Row, before: set[str]) -> None:
 
 
 def _reaches_beyond(patch: str, untracked: set[str]) -> bool:
-    """Return whether a patch touches git's own folder, or untracked test configuration that git could not restore.
+    """Return True if a patch touches `.git`, or untracked test configuration, which git could not restore.
 
-    `git apply` refuses the former and `patch` does not: a hook would run during grading.
+    `patch`, unlike `git apply`, can write to `.git`: a hook written there would run during grading.
     """
     for header in _HEADER.findall(patch):
         named = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), header)
@@ -105,7 +105,7 @@ def _reaches_beyond(patch: str, untracked: set[str]) -> bool:
 
 
 def _untracked(sandbox: Sandbox) -> set[str]:
-    """Return the untracked files, including ignored ones, since a patch may bring its own `.gitignore`."""
+    """Return the untracked files, including ignored ones, since a patch may change `.gitignore`."""
     return _paths(sandbox, "git ls-files -z --others")
 
 
@@ -115,7 +115,7 @@ def _paths(sandbox: Sandbox, command: str) -> set[str]:
 
 
 def _check_out(sandbox: Sandbox, paths: Iterable[str]) -> None:
-    """Restore files to the image's versions; files it does not have are removed.
+    """Restore files to the image's versions, and remove files that the image does not have.
 
     Raises:
         SandboxFault: a file cannot be restored.

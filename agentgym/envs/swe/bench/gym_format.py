@@ -47,10 +47,10 @@ _KNOWN = (
 
 
 class SWEGymFormat(RowFormat):
-    """SWE-Gym: the fork's own script, log parser and `get_resolution_status`.
+    """SWE-Gym: the script, log parser and `get_resolution_status` of its fork of swebench.
 
-    The fork does not count a skipped test at all. Code under test can skip its own tests, so a reward also needs every test
-    of FAIL_TO_PASS to pass.
+    The fork does not count skipped tests. Code under test could skip its tests, so a reward also requires that every test
+    of FAIL_TO_PASS passes.
     """
 
     name = "SWE-Gym"
@@ -59,7 +59,7 @@ class SWEGymFormat(RowFormat):
     apply = ("git apply --allow-empty -v", "patch --batch --fuzz=5 -p1 -i")
 
     def owns(self, columns: Collection[str]) -> bool:
-        """Return whether a row has neither an image nor the commit of its environment, unlike those of SWE-bench."""
+        """Return True if a row names neither an image nor its environment's commit; rows of SWE-bench name them."""
         others = ("image", "image_name", "docker_image", "eval_script", "environment_setup_commit", "install_config")
         return "instance_id" in columns and "test_patch" in columns and not any(name in columns for name in others)
 

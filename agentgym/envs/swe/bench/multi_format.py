@@ -1,4 +1,4 @@
-"""Rows of Multi-SWE-bench and Multi-SWE-RL: scripts in the image, and a parser for each repository in the set's package."""
+"""Rows of Multi-SWE-bench and Multi-SWE-RL: scripts are in the image, log parsers in the package `multi-swe-bench`."""
 
 import importlib.util
 from collections.abc import Collection, Mapping
@@ -42,9 +42,9 @@ _KNOWN = (
 
 
 class MultiSWEFormat(RowFormat):
-    """Multi-SWE-bench and Multi-SWE-RL (package `multi-swe-bench`): `fix-run.sh` of the image, and the package's report.
+    """Multi-SWE-bench and Multi-SWE-RL: the image's `fix-run.sh`, and the report of the package `multi-swe-bench`.
 
-    Resolved: the package calls the report valid, and every test of the row's groups falls into the same group again.
+    Resolved: the package calls the report valid, and the report puts every test into the same group as the row does.
     """
 
     name = "Multi-SWE-bench"
@@ -87,7 +87,7 @@ class MultiSWEFormat(RowFormat):
         must(sandbox, _SECRETS, f"the solution in {row.image} cannot be removed")
 
     def run(self, sandbox: Sandbox, row: Row, timeout: float, untracked: Collection[str]) -> Result:
-        """Write the submitted patch where `fix-run.sh` applies it together with that of the tests."""
+        """Write the submitted patch and the test patch to the files that `fix-run.sh` applies, and run it."""
         sandbox.write("/home/fix.patch", _submitted(sandbox, untracked))
         sandbox.write("/home/test.patch", row.row["test_patch"].encode("utf-8", "surrogateescape"))
         return sandbox.run("/bin/bash /home/fix-run.sh 2>&1", timeout=timeout)
@@ -106,7 +106,7 @@ class MultiSWEFormat(RowFormat):
 
 
 def _submitted(sandbox: Sandbox, untracked: Collection[str]) -> bytes:
-    """Return the changes in the repository as a patch, and take them back."""
+    """Return the changes in the repository as a patch, and undo them."""
     listed = sandbox.run("git diff --name-only --no-renames -z HEAD; git ls-files -z --others").stdout.split(b"\0")
     changed = [path for path in listed if path and path.decode("utf-8", "surrogateescape") not in untracked]
     if not changed:
@@ -117,13 +117,13 @@ def _submitted(sandbox: Sandbox, untracked: Collection[str]) -> bytes:
 
 
 def _tests(group: object) -> list[str]:
-    """Return the names of a group; a table with columns has empty entries for the tests of other rows."""
+    """Return the names of a group's tests. Tables loaded by `datasets` have empty entries for tests of other rows."""
     table = cast("dict[str, object]", group if isinstance(group, dict) else {})
     return [name for name, statuses in table.items() if statuses]
 
 
 def _issue(raw: Mapping[str, object]) -> str:
-    """Return title and body of the resolved issues, or of the pull request if it resolves none."""
+    """Return title and body of the resolved issues, or of the pull request if it resolves no issue."""
     issues = cast("list[dict[str, object]]", raw.get("resolved_issues") or [raw])
     return "\n\n".join(f"{issue.get('title') or ''}\n\n{issue.get('body') or ''}".strip() for issue in issues)
 

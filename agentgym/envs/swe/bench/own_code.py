@@ -10,9 +10,9 @@ from pathlib import Path
 from agentgym.sandbox.protocol import SandboxFault
 
 SECONDS = 120.0
-"""Time limit of a call."""
+"""Time limit of a call, in seconds."""
 MEMORY = 4 << 30
-"""Bytes of address space: the model's code may have written the log."""
+"""Limit of the process's address space in bytes; a log written by the model's code could exhaust memory."""
 _ANSWER = f"""
 import json, os, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
@@ -25,9 +25,9 @@ _GIVE = "\nwith os.fdopen(answers, 'w') as file:\n    json.dump(answer, file)\n"
 
 
 def answered(root: Path | None, program: str, question: object) -> object:
-    """Return the `answer` that a program sets for a `question`, both JSON; None if it raises or takes too long.
+    """Run a Python program that reads the variable `question` and sets `answer`, both JSON values; return the answer.
 
-    `root` is put on the program's path.
+    None if the program raises or takes longer than `SECONDS`. `root` is prepended to its `sys.path`.
     """
     command = [sys.executable, "-I", "-B", "-c", _ANSWER + program + _GIVE, "" if root is None else str(root.absolute())]
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
@@ -41,10 +41,12 @@ def answered(root: Path | None, program: str, question: object) -> object:
 
 
 def answer_about_log(root: Path | None, program: str, question: dict[str, object]) -> object:
-    """Return the answer to a question about `log`; None if the log is at fault, since the model's code may have printed it.
+    """Return a program's answer to a question with the key `log`; None if the program fails on this log only.
+
+    The model's code may have printed the log, so such a failure is the model's.
 
     Raises:
-        SandboxFault: an empty log has no answer either.
+        SandboxFault: the program fails on an empty log, too.
     """
     answer = answered(root, program, question)
     if answer is None and answered(root, program, {**question, "log": ""}) is None:
@@ -54,7 +56,7 @@ def answer_about_log(root: Path | None, program: str, question: dict[str, object
 
 @cache
 def names(root: Path | None, program: str) -> frozenset[str]:
-    """Return the names that a program lists, asked for once in a process.
+    """Return the names that a program lists; cached per process.
 
     Raises:
         ValueError: the program fails.

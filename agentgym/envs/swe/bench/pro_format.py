@@ -1,4 +1,4 @@
-"""Rows of SWE-bench Pro: a script and a parser for each row, in the set's own repository."""
+"""Rows of SWE-bench Pro: the data set's repository has a script and a log parser for each row."""
 
 import json
 import re
@@ -63,7 +63,7 @@ class SWEBenchProFormat(RowFormat):
         return Row(columns, self, work="/app", test_files=files, checkout=root)
 
     def cleaned(self, patch: str) -> str:
-        """Return a patch without the binary files, which the set's script leaves out."""
+        """Return a patch without binary files, which the data set's own script leaves out, too."""
         parts = re.split(r"(?=^diff --git )", patch, flags=re.MULTILINE)
         return "".join(part for part in parts if part.strip() and not _BINARY.search(part))
 
@@ -98,7 +98,7 @@ class SWEBenchProFormat(RowFormat):
 
 
 def _parsed(sandbox: Sandbox, row: Row, result: Result) -> object:
-    """Return the JSON that the row's parser writes about the tests' output; None if it writes none."""
+    """Run the row's parser on the tests' output and return the JSON that it writes; None if it writes none."""
     must(sandbox, ["/bin/mkdir", "-p", WORKSPACE], f"{row.image} has no room for the parser")
     files = {"stdout.log": result.stdout, "stderr.log": result.stderr, "parser.py": _scripts(_root(row), row.id)[1].encode()}
     for name, content in files.items():
@@ -124,7 +124,7 @@ def _scripts(root: Path, id: str) -> tuple[str, str]:
 
 
 def _environment(root: Path, id: str) -> list[str]:
-    """Return the ENV lines of the row's Dockerfiles as commands, like the set's script."""
+    """Return the ENV lines of the row's Dockerfiles as `export` commands, as in the data set's own script."""
     kinds = ("base_dockerfile", "instance_dockerfile")
     lines = [line.strip() for kind in kinds for line in _text(root / "dockerfiles" / kind / id / "Dockerfile").split("\n")]
     return [line.replace("ENV", "export", 1) for line in lines if line.startswith("ENV")]

@@ -11,14 +11,14 @@ from agentgym.envs.swe.verdict import Verdict
 from agentgym.sandbox.protocol import Result, Sandbox
 
 SECONDS = 300.0
-"""Time limit of the tests."""
+"""Time limit of the tests, in seconds."""
 _HOME = "/root"
-"""Folder of the images that holds the tests while they run."""
+"""Folder in the images that contains the tests while they run."""
 _SECRETS = (
     "run_tests.sh r2e_tests syn_issue.json expected_test_output.json execution_result.json parsed_commit.json "
     "modified_files.json modified_entities.json"
 )
-"""Files of the images that hold the tests or the solution."""
+"""Names of files in the images that contain the tests or the solution, separated by spaces."""
 _PLACES = ("/", f"{_HOME}/", "/testbed/")
 _SET_UP = f"""
 home={_HOME}
@@ -48,8 +48,8 @@ _KNOWN = (
 class R2EGymFormat(RowFormat):
     """R2E-Gym: the image's own `run_tests.sh`, pytest's summary, and an expected status for every test.
 
-    Resolved: as many names as expected, each with the expected status, also where that is a failure. Names have no file, so
-    equal names of two files are one.
+    Resolved: the log has exactly the expected tests, each with its expected status, which may be a failure. Names omit the
+    file, so tests with the same name in two files count as one.
     """
 
     name = "R2E-Gym"
@@ -107,10 +107,10 @@ class R2EGymFormat(RowFormat):
 
 
 def expected_of(text: str) -> dict[str, str]:
-    """Return the column `expected_output_json` with names as `statuses_of` gives them.
+    """Return the expected status by test from the column `expected_output_json`, with the names of `statuses_of`.
 
     Raises:
-        ValueError: the column is no table of names and statuses, or an empty one.
+        ValueError: the column is not a JSON object of names and statuses, or it is empty.
     """
     table: object = json.loads(text)
     if not isinstance(table, dict) or not table:
@@ -119,7 +119,7 @@ def expected_of(text: str) -> dict[str, str]:
 
 
 def statuses_of(log: str) -> dict[str, str]:
-    """Return the status of each test in pytest's summary, like `parse_log_pytest` of R2E-Gym: names are without files."""
+    """Return the status of each test in pytest's summary. Names omit the file, as in R2E-Gym's `parse_log_pytest`."""
     statuses: dict[str, str] = {}
     parts = _COLOR.sub("", log).split("short test summary info")
     for line in parts[1].strip().split("\n") if len(parts) > 1 else ():
@@ -136,10 +136,10 @@ def _keyed(statuses: Mapping[str, str]) -> dict[str, str]:
 
 
 def _patches(text: str) -> tuple[str, str]:
-    """Return the solution and the test changes of a parsed commit, its Python files only, as R2E-Gym does.
+    """Return two patches from a parsed commit, the solution and the test changes; only Python files, as in R2E-Gym.
 
     Raises:
-        ValueError: the text is no object.
+        ValueError: the text is not a JSON object.
     """
     commit: object = json.loads(text)
     if not isinstance(commit, dict):

@@ -1,4 +1,4 @@
-"""Rows of SWE-rebench-V2: 20 languages, a parser by name for each row's log."""
+"""Rows of SWE-rebench-V2: 20 languages; each row names the parser of its log."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -38,8 +38,8 @@ _KNOWN = (
 class RebenchV2Format(RowFormat):
     """SWE-rebench-V2 (`scripts/eval.py` of its repository): test commands under `set -e`, and the parser that the row names.
 
-    Resolved: all tests of FAIL_TO_PASS and PASS_TO_PASS are among the passed ones. Its script also wants no other test to
-    pass, which the report has as `passed_match`.
+    Resolved: all tests of FAIL_TO_PASS and PASS_TO_PASS pass. SWE-rebench-V2's script also requires that no other test
+    passes; the report says so in `passed_match`.
     """
 
     name = "SWE-rebench-V2"
@@ -112,7 +112,7 @@ def _commands(settings: Mapping[str, object]) -> list[str]:
 
 
 def without_duration(name: str) -> str:
-    """Return a test's name without the time that some runners append to it."""
+    """Return a test's name without the duration that some test runners append."""
     for pattern in _DURATIONS:
         name = re.sub(pattern, "", name, flags=re.IGNORECASE)
     return name.strip()

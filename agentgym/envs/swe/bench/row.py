@@ -1,4 +1,4 @@
-"""One task of a published SWE data set, and the rules of its set."""
+"""One instance of a published SWE data set, and the rules of a data set."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ T = TypeVar("T")
 WORK = "/testbed"
 """The repository's path in the images of SWE-bench and its relatives."""
 HOURS = ("<15 min fix", "15 min - 1 hour", "1-4 hours", ">4 hours")
-"""Difficulties of SWE-bench Verified: 0 to 3."""
+"""Annotated repair times of SWE-bench Verified, for difficulties 0 to 3."""
 GIT_APPLY = (
     "git apply --verbose",
     "git apply --verbose --3way",
@@ -34,21 +34,21 @@ class FreshSandbox(Protocol):
 
 @dataclass  # not frozen: that would cost a twentieth of the time of reading a file
 class Row:
-    """One instance, with its columns under SWE-bench's names."""
+    """One instance; its columns have SWE-bench's names."""
 
     row: Mapping[str, Any]
-    """The columns; `image`, `repo`, `problem_statement`, `patch`, `FAIL_TO_PASS` and `PASS_TO_PASS` in every set."""
+    """Columns by name; always with `image`, `repo`, `problem_statement`, `patch`, `FAIL_TO_PASS` and `PASS_TO_PASS`."""
     rules: "RowFormat"
     bug: str = ""
-    """A patch that creates the agent's initial state (SWE-smith); empty if the image has it already."""
+    """Patch that adds the bug to the image's repository (SWE-smith); empty if the image already has the bug."""
     removed: tuple[str, ...] = ()
-    """Test files hidden from the agent and restored from the image for grading (SWE-smith)."""
+    """Test files removed for the agent and restored from the image for grading (SWE-smith)."""
     work: str = WORK
     """The repository's folder in the image."""
     test_files: tuple[str, ...] = ()
-    """Files of the hidden tests, where the row lists them."""
+    """Files of the hidden tests; empty if the row does not list them."""
     checkout: Path | None = None
-    """Checkout of the set's own repository, which has its log parsers or scripts."""
+    """Clone of the data set's repository, which has its log parsers or scripts; None if not needed."""
 
     @property
     def id(self) -> str:
@@ -77,61 +77,61 @@ class Row:
 
     @property
     def difficulty(self) -> int:
-        """From 0 to 3 by annotated repair time (SWE-bench Verified), else 0."""
+        """From 0 to 3 by annotated repair time (`HOURS`); 0 without an annotation."""
         annotated = self.row.get("difficulty")
         return HOURS.index(annotated) if annotated in HOURS else 0
 
     def tests(self, column: str) -> list[str]:
-        """Return `FAIL_TO_PASS` or `PASS_TO_PASS`."""
+        """Return the test names in `column`, `FAIL_TO_PASS` or `PASS_TO_PASS`."""
         return listed(self.row[column])
 
 
 class RowFormat:
-    """The rules of one data set: which rows are its own, their image, how hidden tests run, and what counts as resolved.
+    """Rules of one data set: its columns and images, how hidden tests run, and when an instance is resolved.
 
-    The agent's container and the one for grading are different ones. A set overrides what differs from SWE-bench.
+    The agent and grading use separate containers. A subclass overrides the rules that differ from SWE-bench's.
     """
 
     name: ClassVar[str]
     known: ClassVar[frozenset[str]]
-    """Columns that are read, or known to be no part of the issue."""
+    """Columns that are read, or known not to belong to the issue."""
     stated: ClassVar[tuple[str, ...]] = ("requirements", "interface")
-    """Columns that follow the issue."""
+    """Columns whose text is appended to the issue."""
     split: ClassVar[str] = "test"
-    """Split of rows that name none."""
+    """Split of rows that do not name a split."""
     apply: ClassVar[tuple[str, ...]] = GIT_APPLY
     """Commands that apply a submitted patch, tried in this order."""
     programs: ClassVar[str] = ""
-    """Folder of the image that comes first in the agent's PATH."""
+    """Folder of the image that is first in the agent's PATH; empty: none is added."""
     untracked: ClassVar[tuple[str, ...]] = ()
-    """Patterns of files in the image that belong to no patch."""
+    """Patterns (as in `.gitignore`) of files in the image that no patch includes."""
 
     def owns(self, columns: Collection[str]) -> bool:
-        """Return whether a row is of this set, by its columns."""
+        """Return True if a row with these columns belongs to this data set."""
         raise NotImplementedError
 
     def read(self, raw: Mapping[str, object], checkout: Path | None) -> Row:
-        """Return a row; raise ValueError or TypeError if it cannot be played."""
+        """Return a row; raise ValueError or TypeError if it cannot be a task."""
         raise NotImplementedError
 
     def requires(self) -> None:
         """Raise MissingExtra if grading needs a package that is not installed."""
 
     def hide(self, sandbox: Sandbox, row: Row) -> None:
-        """Remove everything that the image has of the hidden tests and the solution from the agent's container."""
+        """Remove the image's hidden tests and solution from the agent's container."""
 
     def set_up(self, sandbox: Sandbox, row: Row) -> None:
         """Prepare the container for grading, before the patch is applied."""
 
     def cleaned(self, patch: str) -> str:
-        """Return a patch without the parts that the set's evaluation ignores."""
+        """Return a patch without the parts that the data set's evaluation ignores."""
         return patch
 
     def run(self, sandbox: Sandbox, row: Row, timeout: float, untracked: Collection[str]) -> Result:
-        """Add the hidden tests to the patched repository and run them; `untracked` are the image's files outside git.
+        """Add the hidden tests to the patched repository and run them; `untracked` lists the image's untracked files.
 
         Raises:
-            SandboxFault: no script for the row can be made.
+            SandboxFault: the row's test script cannot be created.
         """
         raise NotImplementedError
 
@@ -143,7 +143,7 @@ class RowFormat:
 
 
 def verdict_of(row: Row, passed: Collection[str], resolved: bool | None = None) -> Verdict:
-    """Return the verdict on the names of the passed tests; by default, all of the row's tests must be among them."""
+    """Return the verdict, given the names of the passed tests; `resolved=None` requires all of the row's tests to pass."""
     summary: list[str] = []
     shares: list[float] = []
     for column, which in (("FAIL_TO_PASS", "of the issue"), ("PASS_TO_PASS", "that passed before")):
@@ -168,11 +168,11 @@ def must(sandbox: Sandbox, command: str | list[str], purpose: str) -> Result:
 
 
 def listed(value: object) -> list[str]:
-    """Return a column that is a list, or one written as JSON or as a Python literal.
+    """Return a column's list, which may be written as text: JSON or a Python literal.
 
     Raises:
-        TypeError: the column is neither.
-        ValueError: the text is neither.
+        TypeError: the value is not a list.
+        ValueError: the text is neither JSON nor a Python literal.
     """
     parsed = value
     if isinstance(value, str):
@@ -193,10 +193,10 @@ def _literal(text: str) -> object:
 
 
 def text_of(raw: Mapping[str, object], name: str) -> str:
-    """Return a column of text.
+    """Return the text of column `name`.
 
     Raises:
-        ValueError: the column is missing, empty or no text.
+        ValueError: the column is missing, empty or not text.
     """
     value = raw.get(name)
     if not isinstance(value, str) or not value.strip():
@@ -205,10 +205,10 @@ def text_of(raw: Mapping[str, object], name: str) -> str:
 
 
 def repository_of(raw: Mapping[str, object]) -> str:
-    """Return the column `repo`, `owner/name`, which becomes part of paths.
+    """Return the column `repo`, checked because it becomes part of paths.
 
     Raises:
-        ValueError: it has another form.
+        ValueError: the column does not have the form `owner/name`.
     """
     repo = text_of(raw, "repo")
     if not _REPO.fullmatch(repo) or repo.endswith(("/.", "/..")):
@@ -217,10 +217,10 @@ def repository_of(raw: Mapping[str, object]) -> str:
 
 
 def checkout_of(checkout: Path | None, file: str, repository: str) -> Path:
-    """Return the checkout of a set's repository.
+    """Check that `checkout` is a clone of `repository`, and return it.
 
     Raises:
-        ValueError: no checkout is given, or it does not have the file.
+        ValueError: `checkout` is None or does not contain `file`.
     """
     if checkout is None:
         raise ValueError(f"its tests are read by code of {repository}: clone it, and name the folder with checkout=FOLDER")

@@ -1,4 +1,4 @@
-"""Rows of published SWE data sets in a file of JSON lines, each read by the rules of its set."""
+"""Read rows of published SWE data sets from a JSON Lines file."""
 
 import json
 from collections.abc import Mapping
@@ -29,15 +29,15 @@ FORMATS: tuple[RowFormat, ...] = (
     SWEGymFormat(),
     SWEBenchFormat(),
 )
-"""The data sets; a row belongs to the first that owns it."""
+"""The data sets, in order; a row belongs to the first one that owns it."""
 _WITH_PIP = {rules.name: rules.known | {"requirements"} for rules in FORMATS}
-"""Known columns of rows whose `requirements` are pip's instead of the issue's."""
+"""Known columns by data set, for rows whose `requirements` column is for pip rather than part of the issue."""
 
 
 def read_rows(path: str | Path, reading: Reading = PLAIN, checkout: str | Path | None = None) -> Library[Row]:
-    """Return the instances in a file of JSON lines; BadData with file and line if none is playable.
+    """Return the instances in a JSON Lines file; raise BadData with file and line if none is usable.
 
-    `checkout` is a clone of the set's own repository, for sets whose log parsers or scripts are there.
+    `checkout` is a clone of the data set's repository; only data sets with log parsers or scripts there need it.
     """
     folder = None if checkout is None else Path(checkout).expanduser()
     records = ((where, raw, reading.ignore, folder) for where, raw in objects(str(path)))
@@ -45,7 +45,7 @@ def read_rows(path: str | Path, reading: Reading = PLAIN, checkout: str | Path |
 
 
 def is_bench(path: str | Path) -> bool:
-    """Return whether a file's first line is an instance of one of the data sets."""
+    """Return True if a file's first nonempty line is an instance of one of the data sets."""
     with Path(path).open(encoding="utf-8-sig") as file:
         try:
             first = json.loads(next((line for line in file if line.strip()), "null"))

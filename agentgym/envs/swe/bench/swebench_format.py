@@ -17,14 +17,14 @@ from agentgym.sandbox.protocol import Result, Sandbox
 COLUMNS = ("instance_id", "repo", "base_commit", "problem_statement", "patch", "FAIL_TO_PASS", "PASS_TO_PASS")
 _COLUMNS = frozenset(COLUMNS)
 OF_5 = ("image", "eval_script", "log_parser", "eval_type")
-"""Columns of a dataset in swebench 5's form, which needs no table of repositories."""
+"""Columns that swebench 5 added, so that grading needs no table of repositories."""
 _FURTHER = (
     "version test_patch hints_text created_at environment_setup_commit image_name docker_image test_cmd difficulty meta "
     "install_config environment license_name fail_to_fail pass_to_fail pr_description language "
     "repo_language image_assets prompt strategy"
 )
 KNOWN = frozenset((*(name.lower() for name in COLUMNS), *OF_5, *_FURTHER.split()))
-"""Columns of SWE-bench, SWE-smith and SWE-rebench; their graders' own prompts show the statement without hints."""
+"""Known columns of SWE-bench, SWE-smith and SWE-rebench. Hints are not shown, as in these data sets' own prompts."""
 SMITH_EVAL = """#!/bin/bash
 set -uxo pipefail
 {activate}cd /testbed
@@ -32,7 +32,7 @@ set -uxo pipefail
 {command}
 : '>>>>> End Test Output'
 """
-"""Script that runs a SWE-smith instance's tests, in the form of SWE-bench's own scripts."""
+"""Template of the script that runs a SWE-smith instance's tests; it prints the same markers as SWE-bench's scripts."""
 ACTIVATE = "source /opt/miniconda3/bin/activate\nconda activate testbed\n"
 PYTEST = "pytest --disable-warnings --color=no --tb=no -rA"
 SCRIPT = "/tmp/eval.sh"
@@ -80,7 +80,7 @@ class SWEBenchFormat(RowFormat):
 
 
 class SWESmithFormat(SWEBenchFormat):
-    """SWE-smith: the row's patch makes the bug, and the tests that notice it are removed for the agent."""
+    """SWE-smith: the row's patch adds the bug, and the tests that reveal it are removed for the agent."""
 
     name = "SWE-smith"
 
@@ -129,7 +129,7 @@ def _smith(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def _files(tests: list[str]) -> tuple[str, ...]:
-    """Return the files that test names begin with; empty for languages whose test names have no file."""
+    """Return the Python files named in test ids; empty for other languages, whose test names have no file."""
     return tuple(sorted({file for file in (test.partition("::")[0] for test in tests) if file.endswith(".py")}))
 
 
@@ -137,7 +137,7 @@ def _files(tests: list[str]) -> tuple[str, ...]:
 
 
 def report_of(row: Row, patch: str, log: str) -> dict[str, object]:
-    """Return the result of `swebench.harness.grading.get_eval_report` for a log of an instance's script."""
+    """Return the report of `swebench.harness.grading.get_eval_report` on the log of an instance's test script."""
     grading = swebench("harness.grading")
     prediction = {"instance_id": row.id, "model_name_or_path": "agentgym", "model_patch": patch}
     with tempfile.TemporaryDirectory() as folder:
@@ -178,9 +178,10 @@ def spec(row: Row) -> Any:
 
 
 def _marked_by_others(log: str) -> bool:
-    """Return whether a log has more marks than the script writes: swebench reads between the first two.
+    """Return True if a log has more markers than the test script prints.
 
-    The script is traced (`set -x`), so its marks stand in commands, and the exit status a second time, as it is printed.
+    Swebench reads the text between the first two markers, so a test could forge its result by printing them. Tracing
+    (`set -x`) shows each marker in its command; the marker of the exit status then appears again when it is printed.
     """
     constants = swebench("harness.constants")
     traced = log.partition(constants.START_TEST_OUTPUT)[0].rpartition("\n")[2].startswith("+")
