@@ -1,1 +1,1 @@
-"""Grading of a repair: tests in one sandbox, the code under test in another."""
+"""Grading of a repair: tests run in one sandbox, the code under test in another."""

@@ -1,6 +1,6 @@
-"""Tests with other values: honest code has a known outcome, and forged code cannot tell them from other tests.
+"""Alter the inputs of tests: a correct repair has a known outcome, and cheating code cannot recognize altered tests.
 
-A literal passed to the code under test is exchanged for a similar one, or a test gets another test's parameter set.
+A literal passed to the code under test is replaced by a similar one, or a test gets a parameter of another test.
 """
 
 import ast
@@ -13,11 +13,11 @@ from agentgym.envs.swe.grading.canaries import Change, line_starts, span, test_f
 from agentgym.rewards.programs.syntax import parse
 
 Exchanged = dict[str, list[object]]
-"""A test, the test whose parameter it gets, and the parameter's index."""
+"""Test id -> the test that it gets a parameter from, and the parameter's index."""
 
 
 def other_parameters(ids: Iterable[str], rng: random.Random) -> Exchanged:
-    """Return an exchange of one parameter among a function's tests; empty if it has fewer than two."""
+    """Return an exchange of one parameter among the tests of a function; empty with fewer than two parametrized tests."""
     parametrized = sorted(test for test in ids if test.endswith("]"))
     if len(parametrized) < 2:
         return {}
@@ -26,7 +26,7 @@ def other_parameters(ids: Iterable[str], rng: random.Random) -> Exchanged:
 
 
 def other_literals(source: bytes, names: Iterable[str], rng: random.Random) -> dict[str, Change]:
-    """Return a changed literal for each test (`test_x`, `TestY.test_x`) that has one."""
+    """Return a change of one literal for each named test (`test_x`, `TestY.test_x`) that has literals."""
     starts, tests = line_starts(source), test_functions(parse(source))
     literals = {name: list(visible(tests[name].body)) for name in sorted(set(names) & set(tests))}
     alike: dict[type, list[object]] = {}
@@ -42,14 +42,14 @@ def other_literals(source: bytes, names: Iterable[str], rng: random.Random) -> d
 
 
 def exchanged(source: bytes, changes: Iterable[Change]) -> bytes:
-    """Return a source after changes."""
+    """Return the source with all changes applied."""
     for change in sorted(changes, key=lambda change: change.start, reverse=True):
         source = source[: change.start] + change.text + source[change.end :]
     return source
 
 
 def visible(body: Sequence[ast.AST]) -> Iterator[ast.Constant]:
-    """Yield a test's literals that may reach the code under test, not those that results are compared with."""
+    """Yield the literals of a test that may reach the code under test, without the expected values of comparisons."""
     left = list(body)
     if isinstance(left[0], ast.Expr) and isinstance(left[0].value, ast.Constant):
         left = left[1:]
@@ -73,7 +73,7 @@ def visible(body: Sequence[ast.AST]) -> Iterator[ast.Constant]:
 
 
 def like(value: Any, alike: Mapping[type, list[object]], rng: random.Random) -> Any:
-    """Return a similar value: a neighbor, or another value in these tests."""
+    """Return a similar value: slightly changed, or another value of its type from `alike`."""
     if isinstance(value, bool):
         return not value
     others = [value_like for value_like in alike[type(value)] if value_like != value]

@@ -1,4 +1,4 @@
-"""Canaries: tests with assertions known to fail; whoever makes them pass has forged the result.
+"""Canaries: tests altered so that an assertion must fail; code that makes them pass has forged the result.
 
 Code under test runs in one process with pytest and can do anything there: patch pytest, exit with its own report,
 return objects that equal everything, read the expected values in the caller's frame. It cannot know which hidden tests
@@ -44,13 +44,13 @@ class Change:
     end: int
     text: bytes
     equality: bool = False
-    """True if two values are compared, which an object that equals everything would pass."""
+    """True if the change affects a `==` comparison, which an object that equals everything would satisfy."""
 
 
 def alter(source: bytes, failing: Iterable[str], swept: Iterable[str], rng: random.Random) -> tuple[bytes, set[str]]:
-    """Return a test file altered in the named tests (`test_x`, `TestY.test_x`), and which of `failing` must now fail.
+    """Return a test file with the named tests (`test_x`, `TestY.test_x`) altered, and the tests that must now fail.
 
-    A test without an assertion that is certain to be reached stays unchanged.
+    The module docstring describes both alterations. A test stays unchanged if none of its assertions is sure to run.
     """
     starts = line_starts(source)
     tests = test_functions(parse(source))
@@ -70,7 +70,7 @@ def alter(source: bytes, failing: Iterable[str], swept: Iterable[str], rng: rand
 
 
 def test_functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
-    """Return a file's test functions by name, without those expected to fail."""
+    """Return a file's functions and methods by name (`test_x`, `TestY.test_x`), except those marked as xfail."""
     functions: dict[str, ast.FunctionDef] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
@@ -83,7 +83,7 @@ def test_functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
 
 
 def _reached(test: ast.FunctionDef) -> list[ast.stmt]:
-    """Return the statements that every passing run of a test executes: none after one that may leave it."""
+    """Return the statements that every passing run of a test executes: all before the first return, yield or skip."""
     statements: list[ast.stmt] = []
     for statement in test.body:
         statements.append(statement)
@@ -100,7 +100,7 @@ def _skips(node: ast.AST) -> bool:
 
 
 def _changes(test: ast.FunctionDef, source: bytes, starts: list[int], rng: random.Random) -> Iterable[Change]:
-    """Yield the alterations of a test that each make it fail."""
+    """Yield alterations of a test; each one alone makes it fail."""
     for statement in _reached(test):
         if isinstance(statement, ast.Assert):
             yield _against(statement.test, source, starts, rng)
@@ -129,7 +129,7 @@ def _against(test: ast.expr, source: bytes, starts: list[int], rng: random.Rando
 
 
 def _otherwise(side: ast.expr, source: bytes, starts: list[int], rng: random.Random) -> Change:
-    """Return the change of one side of an equation to a value that the other does not equal."""
+    """Return a change of one side of a comparison to a value that the other side does not equal."""
     start, end = span(side, starts)
     value = _value(side)
     if value is _NONE:
@@ -138,7 +138,7 @@ def _otherwise(side: ast.expr, source: bytes, starts: list[int], rng: random.Ran
 
 
 def _sweeps(test: ast.FunctionDef, source: bytes, starts: list[int], rng: random.Random) -> Iterable[Change]:
-    """Yield the alterations after which a test of honest code still passes."""
+    """Yield `sweep` alterations of a test, after which it still passes with honest code."""
     for statement in _reached(test):
         if not isinstance(statement, ast.Assert) or not isinstance(statement.test, ast.Compare):
             continue
@@ -203,6 +203,6 @@ def line_starts(source: bytes) -> list[int]:
 
 
 def span(node: ast.expr, starts: list[int]) -> tuple[int, int]:
-    """Return the byte range of an expression: start, and end exclusive."""
+    """Return the byte range of an expression: start and exclusive end."""
     assert node.end_lineno is not None and node.end_col_offset is not None
     return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset

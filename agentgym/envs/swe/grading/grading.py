@@ -1,4 +1,4 @@
-"""Grading of a repaired repository, judged where none of its code runs."""
+"""Grading of a repaired repository by tests that run in another sandbox than its code."""
 
 import math
 import random
@@ -30,14 +30,14 @@ class FreshSandbox(Protocol):
 
 ROUNDS = 3
 PATTERNS = ((0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0))
-"""Rounds in which a test is altered: in at least one it is, and in at least one it is not."""
+"""Possible choices of the rounds in which a test is altered (1): at least one and not all."""
 SECONDS = 30.0
-"""Minimum time limit of the code under test over all runs; the limit is ten times the clean repository's time if larger."""
+"""Minimum time limit in seconds of the code under test over all runs; raised to `PATIENCE` times the clean code's time."""
 MORE = 4
-"""Factor on the limit in a second grading, if the clean code was too slow as well because the machine is busy."""
+"""Factor on the time limit when grading is repeated because the machine was too busy for the clean code."""
 PATIENCE = 10
 SLOW = 3
-"""Factor over the clean code's current time from which a repair is to blame for its slowness."""
+"""A repair that takes this many times the clean code's current time is slow by itself; below, the machine is to blame."""
 REMEMBERED = 4096
 DO_NOT_FIT = "The tests cannot be run: the files do not fit the sandbox."
 BROKE = "The tests came to no end: the code under test broke the sandbox."
@@ -45,14 +45,16 @@ LATE = "The tests came to no end in time."
 FORGED = "Tests with other values do not end as they must: the code answers what it is not asked."
 
 _known: OrderedDict[tuple[str, str], Verdict] = OrderedDict()
-"""Verdicts by task and graded files, since rollouts of one task often end with the same repair."""
+"""Cached verdicts by task and by graded files, since rollouts of a task often end with the same repair."""
 
 
 def grade(instance: Instance, tree: Mapping[str, bytes], elsewhere: FreshSandbox, *, one_process: bool = False) -> Verdict:
-    """Return the verdict on an agent's files; tests and configuration are the clean repository's.
+    """Return the verdict on an agent's files; tests and configuration come from the clean repository.
 
-    `one_process`: tests share a process with the code under test, and no fresh values are tested (`shared_process`). Raises
-    SandboxFault only if the clean repository cannot run either: effects of the agent's code are its failure.
+    With `one_process`, tests share a process with the code under test (`shared_process`), and fresh values are not tested.
+
+    Raises:
+        SandboxFault: the clean repository cannot run either; otherwise, effects of the agent's code are its failure.
     """
     graded = instance.graded(tree)
     key = (f"{instance.repository.digest} {instance.id}", f"{digest(graded)} {one_process}")
@@ -103,7 +105,7 @@ class _Grading:
             return Verdict(False, 0.0, 0.0, BROKE)
 
     def _in_one_process(self) -> Verdict:
-        """Return the shares of tests that pass in a process shared with the code under test."""
+        """Grade with the tests in the same process as the code under test."""
         try:
             outcomes = self._shared(self.tree, self.clock)
         except OSError:
@@ -121,7 +123,7 @@ class _Grading:
         return shared_process.outcomes(self.instance, tree, sorted(self.counted), clock, self.elsewhere)
 
     def _refuse_slow_machines_alone(self) -> None:
-        """Check that the clean code passes in one process in time.
+        """Check that the clean code passes in time when it shares a process with the tests.
 
         Raises:
             SandboxFault: the clean code fails or is too slow, so the machine is to blame.
@@ -152,7 +154,7 @@ class _Grading:
         return self._as_they_are(pair, separate, passed=True)
 
     def _still_broken(self, pair: Pair) -> bool:
-        """Return whether a test of the issue mostly observes the bug's values wherever fresh values reveal the bug."""
+        """Return True if the repair disagrees with the clean code where fresh inputs reveal the bug (`fresh.agrees`)."""
         expected = fresh.telling(self.instance, pair)
         if not expected:
             return False
@@ -173,12 +175,12 @@ class _Grading:
     def _as_clean(
         self, pair: Pair, ended: RunOutcome, alterations: Mapping[Function, Alteration], separate: set[str]
     ) -> bool:
-        """Return whether the clean code has the same outcome on altered tests, which may depend on each other."""
+        """Return True if the clean code has the same outcomes on the altered tests, which may depend on each other."""
         clean = run(self.instance, self.instance.graded(self.instance.base()), alterations, Clock(self.seconds), pair)
         return all(ended.outcomes.get(test) == clean.outcomes.get(test) for test in separate)
 
     def _as_they_are(self, pair: Pair, separate: set[str], *, passed: bool = False) -> Verdict:
-        """Return the shares of tests that pass unaltered; `passed` may be known for those in `separate`."""
+        """Grade with unaltered tests; `passed` says that the tests in `separate` are known to pass."""
         if passed:
             outcomes = dict.fromkeys(separate, "passed")
         else:
@@ -225,8 +227,8 @@ class _Grading:
 
 
 def _decides_no_more(known: Reference, ended: RunOutcome, test: str) -> bool:
-    """Return whether the code under test decided no more of a test than the clean code does.
+    """Return True if a test called no comparisons of the code under test beyond those of the clean code.
 
-    Where the clean code returns a number, the comparison of an object that equals everything would be called in addition.
+    An object that equals everything, returned in place of a number, has such a comparison: its `__eq__`.
     """
     return ended.judged.get(test, frozenset()) <= known.tests.judged.get(test, frozenset())

@@ -16,17 +16,17 @@ from agentgym.sandbox.protocol import Sandbox
 Function = tuple[str, ...]
 """Path, classes and name of a test function."""
 Pair = tuple[Sandbox, Sandbox]
-"""Sandboxes of the tests and of the code under test."""
+"""Two sandboxes: for the tests and for the code under test."""
 DRAWS = 2
 """Number of alterations tried per test."""
 REMEMBERED = 256
 SECONDS = 60.0
-"""Time limit of the clean code for its tests."""
+"""Time limit of the clean code for all tests, in seconds."""
 
 
 @dataclass(frozen=True)
 class Alteration:
-    """A changed value in a test function, and the outcome of its tests with the clean code."""
+    """A changed value in a test function, and the outcomes of the function's tests with the clean code."""
 
     outcomes: Mapping[str, str]
     change: Change | None = None
@@ -35,12 +35,12 @@ class Alteration:
 
 @dataclass(frozen=True)
 class Reference:
-    """The known outcomes of a repository's tests."""
+    """Outcomes of a repository's tests with the clean code."""
 
     tests: RunOutcome
-    """Outcomes with the clean code in a separate process; tests that fail this way need it in their own."""
+    """Outcomes with the clean code in a separate process; tests that fail there must share a process with the code."""
     alterations: Mapping[Function, list[Alteration]]
-    """Alterations that make some test of the function fail."""
+    """Test function -> alterations that make at least one of its tests fail."""
 
 
 _known: OrderedDict[str, Reference] = OrderedDict()
@@ -59,7 +59,7 @@ def reference(instance: Instance, pair: Pair) -> Reference:
 
 
 def tests_by_function(instance: Instance) -> dict[Function, list[str]]:
-    """Return a repository's tests by their function."""
+    """Return a repository's test ids by test function."""
     by_function: dict[Function, list[str]] = {}
     for test in instance.repository.tests:
         by_function.setdefault(function_of(test), []).append(test)
@@ -73,7 +73,7 @@ def run(
     clock: Clock,
     pair: Pair,
 ) -> RunOutcome:
-    """Return the outcome of the tests with some of them altered; OSError if the files do not fit a sandbox."""
+    """Run the tests with the given alterations and return the outcome; OSError if the files do not fit a sandbox."""
     changed = dict(tree)
     parameters: Exchanged = {}
     by_file: dict[str, list[Change]] = {}

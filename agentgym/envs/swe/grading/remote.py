@@ -1,12 +1,12 @@
 """Remote objects: calls and operations go to another process as data, and results come back as data.
 
-It runs at both ends: in the tests' process and in the process of the code under test, which is hostile. Nothing here is a
-secret, and the other end can only ever send a value, an exception or a reference to its own object. Standard library
-only.
+This module runs at both ends: in the tests' process and in the process of the code under test, which may be hostile. It
+contains no secrets, and the other end can only send values, exceptions and references to its own objects. It imports only
+the standard library.
 
-Immutable data crosses by value. Lists, dictionaries and sets exist at both ends and are synchronized whenever control
-passes, so a function may change its arguments. Everything else stays where it is; at the other end a class with the same
-name, bases and special methods represents it (`remote_classes`).
+Immutable data is sent by value. Lists, dictionaries and sets exist at both ends and are synchronized with every message,
+so a function may change its arguments. Any other object stays in its process; the other end represents it by an instance
+of a class with the same name, bases and special methods (`remote_classes`).
 """
 
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -25,14 +25,14 @@ MOST_OBJECTS = 200_000
 
 
 class PeerGone(BaseException):
-    """The other end has died or sent a malformed message; no `pytest.raises(Exception)` may accept it."""
+    """The other end has died or sent a malformed message. A BaseException, so that `pytest.raises(Exception)` fails."""
 
 
 class Peer:
     """One end of the connection.
 
-    `exchange` sends a message and returns the next one from the other end. `obedient` says whether the other end may use
-    this one's objects freely: true for the code under test, false for the tests.
+    `exchange` sends a message and returns the next one from the other end. `obedient` permits the other end to use all
+    objects of this end: True in the process of the code under test, False in the tests' process.
     """
 
     def __init__(self, exchange: Callable[[str], str], *, obedient: bool) -> None:
@@ -41,11 +41,14 @@ class Peer:
         self.numbers: dict[int, int] = {}
         self.theirs: dict[int, Any] = {}
         self.stand_ins: dict[int, int] = {}
-        """Functions at the other end, by the id of their stub here: `functools.wraps` copies attributes."""
+        """`id` of a function stub -> number of its function at the other end.
+
+        Not an attribute of the stub, because `functools.wraps` would copy it.
+        """
         self.described: list[dict[str, object]] = []
         self.shared = values.Shared(odd=obedient)
         self.judged: set[str] = set()
-        """Operations at the other end that may have decided a test, with the classes of their operands."""
+        """Operations of `JUDGING` requested from the other end: the method's name and the operands' classes."""
 
     # Requests
 
@@ -68,7 +71,7 @@ class Peer:
         raise error
 
     def serve(self, message: str) -> None:
-        """Answer requests forever."""
+        """Answer requests forever, beginning with `message`."""
         while True:
             message = self.exchange(self._done(*self._parsed(message)))
 
@@ -124,7 +127,7 @@ class Peer:
             raise PeerGone(f"a message that makes no sense: {type(error).__name__}: {error}") from None
 
     def pack(self, value: Any) -> object:
-        """Return a value in a form JSON can represent."""
+        """Return a form of the value that JSON can represent."""
         number = self._own(value)
         if number is not None:
             return {"y": number}
@@ -155,7 +158,7 @@ class Peer:
         """Return a value packed at the other end.
 
         Raises:
-            TypeError: the other end named a class that does not make plain values.
+            TypeError: the other end named a class that creates more than plain values and exceptions.
             PeerGone: the other end created too many objects.
         """
         if not isinstance(packed, dict):
@@ -210,11 +213,11 @@ class Peer:
         return error
 
     def _named(self, kind: type) -> object:
-        """Return the name of a class that the other end may look up; None for others, which are described."""
+        """Return the name of a class that the other end may import; None if the class must be described instead."""
         return values.standard(kind) if not self.obedient or values.is_harmless(kind) else None
 
     def _own(self, value: object) -> int | None:
-        """Return an object's number at the other end; None if it belongs to this one."""
+        """Return the number of an object that belongs to the other end; None if the object belongs to this end."""
         if isinstance(value, types.FunctionType):
             return self.stand_ins.get(id(value))
         if isinstance(value, type | types.ModuleType):
@@ -240,6 +243,6 @@ class Peer:
 
 
 def _is_own(value: object) -> bool:
-    """Return whether the tests define an object's class; the other end may see no attribute of other objects."""
+    """Return True if the tests define the object's class; the other end may read attributes only of such objects."""
     kind = value if isinstance(value, type) else type(value)
     return bool(kind.__flags__ & 1 << 9) and kind.__module__.partition(".")[0] not in values.LIBRARIES

@@ -1,4 +1,4 @@
-"""Classes that represent another process's: the same name, bases and special methods. Standard library only."""
+"""Proxies for classes of another process, with the same name, bases and special methods. Standard library only."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
@@ -43,7 +43,7 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "__enter__": lambda this: type(this).__enter__(this),
     "__exit__": lambda this, *error: type(this).__exit__(this, *(error[:2] and (error[0], error[1], None))),
 }
-"""Operations on an object, by the method that performs them."""
+"""Special method -> function that performs its operation on an object."""
 _ALWAYS = ("__str__", "__repr__", "__copy__", "__deepcopy__", "__format__", "__dir__")
 _LOCAL = ("args", "with_traceback", "add_note", OWN)
 
@@ -55,7 +55,7 @@ class Peer(Protocol):
 
 
 def describe(kind: type, number: int, pack: Callable[[object], object]) -> dict[str, object]:
-    """Return the description the other end needs to represent a class."""
+    """Return the description of a class from which the other end creates a proxy (`mirror`)."""
     bases = [pack(base) for base in kind.__bases__ if _is_needed(base)]
     special: dict[str, bool] = {}
     methods: list[str] = []
@@ -79,7 +79,7 @@ def describe(kind: type, number: int, pack: Callable[[object], object]) -> dict[
 
 
 def _is_basic(kind: type) -> bool:
-    """Return whether a proxy class has a class's attribute without a request."""
+    """Return True if proxies inherit from the class itself, so that its attributes need no request."""
     return kind is object or kind in values.DATA or (issubclass(kind, BaseException) and values.standard(kind) is not None)
 
 
@@ -88,7 +88,7 @@ def _is_needed(base: type) -> bool:
 
 
 class Meta(type):
-    """Metaclass of proxies: attributes missing in a proxy class are requested from its original."""
+    """Metaclass of proxies: attributes missing in a proxy class are requested from the original class."""
 
     def __call__(cls, *positional: object, **named: object) -> object:
         own = cls.__dict__.get(OWN)
@@ -124,7 +124,7 @@ class Meta(type):
 
 
 class Module(types.ModuleType):
-    """A module at the other end."""
+    """Proxy for a module at the other end."""
 
     def __getattr__(self, name: str) -> object:
         if name in ("__path__", "__wrapped__", "__file__", "__test__", OWN):
@@ -146,7 +146,7 @@ def _peer(thing: object) -> Peer:
 
 
 def mirror(peer: Peer, entry: dict[str, Any], bases: list[type]) -> object:
-    """Return a class that represents the one described.
+    """Return a proxy for the class that `entry` describes.
 
     Raises:
         TypeError: no class with these bases can be created.

@@ -1,8 +1,8 @@
 """The two ends of a test run: pytest with the tests in one process, the code under test in another.
 
-Messages go through a socket between them. If the sandboxes are containers, messages are steps of two kernels, carried from
-one to the other (`deliver`). The code under test receives calls and returns results; sources and outcomes of tests never
-reach it.
+Messages go through a socket between the processes. Containers have no such socket; there, each message is a kernel step,
+and the caller carries it from one end to the other (`deliver`). The code under test receives calls and returns results; it
+never receives sources or outcomes of tests.
 """
 
 import builtins
@@ -30,20 +30,20 @@ from agentgym.rewards.programs import inside as code_inside
 JsonObject = dict[str, Any]
 
 DEAD = ""
-"""Message to an end when the other one has died."""
+"""Message that tells an end that the other end has died."""
 STACK = 64 << 20
 MOST_CALLS = 50_000
 LARGEST = 1 << 20
 """Maximum bytes of a message from the code under test."""
 SEES = "_agentgym_sees"
-"""Name of the function by which tests with fresh values (`fresh`) report a value."""
+"""Name of the built-in function that tests with fresh values (`fresh`) call to report a value."""
 ERROR = "an error"
-"""Recorded for an exception that ends a test."""
+"""Recorded in place of a value when an exception ends a test."""
 _state: JsonObject = {}
 
 
 class _Steps:
-    """The connection through the process that started both ends: each kernel step brings a message and takes one."""
+    """Connection through the process that started both ends: each kernel step delivers a message and returns the reply."""
 
     def __init__(self) -> None:
         self.out: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -61,7 +61,7 @@ class _Steps:
 
 
 class _Line:
-    """The connection through a socket, which is both ends' standard input."""
+    """Connection through a socket, which is the standard input of both ends."""
 
     def __init__(self, seconds: float | None) -> None:
         self.socket = socket.socket(fileno=os.dup(0))
@@ -104,7 +104,7 @@ class _Line:
 
 
 def deliver(message: str) -> None:
-    """Deliver a message to this end and print its answer."""
+    """Deliver a message to this end and print the reply; for containers."""
     _state["way"].back.put(message)
     _say(_state["way"].out.get())
 
@@ -130,7 +130,7 @@ def _begin(work: Callable[[], None], request: JsonObject) -> None:
 
 
 def begin_code(request: str) -> None:
-    """Prepare to import the code and to execute the tests' requests."""
+    """Set up `sys.path` for the code under test, and execute the tests' requests in a thread."""
     message = json.loads(request)
     _begin(lambda: Peer(_state["way"].exchange, obedient=True).serve(_state["way"].receive()), message)
     sys.path[:0] = [os.path.join(os.getcwd(), part) for part in message["roots"]]
@@ -140,7 +140,7 @@ def begin_code(request: str) -> None:
 
 
 def begin_tests(request: str) -> None:
-    """Run tests and answer with all outcomes; in step mode, with the first request for the code."""
+    """Start the tests and print all outcomes; without a socket, print the first request to the code under test."""
     message = json.loads(request)
     ended: queue.SimpleQueue[str] = queue.SimpleQueue()
     _begin(lambda: _run(message, ended if message["linked"] else _state["way"].out), message)
@@ -168,7 +168,7 @@ def _run(request: JsonObject, ended: queue.SimpleQueue[str]) -> None:
 
 
 class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports the modules of the code under test, which are at the other end."""
+    """Imports modules of the code under test as proxies of the modules at the other end."""
 
     def __init__(self, peer: Peer, names: list[str]) -> None:
         self.peer, self.names = peer, set(names)
@@ -196,7 +196,7 @@ class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _Outcomes:
-    """A pytest plugin that records outcomes, and gives some tests the parameters of others."""
+    """Pytest plugin that records outcomes and exchanges parameters between tests (`exchanged`)."""
 
     def __init__(self, peer: Peer, exchanged: dict[str, tuple[str, int]]) -> None:
         self.peer, self.exchanged = peer, exchanged
@@ -207,7 +207,7 @@ class _Outcomes:
         self.problem, self.last = "", ""
 
     def see(self, value: object) -> None:
-        """Record any value that a test observes."""
+        """Record a hash of a value that the current test observes."""
         text = remote_values.written(value, _stable_repr).encode("utf-8", "replace")
         self.now.append(hashlib.blake2b(text, digest_size=9).hexdigest())
 
@@ -249,7 +249,7 @@ class _Outcomes:
 
 
 def _stable_repr(value: object) -> str:
-    """Return an object's representation without its address."""
+    """Return an object's class and `repr` without memory addresses."""
     try:
         return re.sub(r" at 0x[0-9a-f]+", "", f"{type(value).__name__} {value!r}")
     except Exception:

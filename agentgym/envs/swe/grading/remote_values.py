@@ -1,4 +1,4 @@
-"""Values that cross between processes, and the lists, dictionaries and sets shared by both. Standard library only."""
+"""Values sent between processes, and the lists, dictionaries and sets that both share. Standard library only."""
 
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
@@ -16,7 +16,7 @@ from typing import Any
 
 Pack = Callable[[object], object]
 DATA = (tuple, str, int, float, bytes)
-"""Types whose subclasses count as data, too: the value crosses with the object."""
+"""Types whose subclasses are data, too: their value is sent along with the reference to the object."""
 MODULES = (
     *("builtins", "collections", "datetime", "decimal", "fractions", "math", "operator", "enum", "uuid", "pathlib"),
     *("json.decoder", "string", "re", "collections.abc"),
@@ -73,7 +73,7 @@ _HARMLESS = frozenset({object, bool, complex, frozenset, slice, range, re.Patter
 
 
 def packed(value: Any, pack: Pack) -> tuple[object] | None:
-    """Return immutable data in a form JSON can represent, in a tuple; None for anything else."""
+    """Return a 1-tuple with a form of immutable data that JSON can represent; None for any other value."""
     kind = type(value)
     if value is None or kind is bool or kind is str or (kind is int and -(1 << 53) < value < 1 << 53):
         return (value,)
@@ -92,7 +92,7 @@ def packed(value: Any, pack: Pack) -> tuple[object] | None:
 
 
 def unpacked(packed: Any, unpack: Callable[[object], Any]) -> object:
-    """Return packed data; TypeError, ValueError or KeyError for data that was never packed."""
+    """Reverse `packed`; raise TypeError, ValueError or KeyError for malformed input."""
     if packed is None or type(packed) in (bool, int, str):
         return packed
     ((tag, content),) = packed.items()
@@ -106,7 +106,7 @@ def unpacked(packed: Any, unpack: Callable[[object], Any]) -> object:
 
 
 def plain(value: Any, base: type) -> object:
-    """Return the value of an object whose class derives from a data type."""
+    """Return the value of an instance of a subclass of `base`, as a plain `base`; `base` is one of `DATA`."""
     if base is tuple:
         return tuple(tuple.__iter__(value))
     return {str: lambda: str.__str__(value), int: lambda: int.__index__(value), float: lambda: float.__float__(value)}.get(
@@ -138,9 +138,9 @@ def standard(kind: type) -> dict[str, str] | None:
 
 
 def is_harmless(kind: object) -> bool:
-    """Return whether a class creates only values and exceptions, the only ones that the code under test may name.
+    """Return True if a class creates only values or exceptions; the code under test may name only such classes.
 
-    Whoever calls `operator.attrgetter`, `operator.methodcaller` or `io.FileIO` in the tests' process can do anything there.
+    Calling `operator.attrgetter`, `operator.methodcaller` or `io.FileIO` in the tests' process would allow it anything.
     """
     if not isinstance(kind, type) or standard(kind) is None:
         return False
@@ -155,7 +155,7 @@ def named(function: object) -> dict[str, str] | None:
 
 
 def resolved(name: str) -> object:
-    """Return the class, or function, that a name refers to.
+    """Return the class or function that a name `module:qualified.name` refers to.
 
     Raises:
         ValueError: the standard library has no such name.
@@ -175,22 +175,22 @@ def _looked_up(name: str) -> object:
 
 
 class Shared:
-    """Lists, dictionaries and sets that both ends have, and their changes since control passed."""
+    """Lists, dictionaries and sets that both ends have, and their changes since the last message."""
 
     def __init__(self, *, odd: bool) -> None:
         self.next, self.start = int(odd), int(odd)
         self.shared_values: dict[int, list[Any]] = {}
-        """By number: the object and its content when control passed."""
+        """Number -> the object, and its content at the last message."""
         self.numbers: dict[int, int] = {}
         self.filling: set[int] = set()
 
     def forget(self) -> None:
-        """Start over; numbers are not reused."""
+        """Forget all objects; their numbers are not reused."""
         self.shared_values.clear()
         self.numbers.clear()
 
     def number(self, value: object) -> int:
-        """Return the number of an object, which both ends share from now on."""
+        """Return the number of an object; a new object is shared from now on."""
         number = self.numbers.get(id(value))
         if number is None:
             number, self.next = self.next, self.next + 2
@@ -198,7 +198,7 @@ class Shared:
         return number
 
     def changed(self, pack: Pack) -> list[list[object]]:
-        """Return the changes the other end does not know yet."""
+        """Return the changes that the other end does not know yet: (number, type, items, default factory) each."""
         changes: list[list[object]] = []
         done: set[int] = set()
         while left := [number for number in self.shared_values if number not in done]:  # packing one may add others

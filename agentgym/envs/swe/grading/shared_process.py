@@ -1,7 +1,7 @@
-"""Tests that need the code under test in their own process, where a result must be verified before it is trusted.
+"""Run tests in the same process as the code under test, which could forge their results.
 
-These are the tests that a run in two processes fails with the clean code (`apart`). Those that pass run twice more with
-alterations (`canaries`), some of which must fail.
+Such tests fail in a run in two processes even with the clean code, or the environment uses one process for all tests. If
+all pass, they run twice more with alterations (`canaries`), some of which must fail.
 """
 
 import random
@@ -20,9 +20,9 @@ Elsewhere = Callable[[Callable[[Sandbox], RunOutcome]], RunOutcome]
 
 
 def outcomes(instance: Instance, tree: Tree, ids: Sequence[str], clock: Clock, elsewhere: Elsewhere) -> dict[str, str]:
-    """Return each test's outcome; `forged` for all if altered tests do not end as they must.
+    """Return each test's outcome; `forged` for all tests if altered tests do not have the required outcomes.
 
-    Empty once `clock` has run out: a test `missing` for lack of time would agree with anything.
+    Tests that did not run, for example because `clock` ran out, are `missing`.
     """
 
     def run(files: Tree) -> dict[str, str]:
@@ -44,11 +44,10 @@ def _run(sandbox: Sandbox, instance: Instance, tree: Tree, ids: Iterable[str], c
 
 
 def _believed(instance: Instance, tree: Tree, ids: Sequence[str], run: Callable[[Tree], dict[str, str]]) -> bool:
-    """Return whether altered tests end as they must.
+    """Return True if altered tests have the required outcomes in two runs.
 
-    Twice, each time with about half of the tests made to fail and the others swept; the second time reversed, so that every
-    test has been both. The halves are secret and have no effect on honest code, so they do not use the environment's random
-    generator.
+    In the first run, about half of the tests get the alteration `fail`, the others `sweep`; in the second, vice versa. The
+    halves are secret and do not affect honest code, so the environment's random generator is not used.
     """
     rng = random.Random(secrets.randbits(64))
     functions = sorted({function_of(test) for test in ids})
@@ -69,7 +68,7 @@ def _believed(instance: Instance, tree: Tree, ids: Sequence[str], run: Callable[
 def _altered(
     tree: Tree, functions: Iterable[tuple[str, ...]], failing: set[tuple[str, ...]], rng: random.Random
 ) -> tuple[dict[str, bytes], set[tuple[str, ...]]]:
-    """Return the tree with altered tests, and which of these must now fail."""
+    """Return the tree with altered tests, and the test functions that must now fail."""
     changed, must_fail = dict(tree), set[tuple[str, ...]]()
     by_file: dict[str, list[tuple[str, ...]]] = {}
     for function in functions:

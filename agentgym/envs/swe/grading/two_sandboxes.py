@@ -1,4 +1,4 @@
-"""Runs tests in one sandbox and the code under test in another, and carries the calls between them."""
+"""Run tests in one sandbox and the code under test in another, and relay the calls between them."""
 
 import json
 import socket
@@ -18,7 +18,7 @@ from agentgym.sandbox.protocol import ExitReason, Kernel, Result, Sandbox
 
 SHIPPED = (values, code_inside, remote_values, remote_classes, remote, remote_tests)
 START = 10.0
-"""Seconds that an end may take to get ready, beyond the limit of the code under test."""
+"""Extra seconds for the start of a sandbox's process, beyond the time limit of the code under test."""
 _STEP = "__import__('sys').modules[{name!r}].{call}"
 _OPTIONS = [
     *("-q", "--no-header", "--tb=no", "--show-capture=no", "-p", "no:cacheprovider", "--import-mode=importlib"),
@@ -29,12 +29,12 @@ _OPTIONS = [
 
 @dataclass(slots=True)
 class Clock:
-    """The remaining seconds of the code under test over all runs."""
+    """Time limit of the code under test over all runs: seconds left and spent, and the number of runs."""
 
     left: float
     spent: float = 0.0
     worked: float = 0.0
-    """CPU seconds used by the code under test, if known."""
+    """CPU seconds used by the code under test; 0 where the sandbox cannot measure them."""
     runs: int = 0
     longest: float = 0.0
     """Seconds of the longest run in a process shared by tests and code."""
@@ -52,13 +52,13 @@ class RunOutcome:
     outcomes: Mapping[str, str] = field(default_factory=dict[str, str])
     """`passed`, `failed` or `skipped`, by test id."""
     judged: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    """Operations of the code under test that may have decided each test, with the classes of their operands."""
+    """Test id -> comparisons of the code under test that may have decided the test, with the operands' classes."""
     seen: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """Hashes of the values each test observed, if it reports them (`fresh`), and whether an error ended it."""
+    """Test id -> hashes of the values that the test observed (`fresh`), in order; `ERROR` where an exception ended it."""
     calls: int = 0
     problem: str = ""
     last: str = ""
-    """The test in which the code under test died or ran out of time; later values mean nothing."""
+    """Test in which the code under test died or ran out of time, else empty; `seen` is meaningless for later tests."""
     seconds: float = 0.0
 
 
@@ -73,10 +73,13 @@ def run_in_two_sandboxes(
     conftest: bool = False,
     exchanged: Mapping[str, list[object]] | None = None,
 ) -> RunOutcome:
-    """Return the outcome of the tests in some files; `names` are the modules at the other end.
+    """Run the tests of `files` in `ours`, with the code under test in `theirs`, and return the outcome.
 
-    `exchanged` gives tests a parameter of other tests (`alterations`). Effects of the code under test on time, memory or
-    output appear only in the outcomes. Raises OSError if its files do not fit the sandbox.
+    `names` are the top-level modules of the code under test. `exchanged` gives tests parameters of other tests
+    (`alterations`). Whatever the code under test does to time, memory or output appears only in the outcome.
+
+    Raises:
+        OSError: the repository does not fit a sandbox.
     """
     ours.restore(
         pack({f"{FOLDER}/{path}": content for path, content in tree.items() if is_protected(path) or not _is_code(path)})
@@ -107,7 +110,7 @@ def run_in_two_sandboxes(
 
 
 def _kernels(ours: Sandbox, theirs: Sandbox) -> tuple[Kernel, Kernel, bool]:
-    """Return a kernel of each, and whether a socket connects them; containers have none."""
+    """Return a kernel of each sandbox, and whether a socket connects them; containers have no such socket."""
     if isinstance(ours, ForkServerSandbox) and isinstance(theirs, ForkServerSandbox):
         mine, yours = socket.socketpair()
         with mine, yours:  # the kernels receive copies
@@ -124,14 +127,17 @@ def _is_code(path: str) -> bool:
 
 
 class _MessageRelay:
-    """Carries messages between the tests and the code under test."""
+    """Relays messages between the tests and the code under test."""
 
     def __init__(self, tests: Kernel, code: Kernel, clock: Clock) -> None:
         self.tests, self.code, self.clock = tests, code, clock
         self.calls = 0
 
     def run(self, message: str | None) -> RunOutcome:
-        """Carry messages until the tests have ended; if both ends are linked, the first one does."""
+        """Relay messages, beginning with `message` from the tests, until the tests report their outcomes.
+
+        With a socket between both ends, the first message is that report.
+        """
         while message is not None and not message.startswith('{"ended"'):
             self.calls += 1
             answer = self._step(self.code, self._delivering(message)) if self.calls <= remote_tests.MOST_CALLS else None
@@ -146,7 +152,7 @@ class _MessageRelay:
         return _STEP.format(name=remote_tests.__name__, call=f"deliver({message!r})")
 
     def _step(self, end: Kernel, code: str) -> str | None:
-        """Return an end's message; None if it has died, has no time left or is malformed."""
+        """Run code at one end and return its message; None if the end died, ran out of time or sent no valid message."""
         seconds = max(self.clock.left, 0) + (START if end is self.tests else 0)
         if not end.alive or seconds <= 0:
             return None
