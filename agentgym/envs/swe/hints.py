@@ -1,4 +1,4 @@
-"""Hints: the file to change, the function in it, and a failing test."""
+"""Hints: the file to change, the function to change, and a failing test."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from agentgym.envs.swe.tasks import Instance
 from agentgym.rewards.programs.syntax import parse
 
 LINES = 30
-"""Maximum lines shown of a test."""
+"""Maximum source lines of a test in a hint."""
 _HUNK = re.compile(r"@@ [^@]*@@ ?(.*)")
 
 
@@ -25,14 +25,14 @@ def steps_of(instance: Instance) -> list[str]:
 
 
 def steps_of_patch(patch: str, test: str) -> list[str]:
-    """Return the hints for a repair known as a patch; git names the function above each change."""
+    """Return the hints for a repair given as a patch, whose hunk headers name the enclosing functions."""
     files = [line.rpartition(" b/")[2] for line in patch.splitlines() if line.startswith("diff --git ")]
     hunks = [match[1].strip() for line in patch.splitlines() if (match := _HUNK.match(line))]
     return steps(files, _listed("It is in or below `{}`.", hunks), [test])
 
 
 def steps(files: Sequence[str], where: str, test: Sequence[str]) -> list[str]:
-    """Return a sentence about the files, one about the place in them, and one about a test with its lines."""
+    """Return three hints: the files to change, the sentence `where`, and a failing test (its id, then its lines)."""
     return [
         _listed("The change belongs in {}.", files),
         where or "It is outside any function.",
@@ -41,7 +41,7 @@ def steps(files: Sequence[str], where: str, test: Sequence[str]) -> list[str]:
 
 
 def _listed(sentence: str, names: Sequence[str]) -> str:
-    """Return a sentence about each distinct name; empty without any."""
+    """Return `sentence` filled with the distinct names; empty without names."""
     different = list(dict.fromkeys(name for name in names if name))
     return sentence.format(" and ".join(different)) if different else ""
 
@@ -54,7 +54,7 @@ def _first_line(text: str, old: str, new: str) -> int:
 
 
 def _enclosing(text: str, line: int) -> str:
-    """Return the qualified name of the innermost function around a line; empty outside all."""
+    """Return the qualified name of the innermost function or class around a line; empty at module level."""
     names: list[str] = []
 
     def visit(node: ast.AST) -> None:
@@ -75,7 +75,7 @@ def _enclosing(text: str, line: int) -> str:
 
 
 def _source(tree: Mapping[str, bytes], test: str) -> list[str]:
-    """Return the first lines of a test's function; empty if not found."""
+    """Return the first `LINES` lines of a test's function; empty if the function is not found."""
     path, _, name = test.partition("::")
     name = name.rpartition("::")[2].partition("[")[0]
     text = tree.get(path, b"").decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Tasks of a file by split and number, shared by repository environments."""
+"""Tasks of a file, by id and by split; used by all repository environments."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from agentgym.errors import BadConfig, BadData, UnknownName, no_such
 
 
 class Item(Protocol):
-    """A task to repair."""
+    """A repair task."""
 
     @property
     def id(self) -> str: ...
@@ -41,7 +41,7 @@ class Library(Generic[I]):
 
     @cached_property
     def splits(self) -> dict[str, float]:
-        """Share of each split, in the usual order."""
+        """Split -> share of the tasks; `train`, `valid` and `test` come first."""
         names = [item.split for item in self.items]
         order = {name: place for place, name in enumerate(("train", "valid", "test"))}
         return {
@@ -49,7 +49,7 @@ class Library(Generic[I]):
         }
 
     def of(self, split: str, difficulty: int) -> list[I]:
-        """Return a split's tasks up to a difficulty, in an order that mixes repositories.
+        """Return a split's tasks up to `difficulty`, in a fixed order that mixes repositories.
 
         Raises:
             UnknownName: the file has no such split.

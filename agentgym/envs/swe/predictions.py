@@ -33,10 +33,10 @@ def patch_of(episode: Episode) -> str | None:
 
 
 def predictions(episodes: Iterable[Episode], name: str, attempt: int = 0) -> list[dict[str, str]]:
-    """Return a prediction for each task, from one attempt at it; faults are left out.
+    """Return a prediction for each task from its episode with the number `attempt`; faults are left out.
 
     Raises:
-        BadData: an episode left out its patch because it was too long.
+        BadData: a patch is too long, so its episode does not contain it.
     """
     patches: dict[str, dict[str, str]] = {}
     for episode in episodes:
@@ -52,13 +52,13 @@ def predictions(episodes: Iterable[Episode], name: str, attempt: int = 0) -> lis
 
 
 def read_predictions(path: str | Path) -> dict[str, str]:
-    """Return the patches in a file of predictions (JSON lines, a list, or an object by instance), by instance.
+    """Return the patches by instance in a file of predictions: JSON Lines, a list, or an object by instance.
 
     An entry has `instance_id` and `model_patch` (SWE-bench) or `patch` (SWE-bench Pro, SWE-rebench-V2), or `org`, `repo`,
     `number` and `fix_patch` (Multi-SWE-bench).
 
     Raises:
-        BadData: the file has another form.
+        BadData: the file does not have one of these forms.
     """
     text = Path(path).read_text(encoding="utf-8-sig")
     try:

@@ -1,4 +1,4 @@
-"""Base class of repository environments: the tools, and a sandbox in which each command runs in a new shell."""
+"""Base class of repository environments: the tools, and a sandbox that runs each command in a new shell."""
 
 import errno
 import shlex
@@ -24,7 +24,7 @@ LONGEST = 100_000
 """Maximum bytes of a command, since the system limits the length of an argument."""
 TOOLSETS = ("files", "bash")
 Saved = tuple[dict[str, object], dict[str, object]]
-"""The value of `TextEnv.save`: the environment's own attributes, and the shared ones."""
+"""Payload of `TextEnv.save`: the attributes that are copied, and the attributes named in `shared`."""
 
 
 class RepositoryEnv(SandboxEnv):
@@ -35,7 +35,7 @@ class RepositoryEnv(SandboxEnv):
     task_settings: ClassVar[tuple[str, ...]] = ("toolset", "timeout")
     settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, *task_settings)
     toolset: str = "files"
-    """`files`: bash, view, edit, submit. `bash`: only bash, with mini-swe-agent's way to submit."""
+    """`files`: bash, view, edit, submit. `bash`: bash alone; the agent submits as in mini-swe-agent."""
     timeout: float = 30.0
     """Time limit per command in seconds."""
     limits = Limits(timeout=30.0, memory=1024 * MEGABYTE, processes=128, disk=128 * MEGABYTE, files=20_000)
@@ -67,15 +67,15 @@ class RepositoryEnv(SandboxEnv):
         raise NotImplementedError
 
     def data_of(self, item: Any) -> dict[str, object]:
-        """Return a task's data, including its answer."""
+        """Return `Task.data` for an item of the library, including the answer."""
         raise NotImplementedError
 
     def shell(self, command: str) -> str:
-        """Return the shell command that runs a command of the agent."""
+        """Return the shell command that runs the agent's `command` in the repository."""
         raise NotImplementedError
 
     def patch(self) -> str | None:
-        """Return the agent's changes as a unified diff; None if certain to be too long."""
+        """Return the agent's changes as a unified diff; None if the diff would be too long."""
         raise NotImplementedError
 
     def judge(self) -> Verdict:
@@ -105,7 +105,7 @@ class RepositoryEnv(SandboxEnv):
         return self._task(self.library.find(task_id))
 
     def size(self, split: str | None = None) -> int | None:
-        """Return the number of a split's tasks up to the difficulty."""
+        """Return the number of a split's tasks up to the environment's difficulty."""
         return len(self.library.of(split or self.split, self.difficulty))
 
     def split_of(self, task: Task) -> str:
@@ -145,7 +145,7 @@ class RepositoryEnv(SandboxEnv):
         return spell("submit") if self.toolset == "files" else spell("bash", f"echo {views.SUBMITTED}")
 
     def variables(self) -> dict[str, str]:
-        """Return additional environment variables of the agent's programs."""
+        """Return additional environment variables for the agent's programs."""
         return {}
 
     @property
@@ -245,7 +245,7 @@ class RepositoryEnv(SandboxEnv):
         )
 
     def keep(self) -> str:
-        """Record the folder after a command, for snapshots. Returns a note for the agent."""
+        """Record the folder after a command, for snapshots; return a warning for the agent, empty on success."""
         try:
             self.keep_folder()
         except OSError:  # too large, or no longer readable
@@ -305,7 +305,7 @@ def _submits(result: Result) -> bool:
 
 
 def _range(lines: str) -> tuple[int, int] | None:
-    """Return first and last line of `40-80`, `40-`, `40`, `40,80` or an empty string; None if malformed."""
+    """Return the first and last line that `40-80`, `40-`, `40`, `40,80` or an empty string selects; None if malformed."""
     words = lines.replace(":", "-").replace(",", "-").replace("[", "").replace("]", "").split("-")
     if not lines.strip():
         return 1, views.WINDOW

@@ -1,4 +1,4 @@
-"""Scoring of predictions against their tasks: ours in separate sandboxes, SWE-bench's by swebench's steps."""
+"""Scoring of predictions: on agentgym's tasks as the environment does, on published data sets by their own rules."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ from agentgym.sandbox.warm_pool import take
 
 T = TypeVar("T")
 SCHEMA = 2
-"""Schema version of swebench's report, whose keys ours has."""
+"""Schema version of swebench's report; our report has the same keys."""
 
 
 def score(
@@ -33,13 +33,14 @@ def score(
     backend: str | None = None,
     backend_options: BackendOptions | None = None,
 ) -> dict[str, object]:
-    """Return a report like swebench's on the patches (by instance) of a file of tasks; None: the built-in tasks.
+    """Grade patches by instance id, and return a report like swebench's.
 
-    `checkout`, `backend` and `backend_options` are the environment's. An instance of a published set is graded as the set
-    does it, without restoring configuration, so that numbers are comparable.
+    `data` is the file of tasks (None: the built-in tasks). `checkout`, `backend` and `backend_options` are settings of the
+    environment. Instances of a published data set are graded by its own rules, without restoring configuration, so that
+    numbers are comparable.
 
     Raises:
-        BadData: a patch is for no task of the file.
+        BadData: the file has no task for a patch.
     """
     env = _env(data, {"backend": backend, "backend_options": backend_options, "checkout": checkout})
     ids = [item.id for item in env.library.items]
@@ -98,7 +99,7 @@ def _own(env: RepositoryEnv, id: str, patch: str) -> Verdict:
 
 
 def patched(sandbox: Sandbox, instance: Instance, patch: str) -> dict[str, bytes]:
-    """Return a task's repository after a patch; empty if it does not apply."""
+    """Apply a patch to a task's repository and return its files; empty if the patch does not apply."""
     sandbox.restore(pack({f"{FOLDER}/{path}": content for path, content in instance.broken().items()}))
     result = sandbox.run(f"cd {FOLDER} && git apply --whitespace=nowarn -", stdin=patch.encode())
     try:

@@ -1,4 +1,4 @@
-"""Similarity of a repair to the known one: SWE-RL's measure, for which no test has to run."""
+"""Similarity of a repair to the known repair: SWE-RL's measure, which needs no test run."""
 
 import difflib
 from collections.abc import Mapping
@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from agentgym.envs.swe.tasks.suite import is_cache, is_protected
 
 PAIRS = 4_000_000
-"""Maximum product of both changes' lengths for a comparison by characters, which takes at most a second.
+"""Maximum product of two diffs' lengths in characters for a comparison by characters, which takes at most a second.
 
-Longer ones are compared by lines.
+Longer diffs are compared by lines.
 """
 FACTOR, FREE = 4, 2_000
-"""A change longer than FACTOR times the known one plus FREE characters is not compared."""
+"""A diff longer than FACTOR times the known diff plus FREE characters has similarity 0."""
 
 
 def similarity(before: Mapping[str, bytes], after: Mapping[str, bytes], known: Mapping[str, bytes]) -> float:
-    """Return the similarity, from 0 to 1, of a tree's changes to the known ones; 1 only if both lead to the same files.
+    """Return the similarity (0 to 1) of the change `before` -> `after` to the change `before` -> `known`.
 
-    Source: SWE-RL, arXiv 2502.18449, and its published code: the mean, over every file that either change modifies, of
-    difflib's ratio between their unified diffs with three lines of context, 0 if only one changes the file. Tests,
-    configuration and caches count as unchanged, since they are not graded. A far longer change counts 0: its ratio would be
-    small and slow to compute.
+    Source: SWE-RL, arXiv 2502.18449, and its published code. The similarity is the mean, over every file that either
+    change modifies, of difflib's ratio between both unified diffs with three lines of context; 0 for a file that only one
+    change modifies. Tests, configuration and caches count as unchanged, since they are not graded. A far longer diff
+    counts 0: its ratio would be small and slow to compute. The result is 1 only if both changes produce the same files.
     """
     built, right = changes(before, after), changes(before, known)
     ratios = [
@@ -31,7 +31,7 @@ def similarity(before: Mapping[str, bytes], after: Mapping[str, bytes], known: M
 
 
 def changes(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dict[str, str]:
-    """Return by path the unified diff of each text file that differs, without the header lines."""
+    """Return the unified diff of each changed file by path, without header lines, tests, configuration and caches."""
     diffs: dict[str, str] = {}
     for path in sorted({*before, *after}):
         if is_protected(path) or is_cache(path) or before.get(path) == after.get(path):
@@ -42,13 +42,13 @@ def changes(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dict[str
 
 
 def _lines(content: bytes) -> list[str]:
-    """Return a file's lines, different for any two different files."""
+    """Return a file's lines; different contents always give different lines."""
     *lines, last = content.decode("utf-8", "surrogateescape").split("\n")
     return [*lines, last, "\\ No newline at end of file"] if last else lines
 
 
 def _ratio(built: str, right: str) -> float:
-    """Return the similarity of two changes that lead to different files."""
+    """Return the similarity of two diffs of a file that lead to different contents."""
     if not built or not right or built == right or len(built) > FACTOR * len(right) + FREE:
         return 0.0  # a deleted file and an empty one have the same diff
     if len(built) * len(right) > PAIRS:  # by lines, with difflib's default treatment of frequent ones

@@ -1,4 +1,4 @@
-"""The hidden tests' verdict."""
+"""The verdict on a repair."""
 
 from dataclasses import dataclass
 

@@ -3,15 +3,15 @@
 from agentgym.sandbox.protocol import ExitReason, Limits, Result
 
 OUTPUT = 10_000
-"""Maximum characters shown of a command's output; a longer one shows half from each end (mini-swe-agent)."""
+"""Maximum characters shown of a command's output; of longer output, each end shows half of them (mini-swe-agent)."""
 WINDOW = 100
 """Lines of a file shown by default (SWE-agent)."""
 LARGEST = 4 << 20
-"""Maximum bytes of a file that can be viewed and edited by tools other than bash."""
+"""Maximum bytes of a file that the tools `view` and `edit` accept."""
 LINE = 500
 """Maximum characters shown of a line."""
 SUBMITTED = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
-"""First line of output by which a command submits (mini-swe-agent)."""
+"""A command whose output has this first line submits the repair (mini-swe-agent)."""
 TOO_LONG = """\
 <warning>
 The output of your last command was too long.
@@ -35,7 +35,7 @@ def command_output(result: Result, limits: Limits, timeout: float) -> str:
 
 
 def formatted_output(output: str, code: int, ended: str = "") -> str:
-    """Return an output in mini-swe-agent's form, with the middle of a long one cut."""
+    """Return an output in mini-swe-agent's form; the middle of a long output is cut."""
     head = (f"<exception>{ended}</exception>\n" if ended else "") + f"<returncode>{code}</returncode>\n"
     if len(output) < OUTPUT:
         return f"{head}<output>\n{output}</output>"
@@ -60,7 +60,7 @@ def window(path: str, text: str, first: int, last: int) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text; a trailing newline adds no empty line."""
+    """Return the lines of a text; a trailing newline does not add an empty line."""
     return text.removesuffix("\n").split("\n") if text else []
 
 
@@ -69,7 +69,7 @@ def _cut(line: str) -> str:
 
 
 def places(text: str, old: str) -> list[int]:
-    """Return the lines at which occurrences of a text begin."""
+    """Return the line numbers, from 1, at which occurrences of `old` begin."""
     starts_found: list[int] = []
     line, counted, at = 1, 0, text.find(old)
     while at >= 0:
@@ -80,7 +80,7 @@ def places(text: str, old: str) -> list[int]:
 
 
 def no_match(path: str, text: str, old: str) -> str:
-    """Return why a text to replace was not found, and the closest match."""
+    """Return the message that `old` was not found in a file, with the closest match."""
     lines, old_lines = split_lines(text), [line.strip() for line in split_lines(old)]
     message = f"No replacement was made: old was not found in {path}. It must match the file exactly, including whitespace"
     stripped = [line.strip() for line in lines]

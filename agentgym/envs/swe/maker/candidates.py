@@ -15,15 +15,15 @@ class Candidate:
 
     kind: str
     places: tuple[str, ...]
-    """The functions or files it changes."""
+    """The functions or files that the bug changes."""
     files: Mapping[str, bytes]
-    """The files that differ."""
+    """New content of each changed file, by path."""
     bugs: int = 1
     parts: tuple[Mutation, ...] = field(default=(), compare=False)
 
     @property
     def key(self) -> str:
-        """Hash of the change, the same in every run."""
+        """Hash of the changed files, the same in every process."""
         digest = hashlib.sha256()
         for path in sorted(self.files):
             digest.update(f"{path}\0".encode() + self.files[path])
@@ -31,7 +31,7 @@ class Candidate:
 
 
 def single(tree: Mapping[str, bytes], seed: int) -> Iterator[Candidate]:
-    """Yield the mutations of a repository."""
+    """Yield each mutation of a repository as a candidate."""
     for mutation in mutations(tree, seed):
         yield Candidate(mutation.operator, (mutation.place,), {mutation.path: mutation.content}, 1, (mutation,))
 
@@ -50,7 +50,7 @@ def combined(singles: Sequence[Candidate], bugs: int, seed: int) -> Iterator[Can
 
 
 def reverted(tree: Mapping[str, bytes], older: Mapping[str, bytes]) -> Iterator[Candidate]:
-    """Yield changes back to an older version: single hunks, then whole files, then all of them."""
+    """Yield reversions to an older version: single hunks and whole files, file by file, then all files at once."""
     whole: dict[str, bytes] = {}
     sizes: list[int] = []
     for path in sources(tree):

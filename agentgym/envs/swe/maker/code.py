@@ -1,4 +1,4 @@
-"""Source code with its syntax tree, edited by splicing text, so that comments and layout stay."""
+"""Source code with its syntax tree; edits splice text, which preserves comments and layout."""
 
 import ast
 from collections.abc import Iterator
@@ -21,7 +21,12 @@ class Splice:
 
 
 class Code:
-    """A Python file; SyntaxError if it cannot be parsed, UnicodeDecodeError if it is not UTF-8."""
+    """A parsed Python file.
+
+    Raises:
+        SyntaxError: the file cannot be parsed.
+        UnicodeDecodeError: the file is not UTF-8.
+    """
 
     def __init__(self, path: str, raw: bytes) -> None:
         self.path = path
@@ -35,7 +40,7 @@ class Code:
         }
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Return a node's byte range."""
+        """Return a node's byte range: start and exclusive end."""
         assert isinstance(node, ast.expr | ast.stmt | ast.keyword | ast.arg | ast.excepthandler)
         end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         return self._starts[node.lineno - 1] + node.col_offset, self._starts[end_line - 1] + end_column
@@ -46,12 +51,12 @@ class Code:
         return self.raw[start:end].decode("utf-8")
 
     def operand(self, node: ast.expr) -> str:
-        """Return a node's source, parenthesized if needed next to an operator."""
+        """Return a node's source, in parentheses if it could not stand next to an operator otherwise."""
         text = self.text(node)
         return text if isinstance(node, _ATOMS) else f"({text})"
 
     def between(self, left: ast.AST, right: ast.AST) -> tuple[int, str]:
-        """Return the start and content of the text between two nodes."""
+        """Return the start (in bytes) and the content of the text between two nodes."""
         start, end = self.span(left)[1], self.span(right)[0]
         return start, self.raw[start:end].decode("utf-8")
 
@@ -67,7 +72,7 @@ class Code:
         return above
 
     def place(self, node: ast.AST) -> str:
-        """Return the dotted name of the function around a node, after its file."""
+        """Return `PATH:NAME`, with the qualified name of the innermost function or class around a node."""
         names: list[str] = []
         above: ast.AST | None = node
         while above is not None:
@@ -81,7 +86,7 @@ class Code:
         return Splice(*self.span(node), text)
 
     def drop(self, node: ast.stmt) -> Splice | None:
-        """Return the splice that removes a statement with its lines; None if it shares them."""
+        """Return the splice that removes a statement's lines; None if these lines contain other code."""
         start, end = self._starts[node.lineno - 1], self._starts[min(node.end_lineno or node.lineno, len(self._starts) - 1)]
         first, last = self.span(node)
         if self.raw[start:first].strip() or self.raw[last:end].split(b"#")[0].strip():
@@ -91,7 +96,7 @@ class Code:
         return Splice(start, end, " " * node.col_offset + "pass\n" if alone else "")
 
     def block(self, node: ast.stmt) -> list[ast.stmt]:
-        """Return the statement's block."""
+        """Return the list of statements that contains the statement."""
         above = self.parent(node)
         for name in ("body", "orelse", "finalbody"):
             statements: object = getattr(above, name, None)
@@ -100,11 +105,11 @@ class Code:
         return []
 
     def spliced(self, splice: Splice) -> bytes:
-        """Return the file after a splice."""
+        """Return the file's content after a splice."""
         return self.raw[: splice.start] + splice.text.encode() + self.raw[splice.end :]
 
     def candidates(self) -> Iterator[ast.AST]:
-        """Yield the nodes that run when a function is called: no annotations, docstrings, decorators or f-strings."""
+        """Yield the nodes in functions, except annotations, docstrings, decorators and f-strings."""
         left: list[ast.AST] = [self.tree]
         while left:
             node = left.pop()
@@ -121,5 +126,5 @@ class Code:
 
 
 def is_docstring(node: ast.stmt) -> bool:
-    """Return whether a statement is only a string."""
+    """Return True if a statement consists of a string only."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

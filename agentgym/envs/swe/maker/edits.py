@@ -8,7 +8,7 @@ from agentgym.envs.swe.tasks.instance import Edit, occurrences
 
 
 def edits_between(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tuple[Edit, ...]:
-    """Return edits of the files whose content differs; each has enough lines to be unique, in both directions."""
+    """Return edits that turn `before` into `after`; each has enough context to be unique, also when reversed."""
     edits: list[Edit] = []
     for path in sorted(after):
         if before.get(path) != after[path]:
@@ -17,7 +17,7 @@ def edits_between(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tu
 
 
 def hunks(old: list[str], new: list[str]) -> list[tuple[int, int, int, int]]:
-    """Return (old start, old end, new start, new end) of each range of lines that differs."""
+    """Return (old start, old end, new start, new end) of each differing range of lines, from 0, with exclusive ends."""
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
         head += 1
@@ -29,7 +29,7 @@ def hunks(old: list[str], new: list[str]) -> list[tuple[int, int, int, int]]:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text with their ends; only a line feed ends a line."""
+    """Split a text into lines, including their line feeds; no other character separates lines."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
@@ -42,7 +42,7 @@ def _of_file(path: str, old: list[str], new: list[str]) -> list[Edit]:
 
 
 def _fitting(path: str, before: list[str], after: list[str], start: int, old_length: int, new_length: int) -> Edit:
-    """Return the edit at a position, with as many context lines as it needs to be unique."""
+    """Return the edit at line `start`, with as many context lines as it needs to be unique."""
     texts = "".join(before), "".join(after)
     above = below = 0
     while True:

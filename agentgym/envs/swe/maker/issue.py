@@ -1,4 +1,4 @@
-"""The issue text for the agent: calls, their results and the expected ones, taken from failing tests."""
+"""The issue text for the agent: calls, their results and the expected results, taken from failing tests."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,9 +7,9 @@ from agentgym.envs.swe.maker.observation import SHORT, Observation, observe
 from agentgym.envs.swe.tasks.suite import function_of
 
 MOST = 3
-"""Maximum observations in one text."""
+"""Maximum observations in an issue."""
 MOST_LINES = 50
-"""Maximum lines of code in one text, beyond the first observation."""
+"""Maximum lines of code in an issue; only the first observation may exceed it."""
 OPENINGS = {
     "value": ("Wrong result from {subject}", "{subject} returns the wrong thing", "Unexpected result of {subject}"),
     "error": ("{subject} raises an error", "Unexpected exception from {subject}", "{subject} fails"),
@@ -47,9 +47,9 @@ ENDINGS = ("", "", "Everything else I use works.", "I have not looked into the c
 
 
 def write_issue(tree: Mapping[str, bytes], tests: Sequence[str], messages: Mapping[str, str], order: Sequence[str]) -> str:
-    """Return the text for some failing tests; empty if they reveal nothing that can be described.
+    """Return the issue text for some failing tests; empty if none of the failures can be described.
 
-    `order` lists all tests of the repository as they run: a test's position determines its parameters.
+    `order` lists all tests of the repository in run order: a test's position determines its parameters.
     """
     observations: list[Observation] = []
     length = 0
@@ -75,9 +75,9 @@ def write_issue(tree: Mapping[str, bytes], tests: Sequence[str], messages: Mappi
 
 
 def gives_away(issue: str, tests: Sequence[str], bug: Mapping[str, tuple[str, str]]) -> str:
-    """Return something forbidden in a text: a test's name, a file with the bug, or a line of its repair.
+    """Return the reason why an issue reveals too much: a test's name, a file with the bug, or a line of the repair.
 
-    `bug` holds the clean and the broken text of each file.
+    Empty if the issue reveals none of these. `bug` has the clean and the broken text of each changed file.
     """
     for test in tests:
         if function_of(test)[-1] in issue:
@@ -92,7 +92,7 @@ def gives_away(issue: str, tests: Sequence[str], bug: Mapping[str, tuple[str, st
 
 
 class _Draw:
-    """Choices that are a function of the tests."""
+    """Chooses phrases; the choices depend only on the tests."""
 
     def __init__(self, tests: Sequence[str]) -> None:
         self._tests, self._count = " ".join(tests), 0
@@ -103,7 +103,7 @@ class _Draw:
 
 
 def _varied(tests: Sequence[str]) -> list[str]:
-    """Return one test of each function first, then the others."""
+    """Return the tests in a new order: one test of each function, then the others."""
     seen: set[tuple[str, ...]] = set()
     first: list[str] = []
     for test in tests:

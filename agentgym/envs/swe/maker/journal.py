@@ -1,4 +1,4 @@
-"""A log of the maker's attempts, next to its result, so that an interrupted run can resume."""
+"""A log of the maker's verdicts in a file next to its output, so that an interrupted run can resume."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class Journal:
-    """Verdicts by candidate, written immediately. A journal with other settings is replaced."""
+    """Verdicts by candidate key, each written immediately. An existing file with other settings is overwritten."""
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
         self.path = path
@@ -27,13 +27,13 @@ class Journal:
         self._file.flush()
 
     def keep(self, key: str, verdict: Mapping[str, object]) -> None:
-        """Append a verdict."""
+        """Append the verdict on the candidate with this key."""
         self.verdicts[key] = {"key": key, **verdict}
         self._file.write(json.dumps(self.verdicts[key]) + "\n")
         self._file.flush()
 
     def close(self, *, done: bool) -> None:
-        """Close the file, and remove it if nothing is left to do."""
+        """Close the file; if the run is complete (`done`), remove it."""
         self._file.close()
         if done:
             self.path.unlink()

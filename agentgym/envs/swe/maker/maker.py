@@ -30,13 +30,13 @@ class MakerOptions:
     """Options of the maker."""
 
     count: int = 50
-    """Number of tasks wanted; fewer if no more are found."""
+    """Number of tasks to make; fewer if no more are found."""
     combined: float = 0.2
     """Share of tasks with several bugs at once."""
     bugs: int = 2
-    """Number of bugs in such a task."""
+    """Number of bugs in a task with several bugs."""
     attempts: int = 20
-    """Number of bugs tried per task wanted."""
+    """Maximum number of bugs tried per task to make."""
     seed: int = 0
     split: str = "train"
     mutate: bool = True
@@ -45,7 +45,7 @@ class MakerOptions:
 
 @dataclass
 class MakerResult:
-    """The result."""
+    """The tasks made, the survey of the repository's tests, and counts of the rejected bugs."""
 
     instances: list[Instance] = field(default_factory=list[Instance])
     survey: Survey = field(default_factory=lambda: Survey((), (), 0, 0.0, False))
@@ -56,8 +56,8 @@ class MakerResult:
 class Maker:
     """Makes tasks from one repository.
 
-    `open_sandbox` and `close_sandbox` manage the sandboxes of the tests, `say` receives progress messages, `journal` is the
-    path of the log of verdicts.
+    `repository` is its name, source and files. `open_sandbox` and `close_sandbox` manage the sandboxes that run tests,
+    `say` receives progress messages, and `journal` is the path of the log of verdicts.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class Maker:
         self._seen: set[tuple[frozenset[str], tuple[str, ...]]] = set()
         self._places: Counter[tuple[str, ...]] = Counter()
         self._noticed: dict[tuple[str, Splice], tuple[str, ...]] = {}
-        """The tests that notice each accepted single mutation."""
+        """(path, splice) of each accepted single mutation -> the tests that fail with it."""
 
     def make(self, older: Mapping[str, bytes] | None = None) -> MakerResult:
-        """Return the tasks.
+        """Make the tasks and return them; reversions to `older`, an older version of the repository, are tried first.
 
         Raises:
             BadData: the repository's tests are unusable, or no task was found.
@@ -127,7 +127,7 @@ class Maker:
                 bench.close()
 
     def _consume(self, pool: ThreadPoolExecutor, candidates: Iterator[Candidate], count: int, journal: Journal) -> None:
-        """Process verdicts in the order of the candidates, so that the tasks do not depend on the number of threads."""
+        """Process verdicts in candidate order, so that the tasks do not depend on the number of threads."""
         left: deque[tuple[Candidate, Future[dict[str, Any]]]] = deque()
         attempts = self.plan.attempts * max(count, 1)
         try:
@@ -214,7 +214,7 @@ class Maker:
         return {"rejected": wrong, "fail_to_pass": list(trial.fail_to_pass), "issue": issue}
 
     def _described_tests(self, candidate: Candidate, failing: tuple[str, ...]) -> list[str]:
-        """Return the failing tests, one for each bug first; empty if one bug's repair might fix another."""
+        """Return the failing tests, first one test for each bug that no other bug fails; empty if a bug has none."""
         own = [set(self._noticed.get((part.path, part.splice), ())) & set(failing) for part in candidate.parts]
         if len(own) < 2:
             return list(failing)

@@ -1,4 +1,4 @@
-"""All mutations that operators can make in a repository, well mixed."""
+"""All mutations of a repository, in random order."""
 
 import ast
 import hashlib
@@ -22,18 +22,18 @@ SKIPPED = {"docs", "doc", "examples", "benchmarks", "bench", "scripts", "tools"}
 
 @dataclass(frozen=True)
 class Mutation:
-    """One mutation."""
+    """One change of a file by an operator."""
 
     operator: str
     path: str
     place: str
-    """The function it changes."""
+    """The mutated function as `PATH:NAME`."""
     splice: Splice
     code: Code
 
     @property
     def content(self) -> bytes:
-        """The mutated file."""
+        """Content of the mutated file."""
         return self.code.spliced(self.splice)
 
 

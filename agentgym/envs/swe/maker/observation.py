@@ -1,4 +1,4 @@
-"""The observation of a failing test: the call as runnable code, its result and the expected one."""
+"""The observation of a failing test: the call as runnable code, its result and the expected result."""
 
 import ast
 import re
@@ -10,10 +10,10 @@ from agentgym.envs.swe.tasks.suite import find_function, function_of
 from agentgym.rewards.programs.syntax import parse
 
 LONGEST = 160
-"""Maximum characters shown of a value."""
+"""Maximum characters of a value that is shown."""
 MOST_LINES = 40
 SHORT = 80
-"""Length in characters below which a call is shown in a sentence, without imports."""
+"""A call with fewer characters appears in a sentence, without imports."""
 
 
 @dataclass(frozen=True)
@@ -21,18 +21,18 @@ class Observation:
     """The failure of one test."""
 
     kind: str
-    """`value`, `error` (unexpected), `silent` (no exception), `message` (another exception than expected)."""
+    """`value` (wrong), `error` (unexpected exception), `silent` (missing exception) or `message` (wrong exception)."""
     subject: str
-    """Name of the callee."""
+    """Name of the called function."""
     code: str
-    """Code that reproduces it; its last line is the call."""
+    """Code that reproduces the failure; its last line is the call."""
     got: str
-    """The result; empty if it cannot be shown."""
+    """The actual result; empty if it cannot be shown."""
     expected: str
 
 
 def observe(tree: Mapping[str, bytes], test: str, message: str, order: Sequence[str]) -> Observation | None:
-    """Return a test's observation; None if it cannot be described in a few lines."""
+    """Return a test's observation; None if the failure cannot be described in a few lines."""
     path, *names = function_of(test)
     module = parse(tree[path].decode("utf-8"))
     function_found = find_function(module, tuple(names))
@@ -69,7 +69,7 @@ def _failing_line(path: str, message: str) -> int | None:
 
 
 def _parameters(function: FunctionNode, test: str, order: Sequence[str]) -> dict[str, ast.expr] | None:
-    """Return the source of a test's parameters; None if they are not literal."""
+    """Return the value of each parameter of a test as an expression; None if the source does not list the values."""
     marks = [
         decorator
         for decorator in function.decorator_list
@@ -109,7 +109,7 @@ def _filled(node: ast.stmt, values: Mapping[str, ast.expr]) -> ast.stmt:
 
 
 def _failure(statement: ast.stmt, message: str) -> tuple[str, str, str, str] | None:
-    """Return kind, call, result and expected result."""
+    """Return kind, call, result and expected result; None if the failure cannot be described."""
     asserted = message.startswith(("AssertionError", "assert ", "Failed: "))
     raising = _raising(statement)
     if raising is not None:
@@ -144,7 +144,7 @@ def _plain_assert(statement: ast.stmt) -> ast.stmt:
 
 
 def _raising(statement: ast.stmt) -> tuple[str, str] | None:
-    """Return the body and the expected exception of a `with pytest.raises(…)`."""
+    """Return the body and the expected exception of a `with pytest.raises(…)`; None for any other statement."""
     if not isinstance(statement, ast.With) or len(statement.body) != 1:
         return None
     manager = statement.items[0].context_expr
@@ -170,7 +170,7 @@ def _compared(test: ast.expr, message: str) -> tuple[str, str, str, str] | None:
 
 
 def _ordered(test: ast.Compare) -> tuple[ast.expr, ast.expr | None]:
-    """Return the subject and the expected value of a comparison; all of it and None if it is no equality."""
+    """Return the subject and the expected value of `==` or `is`; for other comparisons, the whole test and None."""
     if len(test.ops) > 1 or not isinstance(test.ops[0], ast.Eq | ast.Is):
         return test, None
     left, right = test.left, test.comparators[0]
@@ -183,7 +183,7 @@ def _calls(node: ast.expr) -> bool:
 
 
 def _sides(message: str) -> tuple[str, str]:
-    """Return both sides of a failed comparison from pytest's message; empty if truncated."""
+    """Return both sides of a failed comparison from pytest's message; both empty if the message is truncated."""
     first = message.partition("\n")[0].removeprefix("AssertionError: ").removeprefix("assert ")
     try:
         side = ast.parse(first, mode="eval").body
@@ -195,7 +195,7 @@ def _sides(message: str) -> tuple[str, str]:
 
 
 def _written_out(node: ast.expr) -> bool:
-    """Return whether an expression is self-contained: no lower-case names, which are local to the test."""
+    """Return True if an expression has no names of local variables, that is, with a lower-case first letter."""
     return not any(isinstance(inner, ast.Name) and inner.id[:1].islower() for inner in ast.walk(node))
 
 
@@ -213,7 +213,10 @@ def _plain(text: str) -> str:
 def _script(
     module: ast.Module, function: FunctionNode, setup: list[ast.stmt], call_and_value: tuple[str, str], filled: set[str]
 ) -> list[str] | None:
-    """Return the lines of a program that makes the call, preceded by the definitions it and the expected value need."""
+    """Return the lines of a program that ends with the call and defines the names in the call and the expected value.
+
+    None if a name cannot be defined.
+    """
     call, expected = call_and_value
     needed = [parameter.arg for parameter in function.args.args if parameter.arg not in (*filled, "self")]
     lines: list[str] = []
@@ -242,7 +245,7 @@ def _script(
 
 
 def _fixture(module: ast.Module, name: str) -> list[str] | None:
-    """Return the lines of a fixture in the same file, with its result under its name."""
+    """Return the lines that assign a fixture's result to its name; None if the file has no such simple fixture."""
     for statement in module.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == name and statement.decorator_list:
             last = statement.body[-1]
@@ -288,7 +291,7 @@ def _is_check(node: ast.stmt) -> bool:
 
 
 def _subject(call: str) -> str:
-    """Return the name of the callee: the outermost call's, unless it only converts another's result."""
+    """Return the name of the outermost called function, ignoring conversions such as `list`; if none, the call itself."""
     calls = [inner for inner in ast.walk(parse(call)) if isinstance(inner, ast.Call)]
     plain = {
         "list",

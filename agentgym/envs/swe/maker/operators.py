@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from agentgym.envs.swe.maker.code import Code, Splice
 
 Change: TypeAlias = Callable[[Code, Any], Iterator[Splice | None]]
-"""Yields the changes an operator can make at a node of its kind; None means none."""
+"""Function that yields an operator's possible changes at a node; None entries are skipped."""
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class Operator:
 
     name: str
     weight: float
-    """Relative frequency, independent of the number of places it fits."""
+    """Relative frequency of the operator, independent of the number of places that it fits."""
     kinds: tuple[type, ...]
-    """The node types it applies to."""
+    """The node types that the operator applies to."""
     changes: Change
 
 

@@ -33,7 +33,10 @@ NEIGHBOURS = {
 
 
 def _between(code: Code, left: ast.expr, right: ast.expr, pattern: str, new: str) -> Splice | None:
-    """Return the splice of the text between two nodes, if it occurs there once and there is no comment."""
+    """Return the splice that replaces `pattern` between two nodes by `new`.
+
+    None unless the pattern matches exactly once, in a text without comments.
+    """
     start, text = code.between(left, right)
     matches = list(re.finditer(pattern, text))
     if len(matches) != 1 or "#" in text:
@@ -170,7 +173,7 @@ def _wrong_variable(code: Code, node: ast.Name) -> Iterator[Splice | None]:
 
 @operator("wrong attribute", 3, ast.Attribute)
 def _wrong_attribute(code: Code, node: ast.Attribute) -> Iterator[Splice | None]:
-    """Replace an attribute of `self` by another one that its class sets."""
+    """Replace an attribute of `self` by another attribute that the class sets."""
     above = code.parent(node)
     if not (isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load)):
         return
@@ -238,7 +241,7 @@ def _neighbour(code: Code, node: ast.Call) -> Iterator[Splice | None]:
 
 @operator("wrong order", 3, ast.Call)
 def _wrong_order(code: Code, node: ast.Call) -> Iterator[Splice | None]:
-    """Drop or reverse a sort's key, or drop the sort."""
+    """Drop a sort's key or reverse its order, or drop the sort."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name not in ("sorted", "sort", "min", "max"):
         return

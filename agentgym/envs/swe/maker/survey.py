@@ -1,4 +1,4 @@
-"""A survey of a repository's tests before any change: which pass every time, and how long they take."""
+"""A survey of a repository's tests before any change: which tests pass every time, and how long they take."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from agentgym.envs.swe.tasks.suite import is_test
 from agentgym.errors import BadData
 
 FLAKIEST = 0.2
-"""Maximum share of tests that may differ between two runs; a repository with more is refused."""
+"""Maximum share of tests with different outcomes in two runs; a repository with more is refused."""
 LONGEST = 300.0
 """Maximum seconds that a repository's tests may take."""
 
@@ -23,7 +23,7 @@ class Survey:
     failing: int
     """Number of tests that passed in neither run."""
     seconds: float
-    """Duration of the slower run."""
+    """Duration of the slower run, in seconds."""
     conftest: bool
 
 

@@ -1,4 +1,4 @@
-"""Trial of a bug as a task: some tests notice it, others do not, and its repair restores all of them."""
+"""Trial of a bug as a task: the bug must fail some tests but not all, and its repair must make all tests pass."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from agentgym.envs.swe.tasks.pytest_run import PytestSandbox, Report, run_files
 from agentgym.errors import Fault
 
 MOST = 20
-"""Maximum number of tests that may notice a bug; one noticed by more is too easy to find."""
+"""Maximum number of tests that fail with a bug; a bug with more is too easy to find."""
 CRASHES = ("AttributeError", "NameError", "UnboundLocalError", "TypeError")
-"""Exceptions whose traceback shows the bug's line; a task needs a test that fails otherwise."""
+"""Exceptions that reveal the bug's line in their traceback; in a task, some test must fail in another way."""
 
 REVERSALS = ("reverted file", "reverted version")
-"""Kinds of bugs that may remove a feature the older version lacked, whose natural symptom is a crash."""
+"""Kinds of bugs that may show only as `CRASHES`, since they may remove a feature that the older version lacked."""
 
 
 @dataclass(frozen=True)
@@ -22,21 +22,21 @@ class Trial:
     """The result of a trial."""
 
     rejected: str = ""
-    """Reason for its rejection."""
+    """Reason for rejecting the bug; empty if it is accepted."""
     fail_to_pass: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     messages: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Workbench:
-    """Two sandboxes for trials, opened on demand; a broken one is replaced once."""
+    """Two sandboxes for trials, opened on demand; a run whose sandbox breaks is repeated once in a new sandbox."""
 
     def __init__(self, open_sandbox: Callable[[], PytestSandbox], close_sandbox: Callable[[PytestSandbox], None]) -> None:
         self._open, self._close = open_sandbox, close_sandbox
         self._sandboxes: list[PytestSandbox | None] = [None, None]
 
     def sandbox(self, number: int) -> PytestSandbox:
-        """Return the first or the second sandbox."""
+        """Return sandbox 0 or 1."""
         sandbox = self._sandboxes[number]
         if sandbox is None:
             sandbox = self._sandboxes[number] = self._open()
@@ -60,7 +60,7 @@ class Workbench:
 
 
 def try_bug(bench: Workbench, tree: Mapping[str, bytes], survey: Survey, kind: str) -> Trial:
-    """Run the tests on a repository with a bug, twice."""
+    """Run the tests twice on `tree`, a repository with a bug, and accept or reject the bug."""
     first = bench.run(0, tree, survey)
     rejected = _judged(first, survey, kind)
     if rejected:
@@ -72,7 +72,7 @@ def try_bug(bench: Workbench, tree: Mapping[str, bytes], survey: Survey, kind: s
 
 
 def repaired(bench: Workbench, instance: Instance, survey: Survey) -> str:
-    """Return the error of a task after its repair is applied as an agent would; empty if all tests pass."""
+    """Apply a task's repair as an agent would and run the tests; return an error message, empty if all tests pass."""
     broken = instance.broken()
     try:
         for path in test_files(broken):

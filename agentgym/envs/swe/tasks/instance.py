@@ -19,7 +19,7 @@ class Edit:
     new: str
 
     def apply(self, tree: dict[str, bytes]) -> None:
-        """Change the file.
+        """Replace the lines in the file's entry of `tree`.
 
         Raises:
             BadData: the lines do not occur exactly once.
@@ -45,18 +45,18 @@ class Repository:
 
     name: str
     source: str
-    """`package:NAME` of a built-in one, or the path of a folder or an archive."""
+    """`package:NAME` for a built-in repository, or the path of a folder or archive."""
     digest: str
-    """Digest of its files (`agentgym.envs.swe.tasks.source.digest`); a task fits no other state of them."""
+    """Digest of its files (`agentgym.envs.swe.tasks.source.digest`); tasks are valid only for exactly these files."""
     split: str
     """Split of all its tasks: `train`, `valid` or `test`."""
     tests: tuple[str, ...]
     """Ids of the tests that pass every time."""
     conftest: bool = False
-    """True if its `conftest.py` is needed."""
+    """True if the tests need the repository's `conftest.py`."""
 
     def tree(self) -> dict[str, bytes]:
-        """Return its files.
+        """Return the repository's files: path -> content.
 
         Raises:
             BadData: the files have changed since the tasks were made.
@@ -81,15 +81,15 @@ class Instance:
     bug: tuple[Edit, ...]
     """Edits that turn the clean repository into the broken one."""
     fail_to_pass: tuple[str, ...]
-    """Tests that fail with the bug and pass with its repair; the agent never sees them."""
+    """Tests that fail with the bug and pass without it; the agent never sees them."""
     pass_to_pass: tuple[str, ...]
-    """Tests that pass before and after."""
+    """Tests that pass with and without the bug."""
     kind: str
     """Operators that made the bug, joined by `+`."""
     difficulty: int
-    """Two per bug beyond the first, plus one if at most two tests notice."""
+    """Two per bug beyond the first, plus one if at most two tests fail with the bug."""
     seconds: float
-    """Duration of one run of the tests."""
+    """Duration of one run of the repository's tests, in seconds."""
 
     @property
     def package(self) -> str:
@@ -98,7 +98,7 @@ class Instance:
 
     @property
     def split(self) -> str:
-        """The repository's split; no other split has tasks of it."""
+        """The repository's split, shared by all of its tasks."""
         return self.repository.split
 
     @property
@@ -111,7 +111,7 @@ class Instance:
         return self.repository.tree()
 
     def broken(self) -> dict[str, bytes]:
-        """Return the agent's repository: with the bug, without the tests that notice it."""
+        """Return the repository that the agent gets: with the bug, without the tests that reveal it."""
         return without_tests(self.mutated(), self.fail_to_pass)
 
     def mutated(self) -> dict[str, bytes]:
@@ -128,14 +128,14 @@ class Instance:
         return diff(self.mutated(), self.base())
 
     def graded(self, tree: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the agent's tree for grading: tests and configuration of the clean repository, no caches."""
+        """Return the files to grade: the agent's, but with the clean repository's tests and configuration, and no caches."""
         base = self.base()
         own_files = {path: content for path, content in tree.items() if not is_protected(path) and not is_cache(path)}
         return own_files | {path: content for path, content in base.items() if is_protected(path)}
 
 
 def edited(tree: Mapping[str, bytes], edits: Iterable[Edit]) -> dict[str, bytes]:
-    """Return a tree after edits; raise BadData if one does not fit."""
+    """Return a tree after edits; raise BadData if an edit does not fit."""
     changed = dict(tree)
     for edit in edits:
         edit.apply(changed)

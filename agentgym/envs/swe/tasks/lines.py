@@ -1,4 +1,4 @@
-"""Task files of JSON lines: one line per repository, then one line per task made from it."""
+"""Task files in JSON Lines: one line per repository, and one line per task."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,16 +13,17 @@ from agentgym.tasks.lines import objects
 from agentgym.tasks.reading import PLAIN, Reading, playable
 
 EMBEDDED = Path(__file__).with_name("tasks.jsonl")
-"""The built-in tasks."""
+"""File of the built-in tasks."""
 _REPOSITORY = ("repository", "source", "digest", "split", "tests", "conftest")
 _TASK = ("id", "of", "issue", "bug", "fail_to_pass", "excluded", "kind", "difficulty", "seconds")
 _KNOWN = frozenset(_TASK)
 
 
 def read(path: str | Path = EMBEDDED, reading: Reading = PLAIN) -> list[Instance]:
-    """Return the tasks of a file; a malformed line is skipped and counted, or refused (`strict`).
+    """Return the tasks of a file; `reading.strict` refuses malformed lines, which are otherwise skipped and counted.
 
-    A relative source is relative to the file. A column with unread text is refused by name.
+    A repository's source may be a path relative to the file. A line with text in an unknown column is malformed, unless
+    `reading.ignore` lists the column.
     """
     repositories: dict[str, Repository] = {}
     folder = Path(path).parent
@@ -54,7 +55,7 @@ def read(path: str | Path = EMBEDDED, reading: Reading = PLAIN) -> list[Instance
 
 
 def write(path: str | Path, instances: Iterable[Instance]) -> None:
-    """Write tasks, their repositories first; sources next to the file get relative paths.
+    """Write the repositories, then the tasks; the path of a source next to the file becomes relative.
 
     Raises:
         BadData: two repositories have the same name.

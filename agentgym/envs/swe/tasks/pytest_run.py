@@ -12,14 +12,14 @@ from agentgym.envs.swe.tasks.suite import roots
 from agentgym.sandbox.protocol import ExitReason
 
 PACKAGES = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
-"""Packages the sandbox must preload: `take(packages=PACKAGES)`."""
+"""Packages that the sandbox must preload: `take(packages=PACKAGES)`."""
 FOLDER = "repository"
 """The repository's path in the sandbox's working folder."""
 LONGEST = 8 << 20  # bytes of the report; parsing hostile XML may take 50 times as much
 
 
 class ProgramResult(Protocol):
-    """The end of a program in a sandbox (`agentgym.sandbox.Result`)."""
+    """Result of a program in a sandbox (`agentgym.sandbox.Result`)."""
 
     @property
     def exit_code(self) -> int: ...
@@ -32,7 +32,7 @@ class ProgramResult(Protocol):
 
 
 class PytestSandbox(Protocol):
-    """The part of a sandbox needed here (`agentgym.sandbox.Sandbox`)."""
+    """Methods of a sandbox that test runs need (`agentgym.sandbox.Sandbox`)."""
 
     def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> ProgramResult: ...
     def restore(self, state: bytes) -> None: ...
@@ -49,7 +49,7 @@ class Report:
     """Failure messages by test id."""
     seconds: float = 0.0
     problem: str = ""
-    """Reason for missing outcomes: time, a crash, or a report that disagrees with pytest's exit code."""
+    """Why outcomes are missing: a time-out, a crash, or a report that disagrees with pytest's exit code; else empty."""
 
 
 def run_tests(
@@ -135,7 +135,7 @@ def _read(document: bytes, ended: ProgramResult) -> Report:
 
 
 def _case(case: ElementTree.Element) -> tuple[str, str, str]:
-    """Return a test's id, outcome and message; an empty id for other entries, such as a file that cannot be imported."""
+    """Return a test's id, outcome and message; the id is empty for entries without a file, such as failed imports."""
     file, place, name = case.get("file", ""), case.get("classname", ""), case.get("name", "")
     dotted = re.sub(r"\.py$", "", file).replace("/", ".")
     classes = place.removeprefix(dotted).removeprefix(".").split(".") if place.startswith(dotted) else []

@@ -1,4 +1,4 @@
-"""Repositories in memory, path -> content, read from a folder, an archive, or this package."""
+"""Repositories as mappings path -> content, read from a folder, an archive, or this package."""
 
 import hashlib
 import io
@@ -18,10 +18,13 @@ SKIPPED = (".pyc", ".pyo", ".egg-info")
 
 
 def tree_of(source: str) -> dict[str, bytes]:
-    """Return a repository's files: `package:NAME`, a folder, or a tar archive (without its only top folder).
+    """Return the files of a repository: `package:NAME`, a folder, or a tar archive (a single top folder is stripped).
 
-    Version control, caches, builds, links and dotfiles are left out. Raises FileNotFoundError, or BadData if it cannot be
-    read, is too large or holds no Python.
+    Version control, caches, builds, links and dotfiles are left out.
+
+    Raises:
+        FileNotFoundError: there is no such folder or file.
+        BadData: the repository cannot be read, is too large or contains no Python file.
     """
     whole = Path(source)
     return _read(source) if whole.is_dir() else dict(_cached(source))  # folders are not cached, since they may change
@@ -63,7 +66,7 @@ def digest(tree: Mapping[str, bytes]) -> str:
 
 
 def pack(tree: Mapping[str, bytes]) -> bytes:
-    """Return a tar archive of a repository, with the same bytes for the same repository."""
+    """Return a tar archive of a repository; equal repositories give equal bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(tree):
@@ -74,9 +77,10 @@ def pack(tree: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(state: bytes, folder: str = "") -> dict[str, bytes]:
-    """Return the plain files of a tar archive, such as a sandbox's snapshot, optionally only those in a folder.
+    """Return the regular files of a tar archive, such as a sandbox's snapshot: path -> content.
 
-    A second name of a file is a file too, up to `LARGEST` bytes of them.
+    `folder` selects the files in one folder, with paths relative to it. Hard links become files, up to `LARGEST` bytes in
+    total.
     """
     contents, files, room = dict[str, bytes](), dict[str, bytes](), LARGEST
     with tarfile.open(fileobj=io.BytesIO(state)) as archive:

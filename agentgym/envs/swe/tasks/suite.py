@@ -20,7 +20,7 @@ def is_test(path: str) -> bool:
 
 
 def is_protected(path: str) -> bool:
-    """Return whether a file is a test or configures tests; grading uses the clean repository's."""
+    """Return True if a file is a test or configures tests; grading takes such files from the clean repository."""
     return is_test(path) or PurePosixPath(path).name.lstrip(".") in CONFIGURATION
 
 
@@ -39,10 +39,10 @@ SHADOWS = {"pytest", "_pytest", "pluggy", "iniconfig", "py"}
 
 
 def runs_tests(path: str, sources: Iterable[str] = ()) -> bool:
-    """Return whether a file of a repository in any language is a test, is read by tests, or decides how they run.
+    """Return True if a file, in any language, is a test, is read by tests, or decides how tests run.
 
-    A file known only by its folder (`tests/data.json`) does not count if it is next to one of the `sources`: `django/test`
-    is a part of Django. `setup.py` does not count either, since it builds the package.
+    A file recognized only by its folder (`tests/data.json`) does not count if the folder contains one of the `sources`,
+    the files that the repair changes: `django/test` is a part of Django. `setup.py` never counts: it builds the package.
     """
     place = PurePosixPath(path)
     named = place.suffix == ".py" and (place.stem.endswith("_test") or place.name in CONFIGURATION - {"setup.py"})
@@ -86,7 +86,7 @@ def importable(tree: Mapping[str, bytes]) -> list[str]:
 
 
 def without_tests(tree: Mapping[str, bytes], ids: Iterable[str]) -> dict[str, bytes]:
-    """Return a tree without the functions of some tests, including all their parameters."""
+    """Return a tree without the functions of the given tests, that is, without any parameter set of these tests."""
     changed = dict(tree)
     by_file: dict[str, set[tuple[str, ...]]] = {}
     for test in ids:
