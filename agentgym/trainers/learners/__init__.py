@@ -1,1 +1,1 @@
-"""Learners, which hold and update the weights: in this process, sharded over several, or on a server."""
+"""Learners, which store and update the weights: in this process, sharded over several processes, or on a server."""

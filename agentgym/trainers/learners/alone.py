@@ -20,18 +20,18 @@ from agentgym.trainers.seam import Stage
 
 
 class ModelLearner(LocalLearner):
-    """A learner of a given model; the optimizers keep their learning rates."""
+    """A learner that updates a given model; the learning rates of its optimizers never change."""
 
     def __init__(self, trained: TrainedModel, config: TrainConfig) -> None:
         self.trained, self.config, self.accelerator = trained, config, trained.accelerator
 
     def _set_lr(self, step: int) -> None:
-        """Keep the learning rate."""
+        """Do nothing, so that the optimizers keep their learning rates."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateRun:
-    """The attributes of a run that `learn` uses."""
+    """Stand-in for a run, with the attributes that `learn` reads."""
 
     config: TrainConfig
     learner: LocalLearner
@@ -51,5 +51,5 @@ def reinforce(
     step: int,
     loss: Stage | None = None,
 ) -> dict[str, float]:
-    """Update a model on groups like a step of a run; `loss` defaults to the configuration's."""
+    """Update a model on groups as a step of a run does, and return the metrics; `loss` defaults to the configuration's."""
     return learn(UpdateRun(config, ModelLearner(trained, config), credit, loss or resolve_loss(config)), groups, step)

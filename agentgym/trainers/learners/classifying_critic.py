@@ -1,4 +1,4 @@
-"""A critic that classifies: it predicts a histogram over ranges of the return, and its value is the mean."""
+"""A critic that predicts a histogram over ranges of the return; its value is the histogram's mean."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -16,13 +16,13 @@ from agentgym.trainers.losses.policy import Sums, total_of
 from agentgym.trainers.model.scores import Scores
 
 RANGE = (-1.0, 2.0)
-"""Defaults of `low` and `high`: for outcomes of 0 or 1 with shaping below 1."""
+"""Defaults of `low` and `high`, for outcomes of 0 or 1 and shaping rewards below 1."""
 SMOOTHING = 0.75
-"""Standard deviation of a target's histogram in class widths, as in HL-Gauss."""
+"""Standard deviation of a target's histogram, in units of the range of one class, as in HL-Gauss."""
 
 
 def critic_of(accelerator: Any, width: int, options: Mapping[str, Any]) -> Critic:
-    """Return the critic that the options of the need `values` describe.
+    """Return the critic for the options of the need `values`.
 
     Raises:
         BadConfig: `low` or `high` is set without `classes`.
@@ -73,7 +73,7 @@ class ClassifyingCritic(Critic):
         self.optimizer = torch.optim.AdamW(self.parameters(), lr=lr * classes / (high - low), weight_decay=0.0)
 
     def histogram(self, targets: Tensor) -> Tensor:
-        """Return the share of a normal distribution around each target in each range, [targets, classes]."""
+        """Return the share in each range of a normal distribution around each target, [targets, classes]."""
         spread = SMOOTHING * (self.high - self.low) / (len(self.edges) - 1)
         inside = targets.clamp(self.low, self.high)
         below = torch.special.ndtr((self.edges - inside[:, None]) / spread)  # [targets, edges]
@@ -98,9 +98,9 @@ class ClassifyingCritic(Critic):
         return logits.softmax(-1) @ ((self.edges[1:] + self.edges[:-1]) / 2)
 
     def loss(self, scores: Scores, batch: Batch, total: float) -> tuple[Tensor, Sums]:
-        """Return a micro-batch's share of the mean cross-entropy over the `total` tokens with a target, and its metrics.
+        """Return a micro-batch's share of the mean cross-entropy over `total` tokens, and its metrics.
 
-        The loss is a scalar, in nats.
+        `total` counts the tokens with a target in all micro-batches and processes. The loss is a scalar, in nats.
         """
         logits = self.logits(scores)
         targets = batch.extra.get(TARGET)

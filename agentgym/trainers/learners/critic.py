@@ -26,8 +26,8 @@ class Critic(nn.Module):
 
     `lr` is approximately the largest change of a value in one update, for any width. With `policy_weight` 0 the hidden
     states are detached, so the critic does not affect the policy; above 0 the value loss, times this weight, is part of
-    the policy's loss. `clip` above 0 limits a value's change from before the update, as PPO's value loss does. With
-    several processes each has a critic with the same numbers.
+    the policy's loss. `clip` above 0 limits how far a value moves from its value before the update, as in PPO. All
+    processes have identical critics.
     """
 
     def __init__(self, accelerator: Any, width: int, *, lr: float, policy_weight: float, clip: float) -> None:
@@ -51,7 +51,7 @@ class Critic(nn.Module):
     def loss(self, scores: Scores, batch: Batch, total: float) -> tuple[Tensor, Sums]:
         """Return a micro-batch's share of 1/2 mean max((V - T)^2, (clip(V, V_old +- clip) - T)^2), and its metrics.
 
-        The mean is over the `total` tokens with a target of the update, in all processes. PPO's loss as in verl.
+        PPO's value loss as in verl. The mean is over the update's `total` tokens with a target, in all processes.
         The loss is a scalar, in squared units of the return.
         """
         values = self(scores)
@@ -70,7 +70,7 @@ class Critic(nn.Module):
         return scale * errors.sum() / (2 * max(total, 1)), {name: total_of(v.detach()) for name, v in sums.items()}
 
     def update(self, grad_clip: float) -> None:
-        """Take an optimizer step with the mean gradient of all processes."""
+        """Take an optimizer step with the gradient averaged over all processes."""
         for parameter in self.parameters():
             gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
             parameter.grad = self.accelerator.reduce(
@@ -91,12 +91,12 @@ class Critic(nn.Module):
 
 
 def taught(row: Segment) -> int:
-    """Return the number of trained tokens of a row that have a target."""
+    """Return the number of trained tokens in a row for which the critic has a target."""
     return int((row.mask & ~np.isnan(row.extra[TARGET])).sum()) if TARGET in row.extra else 0
 
 
 def explained(metrics: dict[str, float]) -> dict[str, float]:
-    """Return the metrics with `value_explained`, 1 - mean (V - T)^2 / variance of T, in place of the mean squares."""
+    """Return the metrics with the mean squares replaced by `value_explained`, 1 - mean (V - T)^2 / variance of T."""
     error, square = metrics.pop(ERROR, 0.0), metrics.pop(SQUARE, None)
     if square is not None and (spread := square - metrics["value_target"] ** 2) > 0:
         metrics["value_explained"] = 1 - error / spread
@@ -104,15 +104,16 @@ def explained(metrics: dict[str, float]) -> dict[str, float]:
 
 
 def targets_of(rows: Sequence[Segment]) -> int:
-    """Return the number of trained tokens in rows that have a target."""
+    """Return the number of trained tokens in rows for which the critic has a target."""
     return sum(taught(row) for row in rows)
 
 
 def teaches(row: Segment, by_present: bool) -> bool:
-    """Return True if a row contributes to the update: by its advantages, targets, or the loss's factors (`chosen`).
+    """Return True if a row contributes to the update by its advantages, its value targets or the loss's factors
+    (`chosen`).
 
-    `by_present`: the loss chooses factors by the current log-probabilities, so a row without advantages contributes too,
-    unless the factors are marked and all 0.
+    `by_present`: the loss computes factors from the current log-probabilities, so a row without advantages contributes
+    too, unless its factors are already stored and all 0.
     """
     pulled = by_present and ("chosen" not in row.extra or bool(np.nan_to_num(row.extra["chosen"]).any()))
     return bool(row.advantages.any()) or pulled or bool(targets_of([row]))

@@ -21,9 +21,10 @@ Embed = Callable[[list[Segment]], list[Floats]]
 
 
 def embedded(learner: TrainedModel, rows: list[Segment], config: TrainConfig, *, alone: bool = False) -> list[Floats]:
-    """Return the last hidden states that predict the trained tokens of rows, [trained, width] each, under current weights.
+    """Return the last hidden states that predict the trained tokens of rows, [trained, width] each, under current
+    weights.
 
-    All processes call it together, unless it is called `alone`, which sharded weights do not support.
+    All processes must call it together, except with `alone`, which sharded weights do not support.
     """
     scorer = learner.accelerator.unwrap_model(learner.scorer)
     packed = pack(rows, token_weights(rows), config.batch_tokens, share=config.share_prefixes)
@@ -46,10 +47,11 @@ def embedded(learner: TrainedModel, rows: list[Segment], config: TrainConfig, *,
 def turn_states(
     episodes: Sequence[Episode], embed: Embed, prefixes: Sequence[Sequence[int]] | None = None
 ) -> list[list[Floats | None]]:
-    """Return each turn's state and its state after the action, [2, width]; None for a turn without output.
+    """Return the hidden states before and after each turn's action, [2, width] per turn; None for a turn without
+    output.
 
-    The first is the hidden state at the last token of the prompt, which predicts the turn's first token; the second is
-    the hidden state at the last output token. `prefixes`: tokens per episode that only this pass prepends to all prompts.
+    The state before is at the last token of the prompt, and predicts the turn's first token; the state after is at the
+    last output token. `prefixes`: tokens per episode to prepend to all prompts, in this pass only.
     """
     sequences = [_probes(episode, list(prefixes[place]) if prefixes else []) for place, episode in enumerate(episodes)]
     rows = build(sequences)
@@ -66,7 +68,7 @@ def turn_states(
 
 
 def _probes(episode: Episode, prefix: list[int]) -> Episode:
-    """Return an episode with two calls per turn: one predicts its first token, the other the token after it."""
+    """Return an episode with two calls per turn: one predicts its first token, the other the token after the turn."""
     turns = [turn for turn in episode.turns if turn.output_ids and turn.prompt_ids]
     calls: list[Turn] = []
     for turn, later in zip(turns, [*turns[1:], None], strict=True):

@@ -26,9 +26,9 @@ LEARNERS = Seam("learner", {name: kind.path for name, kind in KINDS.items()})
 
 
 class Learner(Stateful, ABC):
-    """Base class of learners, which hold and update the policy; `update`, `publish` and `save` are abstract.
+    """Base class of learners, which store and update the policy; `update`, `publish` and `save` are abstract.
 
-    Every process has one, and all call the same methods in the same order.
+    Every process has a learner, and all call the same methods in the same order.
     """
 
     tokenizer: Any
@@ -37,9 +37,9 @@ class Learner(Stateful, ABC):
 
     @abstractmethod
     def update(self, minibatch: "MiniBatch", loss: Stage, step: int) -> "UpdateResult":
-        """Take one optimizer step on the sum of weight times loss over the tokens of this process's rows; return metrics.
+        """Take one optimizer step on the weighted loss of this process's rows, and return the metrics.
 
-        A process may have no rows.
+        The loss is the sum of weight times loss over the tokens of all rows. A process may have no rows.
         """
 
     @abstractmethod
@@ -57,7 +57,7 @@ class Learner(Stateful, ABC):
     def score(self, rows: list[Segment]) -> Values:
         """Return `logprobs` and `entropy` of the trained tokens under the current weights, [tokens] per row.
 
-        Only a credit or a loss that needs them calls it.
+        Called only for a credit or a loss that needs these values.
         """
         raise NotImplementedError
 
@@ -76,18 +76,18 @@ class Learner(Stateful, ABC):
     def embed(self, rows: list[Segment], *, alone: bool = False) -> list[npt.NDArray[np.float32]]:
         """Return the hidden states that predict the trained tokens of rows, [trained, width] per row.
 
-        They serve heads on the policy's states. All processes call it together, unless it is called `alone`.
+        The states are inputs of heads on the policy. All processes must call it together, except with `alone`.
         """
         raise NotImplementedError
 
     def begin(self, phase: str, folder: Path) -> None:
-        """Prepare for the phase `sft` or `rl`; `folder` is the run's, for data about the policy at that point."""
+        """Prepare for the phase `sft` or `rl`; the run's `folder` may store data about the policy at this point."""
 
     async def release_engine_memory(self) -> None:
-        """Let the engine release memory until `publish`, since nothing samples during an update."""
+        """Let the engine release memory until `publish`; it does not sample during an update."""
 
     def about(self) -> dict[str, object]:
-        """Return facts for the log: number of parameters, trained parameters, precision, attention."""
+        """Return metadata for the log: number of parameters, trained parameters, precision, attention."""
         return {}
 
     def close(self) -> None:
@@ -97,22 +97,24 @@ class Learner(Stateful, ABC):
 
 @runtime_checkable
 class PartitionedLearner(Protocol):
-    """A learner whose processes each hold a part of the weights: all of them call `save`, then `save_parts`."""
+    """A learner whose processes each store a part of the weights; every process calls `save`, then `save_parts`."""
 
     def save_parts(self, folder: Path) -> None:
-        """Start to write this process's part of the current state to a checkpoint."""
+        """Start to write this process's part of the current state to a checkpoint, without waiting."""
         ...
 
     def parts_written(self, *, wait: bool = False) -> bool:
-        """Return True if this process has written its part; the checkpoint is complete when all have."""
+        """Return True if this process has written its part; the checkpoint is complete when all processes have."""
         ...
 
 
 def learner(name: str) -> Callable[[Target], Target]:
-    """Declare a class as a learner and name it; it is made as `CLASS(accelerator, config, folder, *, state, **options)`.
+    """Declare a class as a learner and name it; it is made as `CLASS(accelerator, config, folder, *, state,
+    **options)`.
 
-    `state` has `resumed`, `top` (number of likeliest tokens that the loss reads) and, for a need, options of a `critic`.
-    `overlaps = True` in the class declares that `update` may run in a thread while its engine samples (`async_level`).
+    `state` has `resumed`, `top` (number of likeliest tokens that the loss reads) and, if needed, `critic` (its
+    options). `overlaps = True` in the class declares that `update` may run in a thread while its engine samples
+    (`async_level`).
     """
     return LEARNERS.declare(name)
 
@@ -133,7 +135,7 @@ def resolve_learner(config: "TrainConfig") -> Stage:
 
 
 def check(run: "FreshRun") -> None:
-    """Check that the learner supports everything that the run asks of it.
+    """Check that the learner supports all settings of the run.
 
     Raises:
         BadConfig: the learner lacks something that the run uses.
@@ -157,10 +159,10 @@ def check(run: "FreshRun") -> None:
 
 
 def check_embeds(config: "TrainConfig", what: str) -> None:
-    """Check that the learner gives hidden states, which `what` needs.
+    """Check that the learner provides hidden states; `what` names the stage that needs them, for the error message.
 
     Raises:
-        BadConfig: the learner does not give hidden states.
+        BadConfig: the learner does not provide hidden states.
     """
     kind = kind_of(config.learner)
     if not kind.embeds or (kind is OWN and _inherited(resolve_learner(config).target, "embed")):
@@ -171,7 +173,7 @@ def check_embeds(config: "TrainConfig", what: str) -> None:
 
 
 def _check_methods(target: object, config: "TrainConfig", needed: Sequence[str]) -> None:
-    """Check that a learner class of the user's own implements the methods that the run calls.
+    """Check that the user's learner class implements the methods that the run calls.
 
     Raises:
         BadConfig: the class lacks a method.

@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LearnerKind:
-    """A kind of learner, `NAME` or `NAME:ADDRESS`; the defaults are those of the user's own class (MODULE:NAME)."""
+    """A kind of learner, `NAME` or `NAME:ADDRESS`; the defaults describe a class of the user (MODULE:NAME)."""
 
     name: str = ""
     path: str = ""
-    """MODULE:NAME of its class."""
+    """MODULE:NAME of the learner's class."""
     addressed: bool = False
-    """Its address follows its name and becomes its option `url`."""
+    """True if the learner's name is followed by an address, which becomes the option `url`."""
     in_memory: bool = True
-    """The weights are in this machine's memory, so that `--plan` can estimate a run's memory."""
+    """True if the weights are in this machine's memory, so that `--plan` can estimate a run's memory."""
     overlaps: bool = False
-    """It can update while its engine samples from separate weights (`async_level`)."""
+    """True if the learner can update while its engine samples from separate weights (`async_level`)."""
     embeds: bool = True
-    """It gives the hidden states of tokens."""
+    """True if the learner provides the hidden states of tokens."""
     scores_again: bool = False
-    """It scores the tokens of an update again right before it, for a loss that compares them as they are now."""
+    """True if the learner can score tokens again right before each update, for a loss that needs the current scores."""
     shards: bool = False
-    """It can split the weights over several processes (`sharding`)."""
+    """True if the learner can split the weights over several processes (`sharding`)."""
     engine: EngineKind | None = None
-    """Its default engine, if the run names none; None for the default of `engine`."""
+    """Engine of a run that names none; None means the default of the setting `engine`."""
     lacks: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Error messages for inputs of needs (see `needs`) that it cannot compute; `{need}` and `{learner}` are filled in."""
+    """Error message for each input of a need that the learner cannot compute; `{need}` and `{learner}` are filled in."""
     in_recipes: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Fields that recipes set for other learners, with the values for this one."""
+    """Values of this learner for fields that recipes set for other learners."""
 
     def check(self, config: "TrainConfig") -> None:
-        """Check that the learner supports everything that a run asks of it.
+        """Check that the learner supports all settings of a run.
 
         Raises:
             BadConfig: the learner lacks something; the message has the reason.
@@ -65,7 +65,7 @@ class LearnerKind:
                 raise BadConfig(reason.format(need=stage.name, learner=config.learner))
 
     def check_installed(self, config: "TrainConfig") -> None:
-        """Check that the packages it imports for this run are installed.
+        """Check that the packages that the learner imports for this run are installed.
 
         Raises:
             MissingExtra: a package is not installed.
@@ -85,15 +85,15 @@ SERVERS_OWN: dict[str, Any] = {
     "lora_targets": lora.TARGETS,
     "weight_transport": "auto",
 }
-"""Fields that the server decides, with the values that leave it the decision."""
+"""Fields that the server decides, each with the only value that a run may set."""
 
 
 @dataclass(frozen=True)
 class TinkerKind(LearnerKind):
-    """An adapter that a server trains and samples from."""
+    """The kind of learner whose adapter a server trains and samples from."""
 
     def check(self, config: "TrainConfig") -> None:
-        """Check that a server supports everything that a run asks of it.
+        """Check that a server supports all settings of a run.
 
         Raises:
             BadConfig: the server lacks something; the message has the reason.
@@ -144,7 +144,7 @@ class TinkerKind(LearnerKind):
 
 LOCAL = LearnerKind("local", "agentgym.trainers.learners.sharded:local", overlaps=True, scores_again=True, shards=True)
 OWN = LearnerKind()
-"""The kind of the user's own learner classes."""
+"""Kind of the learner classes that users write."""
 TINKER = TinkerKind(
     "tinker",
     "agentgym.trainers.learners.tinker.learner:RemoteLearner",

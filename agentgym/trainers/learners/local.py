@@ -1,4 +1,4 @@
-"""The learner in this process: a single process of accelerate, or a copy of the policy in each of several."""
+"""The learner in this process; with several processes of accelerate, each has a copy of the policy."""
 
 # torch and accelerate are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -45,7 +45,7 @@ from agentgym.trainers.weights import sync
 
 
 class LocalLearner(Learner):
-    """The policy in this process, or a copy in each of several processes of accelerate."""
+    """The learner in this process; with several processes of accelerate, each has a copy of the policy."""
 
     overlaps = True
 
@@ -82,7 +82,7 @@ class LocalLearner(Learner):
             raise
 
     def freeze(self) -> None:
-        """Turn off the gradients of weights that stay fixed, before the processes are joined; a subclass may override it."""
+        """Turn off gradients of weights that stay fixed, before the model is wrapped; subclasses may override it."""
 
     def _sampled(self) -> PreTrainedModel:
         """Move the model to its training device and return the model that an engine in this process samples from."""
@@ -101,7 +101,7 @@ class LocalLearner(Learner):
         return masters(self.model, self.config.precision, self.accelerator.num_processes)
 
     def about(self) -> dict[str, object]:
-        """Return facts for the log."""
+        """Return metadata for the log: number of parameters, trained parameters, attention, precision."""
         return {
             "parameters": sum(p.numel() for p in self.model.parameters()),
             "trained": sum(p.numel() for p in self.model.parameters() if p.requires_grad),
@@ -125,7 +125,7 @@ class LocalLearner(Learner):
         self.trained.optimizers = [self.accelerator.prepare(optimizer) for optimizer in fresh]
 
     def _reference(self, folder: Path) -> Any:
-        """Return the policy at the start of reinforcement learning, the reference of the KL penalty; None without one."""
+        """Return the reference of the KL penalty (the policy at the start of RL), or None without a KL penalty."""
         config = self.config
         if not config.kl:
             return None
@@ -135,7 +135,7 @@ class LocalLearner(Learner):
         return self._frozen(load_policy(folder, precision.DTYPES[config.precision])[0])
 
     def _base(self) -> Any:
-        """Return the model without its adapters."""
+        """Return a scorer of the model without its adapters."""
         return BaseScorer(self.model, self.config.temperature, self._method, shared=self.config.share_prefixes)
 
     def _remember(self, folder: Path) -> None:
@@ -145,32 +145,32 @@ class LocalLearner(Learner):
         self.accelerator.wait_for_everyone()
 
     def _frozen(self, model: PreTrainedModel) -> nn.Module:
-        """Return a scorer of a model that is not trained."""
+        """Return a scorer of a model that is never trained."""
         config, frozen = self.config, model.to(self.accelerator.device)
         scorer = Scorer(frozen, config.temperature, config.attention, shared=config.share_prefixes)
         return scorer.eval().requires_grad_(False)
 
     def imitate(self, episodes: Sequence[Episode], lr: float) -> dict[str, float]:
-        """Update the policy on demonstrations."""
+        """Update the policy on demonstrations and return the metrics over all processes."""
         self.trained.set_lr(lr)
         return imitate(self.trained, episodes, self.config)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Inputs of the critic."""
+        """Keys of `turn.extra` that the critic reads; empty without a critic."""
         return ("values", TARGET) if self.trained.critic else ()
 
     def old_logprobs(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]] | None:
-        """Return the trainer's own log-probabilities if the engine's differ and there are several updates.
+        """Return the trainer's log-probabilities, [tokens] per row, in nats; None if ratios use the engine's.
 
-        A single update computes them in its own forward pass.
-        Returns an array [tokens] per row, in nats.
+        They are computed here only if they differ from the engine's and the step has several updates, because a single
+        update computes them in its own forward pass.
         """
         again = self.config.updates > 1 or loss.attributes["present"]
         return self.score(rows)["logprobs"] if self.config.differs and again else None
 
     def update(self, minibatch: MiniBatch, loss: Stage, step: int) -> UpdateResult:
-        """Take one optimizer step on rows."""
+        """Take one optimizer step on the rows of a mini-batch and return the metrics."""
         self._set_lr(step)
         measured = StepMeasures()
         for value in differentiable(self.trained, losses(self.trained, minibatch, measured, self.config, loss, step)):
@@ -215,7 +215,7 @@ class LocalLearner(Learner):
         }
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Restore that state."""
+        """Restore the state of optimizers, fp32 masters and critic."""
         if self.trained.masters is not None:
             self.trained.masters.load_state_dict(cast("dict[str, Any]", state["masters"]))
         if self.trained.critic is not None:

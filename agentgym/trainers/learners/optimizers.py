@@ -26,9 +26,10 @@ class HasParameters(Protocol):
 def optimizers(
     model: HasParameters, lr: float, *, muon: bool, weight_decay: float = 0.0, kind: str = "adamw"
 ) -> list[Optimizer]:
-    """Return optimizers for a model's trainable parameters; a group's `share` multiplies the scheduled learning rate.
+    """Return optimizers for a model's trainable parameters; each parameter group's learning rate is `lr` times its
+    `share`.
 
-    `kind`: `adamw`, or `adamw8bit`, which keeps its state in 8 bits.
+    `kind`: `adamw`, or `adamw8bit`, which stores its state in 8 bits.
     """
     parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     if not muon:

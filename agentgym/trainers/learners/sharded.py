@@ -1,4 +1,4 @@
-"""The learner in several processes that each hold a part of all weights, gradients and optimizer state (FSDP2)."""
+"""The learner in several processes that each store a part of all weights, gradients and optimizer state (FSDP2)."""
 
 # torch and accelerate are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -28,16 +28,16 @@ from agentgym.trainers.weights.model_folder import write_adapter, write_model
 
 
 class ShardedLearner(LocalLearner):
-    """The policy split over the processes of accelerate.
+    """The policy, split over the processes of accelerate.
 
-    The parts are also the fp32 masters: in bf16 a weight is rounded when it is gathered. An engine in this process
-    samples from its own whole copy.
+    The parts are also the fp32 masters: in bf16, a weight is rounded when it is gathered. An engine in this process
+    samples from a separate whole copy.
     """
 
     _writing: saved_parts.PartWriter | None = None
 
     def _sampled(self) -> PreTrainedModel:
-        """Return a copy of the whole model; the model itself stays where it was loaded until it is sharded."""
+        """Return the model to sample from: a whole copy on the device if an engine here needs it, else the model."""
         return copy.deepcopy(self.model).to(self.accelerator.device) if self.config.copies_weights else self.model
 
     def _attention(self) -> str:
@@ -52,7 +52,7 @@ class ShardedLearner(LocalLearner):
         return sharding.shard(scorer, self.model, device, number, computes_in=computes_in)
 
     def _masters(self) -> None:
-        """Return None: the parts are the masters."""
+        """Return None: the fp32 parts of the model are already the masters."""
 
     def _base(self) -> "_Base":
         return _Base(self.model, self.trained.scorer)
@@ -95,7 +95,7 @@ class ShardedLearner(LocalLearner):
         accelerator.wait_for_everyone()
 
     def save_parts(self, folder: Path) -> None:
-        """Start to write masters and optimizer state, each process its part."""
+        """Start to write this process's part of masters and optimizer state to a checkpoint, without waiting."""
         if self._writing is None:
             self._writing = saved_parts.PartWriter()
         self._writing.begin(folder / saved_parts.PARTS, self.model, self._updating)
@@ -109,18 +109,18 @@ class ShardedLearner(LocalLearner):
         return [optimizer.optimizer for optimizer in self.trained.optimizers]
 
     def state_dict(self) -> dict[str, object]:
-        """Return the state that all processes share; `save_parts` writes the rest, each process its part."""
+        """Return the state that is equal in all processes; `save_parts` writes the rest."""
         return {"critic": self.trained.critic.saved() if self.trained.critic else {}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore it, together with the parts in the checkpoint that the policy was loaded from."""
+        """Restore the state, and this process's part from the checkpoint that the policy was loaded from."""
         if self.trained.critic is not None:
             self.trained.critic.load(state["critic"])
         saved_parts.load(self.folder / saved_parts.PARTS, self.model, self._updating)
 
 
 class _Base:
-    """The policy with its adapters off, computed by the forward pass that gathers the weights."""
+    """The policy with its adapters off, computed by the same forward pass, which gathers the sharded weights."""
 
     def __init__(self, model: PreTrainedModel, scorer: Callable[[Batch], Scores]) -> None:
         self.model, self.scorer = model, scorer
@@ -139,6 +139,6 @@ class _Base:
 
 @learner("local")
 def local(accelerator: Accelerator, config: TrainConfig, folder: Path, *, state: Mapping[str, Any]) -> LocalLearner:
-    """Return the learner in these processes: a copy of the policy in each, or a part of it."""
+    """Return the local learner: with a copy of the policy in each process or, with `sharding`, a part of it."""
     kind = ShardedLearner if config.sharded else LocalLearner
     return kind(accelerator, config, folder, state=state)

@@ -82,7 +82,7 @@ class BaseScorer(Scorer):
 
 @dataclass(slots=True)
 class TrainedModel:
-    """A model with its optimizers, on the devices that accelerate chose."""
+    """A model and its optimizers, on the devices that accelerate chose."""
 
     accelerator: Any
     scorer: Any
@@ -98,7 +98,7 @@ class TrainedModel:
 
 
 class CannotContinue(RuntimeError):
-    """The loss or the gradient is not finite, or the rollouts returned only faults."""
+    """Raised if the loss or the gradient is not finite, or if the rollouts returned only faults."""
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class StepMeasures:
     """The trainer's minus the engine's log-probabilities, [tokens] per micro-batch."""
 
     def updated(self, norm: float) -> UpdateResult:
-        """Return the result of the update."""
+        """Return the result of the update; `norm` is the gradient's norm."""
         return UpdateResult(add_sums(self.parts), self.gaps, norm)
 
 
@@ -125,7 +125,7 @@ def scored(learner: TrainedModel, segments: list[Segment], config: TrainConfig) 
 
 
 def _measures(learner: TrainedModel, scores: Scores) -> dict[str, Tensor]:
-    """Return the values of each token by name, without the hidden states."""
+    """Return `logprobs`, `entropy` and, with a critic, `values` of the trained tokens, [trained] each."""
     values = {"values": learner.critic(scores)} if learner.critic else {}
     return {"logprobs": scores.logprobs, "entropy": scores.entropy, **values}
 
@@ -207,13 +207,13 @@ def losses(
 
 
 def _saved(batch: Batch, rows: list[Segment]) -> Sums:
-    """Return the number of tokens of a micro-batch that were computed with another row's, and the total."""
+    """Return, as (saved, total), the tokens of a micro-batch that shared prefixes saved, and all its tokens."""
     total = sum(len(rows[i]) for i in batch.segments)
     return {"prefix_tokens_shared": torch.tensor([total - sum(batch.lengths), total], device=batch.ids.device)}
 
 
 def _measured(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> tuple[list[Sums], list[Tensor]]:
-    """Return the entropy and the gaps (trainer minus engine log-probability) of rows without a backward pass."""
+    """Return the entropy and the gaps (trainer minus engine log-probability) of rows; no gradient is computed."""
     batches = even(learner, pack(segments, token_weights(segments), config.batch_tokens, share=config.share_prefixes))
     with torch.no_grad():
         scored = [(batch, learner.scorer(batch)) for batch in batches]
@@ -222,7 +222,7 @@ def _measured(learner: TrainedModel, segments: list[Segment], config: TrainConfi
 
 
 def _gap(scores: Scores, batch: Batch) -> Tensor:
-    """Return the trainer's minus the engine's log-probabilities, [trained]; NaN if a hint was removed in between."""
+    """Return the trainer's minus the engine's log-probabilities, [trained]; NaN where a hint was removed."""
     gap = scores.logprobs.detach() - batch.logprobs
     return gap if batch.hint_removed is None else gap.masked_fill(batch.hint_removed, float("nan"))
 
@@ -236,7 +236,7 @@ def _everywhere(learner: TrainedModel, number: float) -> float:
 
 
 def _together(learner: TrainedModel, sums: Sums) -> Sums:
-    """Return the sums over all processes; means could not be combined."""
+    """Return the sums over all processes; unlike means, sums and counts can be added."""
     if learner.accelerator.num_processes == 1:
         return sums
     own = {name: pair.cpu() for name, pair in sums.items()}
@@ -244,7 +244,10 @@ def _together(learner: TrainedModel, sums: Sums) -> Sums:
 
 
 def even(learner: TrainedModel, batches: list[Batch], extra: Sequence[str] = ()) -> list[Batch]:
-    """Return as many micro-batches in every process (data-parallel wrappers wait for one another), on its device."""
+    """Return the micro-batches on the learner's device, padded with idle ones to the same number in every process.
+
+    Data-parallel wrappers wait for one another at each forward pass.
+    """
     accelerator = learner.accelerator
     if accelerator.num_processes > 1:
         most = int(accelerator.gather(torch.tensor([len(batches)], device=accelerator.device)).max())
@@ -253,9 +256,9 @@ def even(learner: TrainedModel, batches: list[Batch], extra: Sequence[str] = ())
 
 
 def differentiable(learner: TrainedModel, losses: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Yield each loss; its gradient is computed before the next.
+    """Yield each loss for a backward pass, and collect its gradient before computing the next loss.
 
-    Each loss is a scalar.
+    Each loss is a scalar, times the number of processes, because data-parallel wrappers average gradients.
 
     Raises:
         CannotContinue: a loss is not finite.
@@ -273,10 +276,9 @@ def _reduced_once(learner: TrainedModel, config: TrainConfig) -> bool:
 
 
 def _in_turn(learner: TrainedModel, batches: list[Batch], config: TrainConfig) -> Generator[Batch]:
-    """Yield micro-batches; with `gradient_reduction` `update` only the last one's gradients are reduced.
+    """Yield micro-batches; with `gradient_reduction = "update"`, gradients are reduced only once, not per micro-batch.
 
-    The last backward pass then reduces the accumulated sum; with masters, which have collected the gradients, `apply`
-    does it.
+    The last backward pass then reduces the accumulated sum; with masters, which collect the gradients, `apply` does.
     """
     once = _reduced_once(learner, config)
     for number, batch in enumerate(batches, 1):
@@ -286,7 +288,7 @@ def _in_turn(learner: TrainedModel, batches: list[Batch], config: TrainConfig) -
 
 
 def apply(learner: TrainedModel, config: TrainConfig) -> float:
-    """Step all optimizers with the accumulated gradients and return the gradients' norm.
+    """Update all weights with the accumulated gradients and return the gradients' norm before clipping.
 
     Raises:
         CannotContinue: the norm is not finite.

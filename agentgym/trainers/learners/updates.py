@@ -32,14 +32,14 @@ class UpdateResult:
 class UpdateMetrics:
     """Accumulated metrics of a step's updates.
 
-    The mismatch of engine and trainer is that before the first update, while both have the same weights: over every token
-    if the trainer's scores were computed before several updates (`gaps`), else over the first mini-batch.
+    The mismatch of engine and trainer is measured before the first update, while both have the same weights: over all
+    tokens if the trainer scored them before several updates (`gaps`), else over the first mini-batch.
     """
 
     gaps: Gaps
     """The trainer's minus the engine's log-probabilities: [tokens]."""
     compared: bool
-    """True if the trainer's scores were computed before the updates, so that `gaps` are known."""
+    """True if the trainer scored the rows before the updates, so that `gaps` are known."""
     sums: list[Mapping[str, Tensor]] = field(default_factory=list[Mapping[str, Tensor]])
     """Metrics of each update: name -> [2] = (sum, count)."""
     norms: list[float] = field(default_factory=list[float])

@@ -30,33 +30,35 @@ LOGGERS = Seam(
     {"package": ""},
 )
 MARK = "logged.json"
-"""File of a run with the number of updates that were logged."""
+"""Name of a run's file with the number of updates that were logged."""
 
 
 class Logger(Protocol):
-    """Created as `CLASS(folder, config, **options)`, only in the main process; `config`: the run's, as a flat mapping.
-    A resumed run creates it again with the same folder, in which it may store its run id.
+    """A destination of metrics, created as `CLASS(folder, config, **options)` in the main process only.
+
+    `config` is the run's configuration as a flat mapping. A resumed run creates the logger again with the same folder,
+    which may store the service's run id.
     """
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
-        """Log a row of `metrics.jsonl`: its `phase` and `step`, and numbers. `position`: number of updates so far."""
+        """Log a row of `metrics.jsonl`: its `phase`, `step` and numbers. `position`: number of updates so far."""
         ...
 
     def close(self) -> None:
-        """Send buffered data."""
+        """Send buffered data and finish."""
         ...
 
 
 def logger(name: str, *, package: str = "") -> Callable[[Target], Target]:
     """Declare a class as a logger (see `Logger`) and name it; keyword-only parameters are its options.
 
-    `package`: the package that it needs; a run that names the logger is refused without it.
+    `package`: the package that the logger needs; without it, a run that names the logger is refused.
     """
     return LOGGERS.declare(name, package=package)
 
 
 def resolve_loggers(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
-    """Return the loggers of a run; each option goes to the logger that has it.
+    """Return the loggers of a run; each option goes to the logger that declares it.
 
     Raises:
         BadConfig: there are options but no loggers, or a logger is named twice.
@@ -78,7 +80,7 @@ def resolve_loggers(names: Sequence[str], options: Mapping[str, object]) -> list
 
 
 class Loggers:
-    """The loggers of a session. None of them can end the run: each one's first error is a warning."""
+    """The loggers of a session. A failing logger never ends the run: its first error becomes a warning."""
 
     def __init__(self, folder: Path, loggers: Mapping[str, Logger]) -> None:
         self.path, self.loggers = folder / MARK, loggers
@@ -86,7 +88,7 @@ class Loggers:
         self.position: int = json.loads(self.path.read_text())["position"] if self.path.exists() else 0
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
-        """Pass on a row unless an earlier session did: after a kill, steps since the checkpoint are repeated."""
+        """Log a row, unless an earlier session logged it: after a kill, steps since the checkpoint are repeated."""
         if not self.loggers or position <= self.position:
             return
         self.position = position
@@ -115,7 +117,7 @@ class Loggers:
 
 
 def start(stages: Sequence[Stage], config: "TrackConfig", folder: Path, main: bool) -> Loggers:
-    """Make the loggers of a run, only in its main process.
+    """Create the loggers of a run; none outside the main process.
 
     Raises:
         BadConfig: a logger cannot start.
@@ -133,7 +135,7 @@ def start(stages: Sequence[Stage], config: "TrackConfig", folder: Path, main: bo
 
 
 def flat_config(config: "DataclassInstance") -> dict[str, object]:
-    """Return a run's configuration for loggers: flat, with the engine's key masked."""
+    """Return a run's configuration for loggers: a flat mapping, with the engine's API key masked."""
     values = dataclasses.asdict(config)
     if "key" in values.get("engine_options", {}):
         values["engine_options"] = {**values["engine_options"], "key": "***"}
@@ -141,25 +143,25 @@ def flat_config(config: "DataclassInstance") -> dict[str, object]:
 
 
 def numbers(row: Mapping[str, object]) -> dict[str, float]:
-    """Return the numbers of a row as PHASE/NAME, without those that are not finite (a mean of nothing)."""
+    """Return the finite numbers of a row as PHASE/NAME; a mean over nothing is not finite."""
     phase = row.get("phase", "rl")
     plain = {name: value for name, value in row.items() if isinstance(value, int | float)}
     return {f"{phase}/{name}": value for name, value in plain.items() if abs(value) < float("inf")}
 
 
 def stored_run_id(folder: Path, name: str) -> str | None:
-    """Return the service's run id that an earlier session stored; None in a fresh run."""
+    """Return the service's run id from an earlier session, or None in a new run."""
     path = folder / f"{name}.run"
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
 def store_run_id(folder: Path, name: str, run: str) -> None:
-    """Store the service's run id."""
+    """Store the service's run id for later sessions."""
     write_whole(folder / f"{name}.run", run)
 
 
 def check(run: "FreshRun") -> None:
-    """Check that the classes of the run's loggers are complete.
+    """Check that the logger classes have all methods.
 
     Raises:
         BadConfig: a class lacks a method.

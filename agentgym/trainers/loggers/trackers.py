@@ -15,7 +15,7 @@ from typing import Any, Literal
 from agentgym.trainers.loggers.interface import logger, numbers, store_run_id, stored_run_id
 
 SECOND = "%Y%m%d_%H%M%S"
-"""Time format in wandb's folder names of sessions."""
+"""Time format in the names of wandb's session folders."""
 
 
 @logger("tensorboard", package="tensorboardX")

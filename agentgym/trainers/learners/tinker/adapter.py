@@ -1,4 +1,4 @@
-"""The server-trained adapter as a peft folder, read from the server's archive of sampler weights."""
+"""The server-trained adapter as a peft folder, extracted from the server's archive of sampler weights."""
 
 # safetensors is typed in part only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def download(service: "Service", path: str, base: str, folder: Path) -> None:
-    """Write the adapter in the archive of `tinker://RUN/…` into a folder, as one of the model `base`; blocks.
+    """Download the adapter saved at `path` (`tinker://RUN/…`) into a folder, as an adapter of the model `base`; blocks.
 
     Raises:
-        BadConfig: the server has no such archives, or the archive holds no adapter.
+        BadConfig: the server has no such archives, or the archive has no adapter.
         EngineDead: the connection breaks off.
     """
     service.call("give its adapter", _unpack, service, archive_of(path), folder)
@@ -30,13 +30,13 @@ def download(service: "Service", path: str, base: str, folder: Path) -> None:
 
 
 def archive_of(path: str) -> str:
-    """Return the server's path of the archive of saved weights."""
+    """Return the URL path of the archive with the weights saved at `path` (`tinker://RUN/…`)."""
     run, _, name = path.removeprefix("tinker://").partition("/")
     return f"training_runs/{run}/checkpoints/{name}/archive"
 
 
 def saved_at(path: str) -> str:
-    """Return the server's path for deleting a sampler's weights; not all servers name the kind of weights in a path."""
+    """Return the URL path to delete the sampler weights at `path`; some servers leave the kind out of `path`."""
     run, _, name = path.removeprefix("tinker://").partition("/")
     return f"training_runs/{run}/checkpoints/{name if '/' in name else f'sampler_weights/{name}'}"
 
@@ -59,10 +59,11 @@ def _unpack(service: "Service", where: str, folder: Path) -> None:
 
 
 def _complete(url: str, folder: Path, base: str) -> None:
-    """Set the base model to the local one, and fill in the adapted layers if the server left them out, as SkyRL does.
+    """Set the adapter's base model to `base`, and fill in its target layers if the server (such as SkyRL) left them
+    out.
 
     Raises:
-        BadConfig: the archive holds no adapter.
+        BadConfig: the archive has no adapter.
     """
     if not (folder / WEIGHTS).is_file() or not (folder / ADAPTER).is_file():
         raise BadConfig(

@@ -1,4 +1,4 @@
-"""Bound on a server's answers: the client package reads bodies of any length, and has no public option for it."""
+"""Limit on the size of a server's answers: the client package has no public option for a limit."""
 
 # tinker is an extra and typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 
 LARGEST = 256 << 20
-"""Bytes of one answer; the client splits large requests, so answers have a few megabytes."""
+"""Maximum bytes of one answer; the client splits large requests, so real answers have a few megabytes."""
 
 
 class _Body(httpx.AsyncByteStream):
-    """A body that breaks off after `LARGEST` bytes."""
+    """A response body that fails after `LARGEST` bytes."""
 
     def __init__(self, body: httpx.AsyncByteStream) -> None:
         self._body = body
@@ -40,9 +40,10 @@ async def _bound(response: httpx.Response) -> None:
 
 
 def bound_answers() -> None:
-    """Bound the answers on all connections that the client package opens from now on.
+    """Limit the answers on all connections that the client package opens from now on.
 
-    It replaces the class of its connections, a private name of versions 0.25 to 0.38; without that name nothing changes.
+    It replaces the client's connection class, a private name of versions 0.25 to 0.38; without that name it does
+    nothing.
     """
     package = importlib.import_module("tinker._base_client")
     opened: Any = getattr(package, "AsyncHttpxClientWrapper", None)

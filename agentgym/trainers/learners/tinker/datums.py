@@ -23,15 +23,15 @@ def scored_datum(ids: Sequence[int]) -> object:
 
 
 def imitation_datum(row: Segment, weights: Floats) -> object:
-    """Return a row to imitate; weights: [tokens], the weight of each token's loss."""
+    """Return a row to imitate; `weights`, [tokens], are the weights of each token's loss."""
     return _datum(row.ids, weights=np.where(row.mask, weights, 0)[1:])
 
 
 def policy_datum(row: Segment, behaviour: Floats, pull: Floats, scale: float = 1.0) -> object:
     """Return a row for a policy loss.
 
-    behaviour: [tokens], log-probabilities in the denominator of the ratio. pull: [tokens], the advantage times the weight
-    of the token's loss; 0 for untrained tokens. scale: see `scales`.
+    `behaviour`, [tokens], are the log-probabilities in the denominator of the ratio. `pull`, [tokens], is the advantage
+    times the weight of the token's loss, 0 for untrained tokens. `scale` multiplies the advantages; see `scales`.
     """
     known = np.where(row.mask, behaviour, 0)
     return _datum(row.ids, logprobs=known[1:], advantages=np.where(row.mask, pull * scale, 0)[1:])
@@ -43,7 +43,7 @@ def scales(rows: Sequence[Segment], reduction: Reduction) -> list[float]:
 
 
 def placed(row: Segment, values: object) -> Floats:
-    """Lay out a server's values per target by token: [tokens], NaN for untrained tokens."""
+    """Return a server's values per target as values per token, [tokens], NaN for untrained tokens."""
     by_token = np.full(len(row), np.nan, dtype=np.float32)
     by_token[1:] = np.asarray(values, dtype=np.float32)[: len(row) - 1]
     return np.where(row.mask, by_token, np.nan).astype(np.float32)

@@ -1,8 +1,8 @@
-"""Compute our losses on a server of the Tinker API: by its own loss, or linearly from our own gradient.
+"""Compute our losses on a server of the Tinker API: by the server's own loss, or linearly from our own gradient.
 
-A server's importance sampling loss, given the log-probabilities that the server has just reported, has the ratio 1, so
-its gradient is that of `-advantage * log p`. With the derivative of any of our losses in place of the advantage it is
-that loss's gradient. This takes one more forward pass, and no server divides it by anything unknown to us.
+A server's importance sampling loss has ratio 1 if it gets the log-probabilities that the server has just reported, so
+its gradient is that of `-advantage * log p`. With the derivative of any of our losses in place of the advantage, it is
+the gradient of that loss. This takes one more forward pass, but no server divides it by anything unknown to us.
 """
 
 # torch is typed in parts only
@@ -45,7 +45,7 @@ class Work:
 
 
 def native(loss: Stage, config: TrainConfig) -> tuple[str, dict[str, float]] | None:
-    """Return the server's loss that equals ours, with its bounds, or None."""
+    """Return the name and bounds of the server's loss that equals ours, or None if there is none."""
     if config.kl:
         return None
     low, high = loss.option("clip_low", 0.0), loss.option("clip_high", 0.0)
@@ -58,7 +58,7 @@ def native(loss: Stage, config: TrainConfig) -> tuple[str, dict[str, float]] | N
 
 
 def policy(trained: ServedAdapter, work: Work, loss: Stage, step: int, config: TrainConfig, server: Qualification) -> Sums:
-    """Add the gradient of a step's loss on the server and return its metrics: name -> [2] = (sum, count)."""
+    """Add the gradient of a step's loss on the server and return the loss's metrics: name -> [2] = (sum, count)."""
     own = native(loss, config)
     if own is not None and own[0] in server.losses:
         factors = scales(work.rows, server.reduction)
@@ -103,13 +103,13 @@ def _linear(
 
 
 def _correction(row: Segment, old: Floats, most: float) -> Floats:
-    """Return min(trainer / engine, most), [tokens], which corrects for a sampler with slightly different numbers."""
+    """Return min(trainer / engine, most), [tokens], which corrects for slightly different sampler numerics."""
     gap = np.clip(old - row.logprobs, -LIMIT, LIMIT)
     return np.nan_to_num(np.minimum(np.exp(gap), most), nan=1.0).astype(np.float32)
 
 
 def _ours(work: Work, new: Sequence[Floats], loss: Stage, step: int, config: TrainConfig) -> tuple[Sums, list[Floats]]:
-    """Return the metrics of our loss and the negative derivative by each token's log-probability, [tokens] per row."""
+    """Return our loss's metrics and its negative derivative with respect to each log-probability, [tokens] per row."""
     batches = pack(work.rows, work.weights, config.batch_tokens)
     parts: list[Sums] = []
     pulls: list[torch.Tensor] = []

@@ -1,8 +1,4 @@
-"""Measure a server's gradients by how a small step along them changes the log-probabilities of a row of tokens.
-
-# PROMPT, PLACE, SHORT
-Number of prompt tokens; index of the token with the advantage; length of the shortened row.
-"""
+"""Measure a server's gradients: take a small step along a gradient and see how a row's log-probabilities change."""
 
 # torch is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -29,19 +25,22 @@ if TYPE_CHECKING:
 Scores = npt.NDArray[np.float64]
 Verdict = Literal["ok", "corrected", "refused", "not known", "none"]
 PROMPT, PLACE, SHORT = 8, 11, 14
-"""Tokens of the prompt; the token that has the advantage; tokens of the row that is cut after it."""
+"""Number of prompt tokens; index of the token with the advantage; number of tokens of the shortened row."""
 NEAR = 0.15
-"""Maximum relative distance of gradients that count as equal: steps have second-order terms, and half precision rounds."""
+"""Maximum relative distance of gradients that count as equal; steps have second-order terms and half precision rounds."""
 MIXED = (-0.75, 0.25)
-"""Advantages of two tokens in one row, to test that each has its own effect."""
+"""Advantages of two tokens in one row, to test that each token contributes by itself."""
 GIVEN = "its adapter"
-"""Table row about the download of the server's adapter."""
+"""Name of the table row about the download of the server's adapter."""
 UNCLIPPED = 1e6
-"""The `grad_clip` from which on nothing is clipped."""
+"""A `grad_clip` so large that nothing is clipped."""
 
 
 class Lab:
-    """Measures gradients by the changes of a row's log-probabilities after a small step along them."""
+    """Measures gradients by the changes of a row's log-probabilities after a small step along them.
+
+    The change after a step with advantage 1 at one token is the unit that other changes are compared with.
+    """
 
     def __init__(self, trained: ServedAdapter, ids: list[int], qualified: "Qualification") -> None:
         self.trained, self.qualified = trained, qualified
@@ -55,11 +54,11 @@ class Lab:
         return np.asarray(self.trained.forward([scored_datum(self.row.ids.tolist())])[0], dtype=np.float64)
 
     def datum(self, row: Segment, advantage: float, ratio: float = 1.0) -> object:
-        """Return a row with an advantage at one token and the given ratio."""
+        """Return a row for a policy loss with an advantage at one token, and the given ratio at every token."""
         return self.pulled(row, pull_at(row, advantage), ratio)
 
     def pulled(self, row: Segment, pull: Floats, ratio: float = 1.0) -> object:
-        """Return a row with advantages [tokens] and the given ratio everywhere."""
+        """Return a row for a policy loss with the advantages `pull`, [tokens], and the given ratio at every token."""
         now = np.concatenate(([np.nan], self.now))[: len(row)].astype(np.float32)
         return policy_datum(row, now - np.float32(np.log(ratio)), pull)
 
@@ -70,7 +69,7 @@ class Lab:
         config: dict[str, float] | None = None,
         clip: float = 0.0,
     ) -> Scores:
-        """Return the change of the log-probabilities, [targets], after a step along the gradient of the requests."""
+        """Send requests, step along their gradient, and return the change of the row's log-probabilities, [targets]."""
         for datums in sent:
             self.trained.backward(datums, loss, config)
         self.trained.step(0, plain=self.rate, clip=clip)
@@ -84,7 +83,7 @@ class Lab:
         config: dict[str, float] | None = None,
         clip: float = 0.0,
     ) -> Scores:
-        """Return the same change, [targets], and undo the step.
+        """Like `step`, but undo the step before returning the change.
 
         The step back updates `unit`, because each step leaves a second-order change.
         """
@@ -96,11 +95,11 @@ class Lab:
         return move
 
     def part(self, move: Scores) -> float:
-        """Return the projection of a change onto the unit's, as a factor."""
+        """Return the projection of a change onto the unit change, as a factor."""
         return float(move @ self.unit / max(self.unit @ self.unit, 1e-30))
 
     def moves(self) -> bool:
-        """Find a rate at which a token's advantage changes it slightly; return False if no rate changes anything."""
+        """Set `rate` so that a step changes the log-probabilities slightly; return False if no rate changes anything."""
         noise = max(0.01, 10 * self.qualified.mismatch)
         for _ in range(10):
             self.unit = self.step([self.datum(self.row, 1.0)])
@@ -118,11 +117,11 @@ class Lab:
         return bool(rises)
 
     def near(self, move: Scores, factor: float) -> bool:
-        """Return True if a change is approximately the unit's times a factor."""
+        """Return True if a change is approximately the unit change times a factor."""
         return float(np.linalg.norm(move - factor * self.unit)) < NEAR * max(1.0, factor) * float(np.linalg.norm(self.unit))
 
     def reduction(self) -> None:
-        """Determine the divisor of the server's gradients."""
+        """Determine the divisor of the server's gradients: none, or tokens and rows."""
         short = self.moved([self.datum(self.short, 1.0)])
         pair = self.moved([self.datum(self.row, 1.0), self.datum(self.row, 0.0)])
         length = (len(self.row) - 1) / (len(self.short) - 1)
@@ -138,9 +137,10 @@ class Lab:
             self.qualified.note("reduction", text, "refused")
 
     def mixture(self, model: str) -> None:
-        """Determine whether a gradient is the sum of its tokens' parts of any sign and size, and whether it equals ours.
+        """Determine if gradients of tokens add up for advantages of any sign and size, and if the sum equals torch's
+        gradient.
 
-        Losses that the server lacks are sent in this form (`gradient`): as their derivative by each token's
+        Losses that the server lacks are sent in this form (`gradient`): as their derivative with respect to each
         log-probability.
         """
         first_pull, other = pull_at(self.row, MIXED[0]), np.roll(pull_at(self.row, MIXED[1]), 2)
@@ -162,7 +162,7 @@ class Lab:
         self.qualified.note("its gradient and our torch's", text, ok_or_refused(gap < NEAR))
 
     def _ours(self, model: str, pull: Floats) -> tuple[Scores | None, str]:
-        """Return the row's change after a step of the same rate along our own gradient of the same adapter, in float32."""
+        """Return the row's change after the same step along our torch gradient, or None with the reason."""
         with TemporaryDirectory() as folder:
             if not self._downloads(model, Path(folder)):
                 return None, "no adapter to compare with"
@@ -186,7 +186,8 @@ class Lab:
             return (logprobs() - before).double().numpy(), ""
 
     def _downloads(self, model: str, folder: Path) -> bool:
-        """Download the server's adapter into a folder and return True, or note that it cannot.
+        """Download the server's adapter into a folder and return True; if it cannot be downloaded, note that and return
+        False.
 
         Raises:
             EngineDead: the server dies of the request.
@@ -206,7 +207,7 @@ class Lab:
         return False
 
     def accumulation(self) -> None:
-        """Determine whether requests add up, whether a step resets them, and whether imitation has the same gradient."""
+        """Determine if requests add up, if a step resets the gradient, and if imitation has the same gradient."""
         once = [self.datum(self.row, 1.0)]
         twice = self.moved(once, once)
         expected = 2.0 if self.qualified.reduction == "tokens" else 1.0
@@ -228,7 +229,7 @@ class Lab:
         )
 
     def bounds(self) -> None:
-        """Determine whether ppo and cispo respect the bounds in the request."""
+        """Determine if the losses `ppo` and `cispo` respect the bounds in the request."""
         ppo = (
             (2.0, 1.0, (0.8, 1.2), 0.0),
             (2.0, 1.0, (0.8, 3.0), 2.0),
@@ -254,7 +255,7 @@ class Lab:
             self.qualified.note(f"{name} at the bounds", text, "ok" if fine else "corrected")
 
     def clipping(self) -> None:
-        """Determine whether the server clips the norm of a gradient on request."""
+        """Determine if the server clips the norm of a gradient on request."""
         move = self.moved([self.datum(self.row, 1.0)], clip=1e-6)
         self.qualified.clips_gradients = float(np.linalg.norm(move)) < 0.1 * float(np.linalg.norm(self.unit))
         text = "done if requested" if self.qualified.clips_gradients else f"not done: train with --grad-clip {UNCLIPPED:g}"
@@ -262,7 +263,7 @@ class Lab:
 
 
 def cut_row(ids: Sequence[int]) -> Segment:
-    """Return tokens as a row whose reply begins after the prompt."""
+    """Return tokens as a row with a prompt of `PROMPT` tokens; the rest is the reply."""
     array = np.asarray(ids, dtype=np.int32)
     mask = np.arange(len(array)) >= PROMPT
     nothing = np.zeros(len(array), dtype=np.float32)
@@ -270,7 +271,7 @@ def cut_row(ids: Sequence[int]) -> Segment:
 
 
 def pull_at(row: Segment, advantage: float) -> Floats:
-    """Return an advantage at one token of a row, [tokens]."""
+    """Return the advantages of a row's tokens, [tokens]: `advantage` at the token `PLACE`, 0 elsewhere."""
     return np.where(np.arange(len(row)) == PLACE, advantage, 0).astype(np.float32)
 
 

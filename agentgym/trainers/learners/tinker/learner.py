@@ -38,16 +38,16 @@ from agentgym.trainers.run.fits import parameters
 from agentgym.trainers.seam import CALLER, Stage, Within
 
 FILE = "tinker.json"
-"""File of a model folder with the server's path of the weights."""
+"""Name of the file in a model folder with the path of the weights on the server."""
 PROBE = 24
-"""Tokens of the row whose log-probabilities identify loaded weights."""
+"""Number of tokens in the row whose log-probabilities identify loaded weights."""
 LARGEST_MISMATCH = 0.1
-"""Mean difference of log-probabilities above which the sampler clearly serves other weights."""
+"""Mean difference of log-probabilities, in nats, above which the sampler clearly serves other weights."""
 
 
 @learner("tinker")
 class RemoteLearner(Learner):
-    """An adapter that a server trains and samples from; this process plays, computes credit and weights tokens."""
+    """An adapter that a server trains and samples from; this process plays, computes credit and weights the tokens."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class RemoteLearner(Learner):
         """Return the adapter of a checkpoint after comparing its log-probabilities with the saved ones.
 
         Raises:
-            BadData: it cannot be loaded, or its log-probabilities differ.
+            BadData: the adapter cannot be loaded, or its log-probabilities differ.
         """
         try:
             trained = self.service.loaded(saved["path"], optimizer=True)
@@ -124,7 +124,7 @@ class RemoteLearner(Learner):
         return trained
 
     def about(self) -> dict[str, Any]:
-        """Return facts for the log."""
+        """Return metadata for the log."""
         architecture = AutoConfig.from_pretrained(self.model, trust_remote_code=False)
         with torch.device("meta"):
             layers = AutoModelForCausalLM.from_config(architecture).named_modules()
@@ -138,7 +138,7 @@ class RemoteLearner(Learner):
         }
 
     def begin(self, phase: str, folder: Path) -> None:
-        """Get the reference of the KL penalty and a fresh optimizer before reinforcement learning."""
+        """Before reinforcement learning, make a reference for the KL penalty and a fresh optimizer."""
         write_whole(folder / "qualified.json", json.dumps(asdict(self.qualified), indent=2) + "\n")
         if phase == "rl":
             if self.config.kl:
@@ -149,7 +149,7 @@ class RemoteLearner(Learner):
                 before.forget()
 
     def imitate(self, episodes: Sequence[Episode], lr: float) -> dict[str, float]:
-        """Update the policy on demonstrations."""
+        """Update the policy on demonstrations and return the metrics."""
         rows = build(episodes)
         total = count(rows, "token")
         if not total:
@@ -165,14 +165,14 @@ class RemoteLearner(Learner):
         """Return the server's log-probabilities, [tokens] per row.
 
         Raises:
-            CannotContinue: they clearly belong to other weights than those that sampled.
+            CannotContinue: the episodes were clearly sampled from other weights.
         """
         scored = self.score(rows)["logprobs"]
         self._check_sampler(mismatches(rows, behaviours(rows, scored)))
         return scored
 
     def update(self, minibatch: MiniBatch, loss: Stage, step: int) -> UpdateResult:
-        """Take one optimizer step on rows, with the server's gradients.
+        """Take one optimizer step on the rows of a mini-batch, with the server's gradients.
 
         Raises:
             CannotContinue: the loss is not finite.
@@ -199,10 +199,10 @@ class RemoteLearner(Learner):
         self._checkpoint = None
 
     def _check_sampler(self, gaps: npt.NDArray[np.floating]) -> None:
-        """Check that the sampler used the trained weights.
+        """Check from the gaps (trainer minus engine log-probability) that the sampler used the trained weights.
 
         Raises:
-            CannotContinue: it clearly did not.
+            CannotContinue: the sampler clearly used other weights.
         """
         known = gaps[~np.isnan(gaps)]
         if len(known) and float(np.abs(known).mean()) > max(LARGEST_MISMATCH, 10 * self.qualified.mismatch):
@@ -229,7 +229,7 @@ class RemoteLearner(Learner):
         return {"logprobs": placed, "entropy": [np.full(len(row), np.nan, dtype=np.float32) for row in rows]}
 
     async def publish(self, version: int) -> None:
-        """Sample from the current weights. A vLLM server has to score a known text as the training server does."""
+        """Sample from the current weights; a vLLM server must score a known text like the training server."""
         if not self.config.engine_kind.sent_weights:
             await self.engine.serve(self.trained.sampler, version)
             return
@@ -242,7 +242,7 @@ class RemoteLearner(Learner):
             await self.engine.load_weights(folder, version, **differences)
 
     def _saved(self) -> dict[str, Any]:
-        """Save the server's state, once per version of the weights; return its path and identifying log-probabilities."""
+        """Save the server's state once per version of the weights; return its path and identifying scores."""
         if self._checkpoint is None:
             ids = self.tokenizer.encode(" ".join(str(number) for number in range(PROBE)), add_special_tokens=False)[:PROBE]
             probe = {"ids": ids, "logprobs": np.asarray(self.trained.forward([datums.scored_datum(ids)])[0]).tolist()}
@@ -252,7 +252,7 @@ class RemoteLearner(Learner):
         return self._checkpoint
 
     def save(self, folder: Path) -> None:
-        """Write a folder with the server's path of the weights and the tokenizer.
+        """Write a folder with the tokenizer and the path of the weights on the server.
 
         Raises:
             BadData: the folder cannot be written.
@@ -266,14 +266,14 @@ class RemoteLearner(Learner):
             raise BadData(f"{folder}: where the weights are could not be written ({error})") from error
 
     def state_dict(self) -> dict[str, object]:
-        """Return the server's path of weights and optimizer."""
+        """Return the path of weights and optimizer on the server."""
         return {"path": self._saved()["path"]}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Check the state against the loaded one.
+        """Check that the state belongs to the adapter that is already loaded.
 
         Raises:
-            BadData: it belongs to another checkpoint.
+            BadData: the state belongs to another checkpoint.
         """
         if self._checkpoint is None or state["path"] != self._checkpoint["path"]:
             raise BadData(f"the checkpoint is of {state['path']}; its {FILE} names another")

@@ -1,8 +1,8 @@
 """Qualify a server of the Tinker API: find out by experiments on a row of tokens what it really computes.
 
-Servers agree on the wire format and little else. With AdamW's averages off and its eps far above any gradient, a step is
-plain gradient descent, so the change of a row's log-probabilities reveals the gradient up to one factor: two gradients
-are compared by the changes that they cause.
+Servers agree on the wire format but not on what they compute. With AdamW's averages off and its eps far above any
+gradient, a step is plain gradient descent, so the change of a row's log-probabilities reveals the gradient up to one
+factor; two gradients are compared by the changes that they cause.
 """
 
 # torch is typed in parts only
@@ -48,19 +48,19 @@ class Qualification:
 
     reduction: Reduction = "tokens"
     losses: list[str] = field(default_factory=list[str])
-    """Losses of the server that equal ours."""
+    """Names of the server's losses that equal ours."""
     clips_gradients: bool = False
     mismatch: float = 0.0
-    """Mean difference of the sampler's and the trainer's log-probabilities under the same weights."""
+    """Mean difference, in nats, of the sampler's and the trainer's log-probabilities under the same weights."""
     findings: list[list[str]] = field(default_factory=list[list[str]])
-    """Rows of the table: question, finding, verdict."""
+    """Rows of the table of findings: question, finding, verdict."""
 
     def note(self, what: str, text: str, verdict: Verdict) -> None:
-        """Add a row to the table."""
+        """Add a row to the table of findings."""
         self.findings.append([what, text, verdict])
 
     def refused(self, config: TrainConfig | None = None) -> list[str]:
-        """Return the reasons why the server cannot train, or cannot train this run."""
+        """Return the reasons why the server cannot train, or cannot train the run with this configuration."""
         reasons = [f"{what}: {text}" for what, text, verdict in self.findings if verdict == "refused"]
         if config is not None and config.grad_clip < UNCLIPPED and not self.clips_gradients:
             reasons.append(f"it clips no gradients, and grad_clip is {config.grad_clip:g}: give --grad-clip {UNCLIPPED:g}")
@@ -85,13 +85,13 @@ def read_qualified(path: str) -> Qualification:
 
 
 def show(qualified: Qualification) -> str:
-    """Return the table as text."""
+    """Return the table of findings as text."""
     width = max(len(line[0]) for line in qualified.findings)
     return "\n".join(f"  {what:<{width}}  {verdict:<10} {text}" for what, text, verdict in qualified.findings)
 
 
 def qualify(service: Service, base: str, model: str, tokenizer: Any, *, rank: int = 8) -> Qualification:
-    """Return the findings about a server, which trains a few temporary adapters for it.
+    """Qualify a server with a few temporary adapters that it trains, and return the findings.
 
     Raises:
         EngineDead: the server does not answer.
@@ -164,7 +164,7 @@ def _sampling(service: Service, trained: ServedAdapter, tokenizer: Any, qualifie
 
 
 def _scores(trained: ServedAdapter, ids: list[int], model: str, qualified: Qualification) -> bool:
-    """Compare the trainer's log-probabilities with the sampler's, and with our own torch model's if it can be loaded."""
+    """Compare the trainer's log-probabilities with the sampler's and with our torch model's, if that can be loaded."""
     scores = np.asarray(trained.forward([scored_datum(ids)])[0], dtype=np.float64)
     service = trained.service
     sampler = trained.sampler()

@@ -1,4 +1,4 @@
-"""Client of a server of the Tinker API: wraps its own client package with deadlines and unique names."""
+"""Client of a server of the Tinker API: wraps the API's client package with deadlines and unique names."""
 
 # tinker is an extra and typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -31,7 +31,7 @@ from agentgym.trainers.learners.tinker import adapter
 T = TypeVar("T")
 Array = npt.NDArray[np.float32]
 LOOK = 1.0
-"""Seconds that an answer may take before a health check is made."""
+"""Seconds without an answer after which the server's health is checked."""
 
 
 def client_package() -> Any:
@@ -53,16 +53,17 @@ def client_package() -> Any:
 class Service:
     """A session with a server. Every call has a deadline and ends early if the server answers no health check.
 
-    The client package alone retries a refused connection, a 409 and a 5xx for minutes, and waits for a result forever.
+    The bare client package retries a refused connection, a 409 and a 5xx for minutes, and waits for a result forever.
     """
 
     def __init__(self, url: str, *, seconds: float = 1800.0, patience: float = 30.0, key: str = "") -> None:
         self.tinker = client_package()
         self.url, self.seconds, self.patience = url.rstrip("/"), seconds, patience
         self._looked = time.monotonic()
-        """Time of the last answer or health check."""
+        """Time of the last answer or health check, in seconds of `time.monotonic`."""
         self._unanswered: float | None = None
-        """Start of the first unanswered health check since the last answer."""
+        """Start of the first failed health check since the last answer, in seconds of `time.monotonic`; None if none
+        failed."""
         self._health = threading.Lock()
         self._check_address()
         self.key = key or os.environ.get("TINKER_API_KEY", "") or "tml-local"
@@ -87,7 +88,7 @@ class Service:
             return False
 
     def check_health(self, what: str) -> None:
-        """Check the server's health.
+        """Check the server's health, unless it was checked or answered in the last second.
 
         Raises:
             EngineDead: no health check was answered for `patience` seconds.
@@ -108,11 +109,13 @@ class Service:
         self._looked, self._unanswered = time.monotonic(), None
 
     def call(self, what: str, function: Callable[..., Any], *arguments: object, **options: object) -> Any:
-        """Return the result of a client function, or of the future that it returns.
+        """Call a client function and return its result, or the result of the future that it returns.
+
+        `what` completes "was asked to …" in error messages.
 
         Raises:
             EngineDead: the server died, refused or exceeded the deadline; its state is then unknown.
-            BadConfig: the function raised it.
+            BadConfig: raised by the function.
         """
         started, self._looked = time.monotonic(), time.monotonic()
         future = _started(lambda: _settled(function(*arguments, **options), self.seconds))
@@ -138,7 +141,7 @@ class Service:
         Raises:
             Fault: only this answer failed.
             EngineDead: the server is gone or exceeded the deadline.
-            BadConfig: the function raised it.
+            BadConfig: raised by the function.
         """
         started = time.monotonic()
         try:
@@ -159,7 +162,7 @@ class Service:
         return EngineDead(f"{self.url} was asked to {what} and did not within {self.seconds:g} seconds")
 
     def request(self, path: str, method: str = "GET", body: dict[str, object] | None = None) -> HTTPResponse:
-        """Open the answer to a request that some releases of the client package lack; redirections do not get the key."""
+        """Send a request that the client package lacks and return the response; redirects do not get the API key."""
         content = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/api/v1/{path}", content, method=method)
         request.add_header("Content-Type", "application/json")
@@ -167,14 +170,14 @@ class Service:
         return urllib.request.urlopen(request, timeout=self.patience)
 
     def unique(self, name: str) -> str:
-        """Return a name that no checkpoint has: an existing name gets a 409, which the client retries for minutes."""
+        """Return a name that no checkpoint has; the client would retry the 409 for an existing name for minutes."""
         return f"{name}-{uuid.uuid4().hex[:12]}"
 
     def base_model(self, name: str) -> str:
         """Return the model that the server trains: the requested one, or its only one.
 
         Raises:
-            BadConfig: the server lacks the model, or has several and none is requested.
+            BadConfig: the server lacks the model, or has several and the request names none.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # deprecated in later releases, but the only way in earlier ones
@@ -187,12 +190,12 @@ class Service:
         return name or names[0]
 
     def trainer(self, base: str, rank: int, seed: int) -> "ServedAdapter":
-        """Return a fresh adapter of a model."""
+        """Return a new adapter of the model `base`, with the given rank and seed."""
         create = self.client.create_lora_training_client
         return ServedAdapter(self, self.call("make an adapter", create, base_model=base, rank=rank, seed=seed % 2**31))
 
     def loaded(self, path: str, *, optimizer: bool) -> "ServedAdapter":
-        """Return a saved adapter, with its optimizer state or a fresh one."""
+        """Load a saved adapter, with its saved optimizer state or a fresh optimizer."""
         client = self.client
         load = (
             client.create_training_client_from_state_with_optimizer
@@ -234,9 +237,9 @@ class ServedAdapter:
         return [_array(row["logprobs"]) for row in output.loss_fn_outputs], output.metrics
 
     def step(self, lr: float, *, weight_decay: float = 0.0, clip: float = 0.0, plain: float = 0.0) -> dict[str, float]:
-        """Take a step of AdamW with torch's defaults; with `plain` above 0, a step of that multiple of the gradient instead.
+        """Take a step of AdamW with torch's defaults or, with `plain` above 0, a step of `plain` times the gradient.
 
-        Adam with an eps far above any gradient, and without averages, is plain gradient descent.
+        Adam without averages and with an eps far above any gradient is plain gradient descent.
         """
         adam = dict(learning_rate=lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=weight_decay)
         if plain:
@@ -246,7 +249,7 @@ class ServedAdapter:
         return dict(getattr(answer, "metrics", None) or {})
 
     def save(self, name: str) -> str:
-        """Save weights and optimizer under a unique name and return the path."""
+        """Save weights and optimizer on the server under a unique name, and return the path."""
         return str(self.service.call("save its state", self.client.save_state, self.service.unique(name)).path)
 
     def sampler(self) -> Any:
@@ -254,7 +257,7 @@ class ServedAdapter:
         return self.service.call("serve new weights", self.client.save_weights_and_get_sampling_client)
 
     def adapter(self, base: str, folder: Path) -> None:
-        """Write the current adapter into a folder in peft's format, as one of the model `base`; see `adapter.download`."""
+        """Write the current adapter, as a peft adapter of the model `base`, into a folder; see `adapter.download`."""
         name = self.service.unique("agentgym")
         path = str(self.service.call("save its adapter", self.client.save_weights_for_sampler, name).path)
         try:
@@ -264,7 +267,7 @@ class ServedAdapter:
                 self.service.request(adapter.saved_at(path), "DELETE").close()
 
     def forget(self) -> None:
-        """Free the adapter on the server, if it supports that: the client package no longer has a call for it."""
+        """Free the adapter on the server, if the server supports that; the client package no longer does."""
         with contextlib.suppress(OSError):
             self.service.request("unload_model", "POST", {"model_id": self.client.model_id, "type": "unload_model"}).close()
 
@@ -278,7 +281,7 @@ def _session(client: Any) -> Any:
 
 
 def _started(work: Callable[[], T]) -> "Future[T]":
-    """Run in a thread that does not keep the process alive, because some client calls never return."""
+    """Run a function in a daemon thread, because some client calls never return."""
     future: Future[T] = Future()
 
     def run() -> None:
