@@ -1,4 +1,4 @@
-"""Engines turn prompt tokens into completion tokens: their common protocol, and how to name one."""
+"""Engines turn prompt tokens into completion tokens. This package defines their protocol and makes them by name."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -22,11 +22,11 @@ from agentgym.errors import BadConfig
 def engine(name: str, **options: object) -> TokenEngine | ChatEngine:
     """Make an engine from its name.
 
-    Names: `hf:PATH`, `vllm:PATH`, `vllm:URL,URL`, `openai:URL`, `chat:URL#MODEL`, `chat:openai/NAME` or `scripted:FILE`.
-    An option `body.KEY` is the key KEY of the option `body`.
+    Names: `hf:PATH`, `vllm:PATH`, `vllm:URL,URL`, `openai:URL`, `chat:URL#MODEL`, `chat:openai/NAME` or
+    `scripted:FILE`. An option `body.KEY` is stored under KEY in the option `body`.
 
     Raises:
-        BadConfig: the name has another form, or an option is unknown.
+        BadConfig: `name` has none of these forms, or an option is unknown.
     """
     if not all(name.partition(":")):
         raise BadConfig(f"engine {name!r}: expected KIND:TARGET, for example hf:PATH or vllm:PATH. {as_chat(name)}")
@@ -37,10 +37,10 @@ def engine(name: str, **options: object) -> TokenEngine | ChatEngine:
 
 
 def nested(options: Mapping[str, object]) -> dict[str, object]:
-    """Return options with `a.b` as the key `b` of the table `a`.
+    """Return the options with each dotted name `a.b` moved into a nested table: `{"a": {"b": …}}`.
 
     Raises:
-        BadConfig: `a` is also set to a value.
+        BadConfig: `a` is set both as a value and as a table.
     """
     tables: dict[str, Any] = {}
     for name, value in options.items():

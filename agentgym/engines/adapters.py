@@ -1,4 +1,4 @@
-"""LoRA adapters on disk: a folder in peft's format, which names its base model."""
+"""LoRA adapters on disk: a folder in peft's format, whose configuration names the base model."""
 
 # transformers is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -19,7 +19,7 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def is_adapter(path: str | Path) -> bool:
-    """Return True if a folder holds an adapter instead of a model."""
+    """Return True if a folder holds a LoRA adapter, not a whole model."""
     return (Path(path) / ADAPTER).is_file()
 
 
@@ -27,7 +27,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
     """Return an adapter's configuration.
 
     Raises:
-        BadData: it is damaged, or not of a plain LoRA adapter in safetensors.
+        BadData: the configuration is damaged, or the folder is not a plain LoRA adapter in safetensors.
     """
     folder = Path(folder)
     try:
@@ -48,7 +48,8 @@ def describe(folder: str | Path) -> dict[str, Any]:
 def base_of(folder: str | Path) -> str:
     """Return the folder of an adapter's base model.
 
-    A hub name is only looked up among earlier downloads: the file may be a stranger's, so it never causes a download.
+    A base model given as a hub name has to be in the local hub cache: the adapter may come from a stranger, so it must
+    not cause a download.
 
     Raises:
         BadData: the base model is not on this machine.
@@ -74,10 +75,10 @@ def base_of(folder: str | Path) -> str:
 
 
 def load_adapted(folder: str | Path, dtype: object, trainable: bool = False) -> object:
-    """Load the base model with an adapter in place, not merged.
+    """Load an adapter on top of its base model, without merging the two.
 
     Raises:
-        BadData: either cannot be loaded.
+        BadData: the adapter or the base model cannot be loaded.
     """
     transformers = _libraries()
     base = base_of(folder)

@@ -21,7 +21,7 @@ from agentgym.episodes.usage import Usage, count
 from agentgym.errors import MissingExtra, how_to_install
 
 BLOCKS = "blocks"
-"""Key of a message with the blocks that the API wants back verbatim."""
+"""Message key for the content blocks that the API expects back verbatim."""
 _ENDED = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -74,10 +74,10 @@ class MessagesServers(Servers):
 
 
 class AnthropicEngine(OpenAIChatEngine):
-    """A model of Anthropic's API, `anthropic/NAME`; options and errors are those of `OpenAIChatEngine`.
+    """A model of Anthropic's API, named `anthropic/NAME`, with the options and errors of `OpenAIChatEngine`.
 
-    The key is in ANTHROPIC_API_KEY, another address in ANTHROPIC_BASE_URL. The option `body`, `{"thinking": …}`, turns on
-    thinking. Every request enables prompt caching for the repeated part.
+    The environment variable ANTHROPIC_API_KEY contains the key; ANTHROPIC_BASE_URL overrides the address. The option
+    `body={"thinking": …}` turns on thinking. Every request enables prompt caching for its repeated prefix.
     """
 
     kind = MessagesServers
@@ -85,7 +85,7 @@ class AnthropicEngine(OpenAIChatEngine):
     def request(
         self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling
     ) -> dict[str, object]:
-        """Return the body of a request; it has no seed, because the API has none."""
+        """Return the request body. It has no seed, because the API does not accept one."""
         system = "\n\n".join(str(message["content"]) for message in messages if message["role"] == "system")
         others = [message for message in messages if message["role"] != "system"]
         body: dict[str, object] = {"model": self.model, "messages": turns(others), "max_tokens": sampling.max_tokens}
@@ -97,10 +97,10 @@ class AnthropicEngine(OpenAIChatEngine):
         return {**body, **{name: value for name, value in settings.items() if name not in self._left_out}, **self.body}
 
     def read(self, answer: Object) -> Completion:
-        """Return the reply in a message.
+        """Return the completion in an answer of the API.
 
         Raises:
-            Garbage: the message has no reply.
+            Garbage: the answer has no reply.
         """
         blocks, stopped = answer.get("content"), answer.get("stop_reason")
         if not isinstance(stopped, str) or stopped not in _ENDED:
@@ -118,7 +118,7 @@ class AnthropicEngine(OpenAIChatEngine):
 
 
 def turns(messages: Iterable[Mapping[str, object]]) -> list[dict[str, object]]:
-    """Convert messages from OpenAI's format to Anthropic's: tool results are in user messages."""
+    """Convert messages from OpenAI's format to Anthropic's, where tool results are part of user messages."""
     converted: list[dict[str, object]] = []
     for message in messages:
         role = "assistant" if message["role"] == "assistant" else "user"
@@ -138,7 +138,11 @@ def _answer(message: Mapping[str, object]) -> list[dict[str, object]]:
 
 
 def _reply(message: Mapping[str, object]) -> list[dict[str, object]]:
-    """Return the blocks of a reply: verbatim if they hold thoughts and the calls still have the same ids."""
+    """Return the content blocks of an assistant message.
+
+    Stored blocks are returned verbatim if the ids of their tool calls equal those of the message; otherwise blocks are
+    made from its text and calls.
+    """
     calls = [table(call) for call in cast("list[JSON]", message.get("tool_calls") or [])]
     stored = [cast("dict[str, object]", block) for block in cast("list[object]", message.get(BLOCKS) or [])]
     if stored and [block.get("id") for block in stored if block.get("type") == "tool_use"] == [call["id"] for call in calls]:

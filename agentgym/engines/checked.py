@@ -1,10 +1,10 @@
-"""Token id checks of prompts, each id once."""
+"""Validation of prompt token ids that checks every id of a conversation once."""
 
 from collections.abc import Sequence
 
 
 class CheckedIds:
-    """The last valid prompt of each session: if the next one extends it, only the new ids are checked."""
+    """Remembers the last valid prompt of each session: if the next prompt extends it, only the new ids are checked."""
 
     def __init__(self, vocabulary: int, sessions: int = 4096) -> None:
         """Set the vocabulary size and the number of remembered sessions; prompts of older sessions are checked in full."""
@@ -12,9 +12,9 @@ class CheckedIds:
         self._good: dict[str, list[int]] = {}
 
     def wrong(self, session: str, ids: list[int]) -> int | None:
-        """Return the first id outside the vocabulary; if there is none, remember the prompt and return None.
+        """Return the first id outside the vocabulary; if all are valid, remember the prompt and return None.
 
-        `ids` must not be changed afterwards.
+        The caller must not change `ids` afterwards.
         """
         good = self._good.pop(session, [])
         new: Sequence[int] = ids[len(good) :] if ids[: len(good)] == good else ids
@@ -26,5 +26,5 @@ class CheckedIds:
         return None
 
     def forget(self, session: str) -> None:
-        """Forget a session."""
+        """Forget the last prompt of a session."""
         self._good.pop(session, None)

@@ -1,4 +1,4 @@
-"""Common parts of server engines: requests by session, cancelled when aborted; complete sampling parameters for vLLM."""
+"""Shared parts of engines that send requests to a server: pauses, aborts by session, and sampling parameters for vLLM."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
@@ -12,23 +12,23 @@ from agentgym.errors import BadConfig
 T = TypeVar("T")
 AnyTask: TypeAlias = asyncio.Task[Any]
 LARGEST_ID = 2**31 - 1
-"""Maximum token id for tokenizers and tensors, far above any vocabulary."""
+"""Maximum token id that tokenizers and tensors accept, far above any vocabulary."""
 
 
 class AdmissionGate:
-    """Controls the start of requests: none start during a pause, or while a pause or update waits for requests to end.
+    """Controls when requests may start: not during a pause, nor while a pause or an update waits for running requests.
 
-    Cancelling one of these does not reopen a gate that another one keeps closed.
+    Cancelling one pause or update does not let requests start while another still blocks them.
     """
 
     def __init__(self) -> None:
         self._paused = False
         self._holds = 0
-        """Number of pauses that wait for requests to end, and of updates."""
+        """Number of updates in progress and of pauses that wait for running requests."""
 
     @property
     def paused(self) -> bool:
-        """True if `pause` was called last, not `resume`."""
+        """True if the last call was `pause`, not `resume`."""
         return self._paused
 
     @property
@@ -45,7 +45,7 @@ class AdmissionGate:
         raise NotImplementedError
 
     def _notify(self) -> None:
-        """Let waiting requests check again."""
+        """Wake waiting requests, so that they check again if they may start."""
 
     @contextmanager
     def _blocked(self) -> Generator[None]:
@@ -63,7 +63,7 @@ class AdmissionGate:
             self._paused = True
 
     async def resume(self) -> None:
-        """Start requests again, unless an update is in progress."""
+        """Allow requests to start again; during an update they start after it."""
         self._paused = False
         self._notify()
 
@@ -71,15 +71,15 @@ class AdmissionGate:
 class InFlight(AdmissionGate):
     """Coordinates sampling: requests by session, pauses, and exclusive updates.
 
-    Callers wait while requests do not start, and can be aborted meanwhile.
+    A caller waits while requests may not start, and can be aborted while it waits.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._sessions: dict[AnyTask, str] = {}
-        """Session of every waiting or running request."""
+        """Session of every waiting or running request, by its task."""
         self._running: set[AnyTask] = set()
-        """Requests that started and have not ended, even if their callers have gone."""
+        """Requests that have started and not ended, including those whose caller was cancelled."""
         self._aborted: set[AnyTask] = set()
         self._waiters: list[asyncio.Future[None]] = []
         self._checked = CheckedIds(LARGEST_ID + 1)
@@ -91,7 +91,7 @@ class InFlight(AdmissionGate):
             await self._changed()
 
     async def _changed(self) -> None:
-        """Wait for a change of the state; each event loop has its own waiters."""
+        """Wait for the next change of state. Each event loop has its own waiters."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         await waiter
@@ -104,7 +104,7 @@ class InFlight(AdmissionGate):
 
     @asynccontextmanager
     async def updating(self) -> AsyncGenerator[None]:
-        """Run the block exclusively: no request and no other update runs."""
+        """Run the block exclusively: no request and no other update is running."""
         with self._blocked():
             while self._alone:
                 await self._changed()
@@ -116,16 +116,16 @@ class InFlight(AdmissionGate):
                 self._alone = False
 
     def check(self, session: str, ids: list[int]) -> None:
-        """Check a prompt; if it extends the session's last one, only the new ids are checked.
+        """Check a prompt; if it extends the session's last prompt, only the new ids are checked.
 
         Raises:
-            BadConfig: it is not a valid prompt.
+            BadConfig: the prompt is empty or contains an invalid id.
         """
         if not ids or self._checked.wrong(session, ids) is not None:
             raise BadConfig(no_prompt(ids))
 
     async def run_request(self, request: Callable[[], Coroutine[object, object, T]], session: str) -> T | None:
-        """Start a session's request when requests may start, and return its result; None if it was aborted."""
+        """Wait until requests may start, run one for a session, and return its result; None if it was aborted."""
         task = asyncio.get_running_loop().create_task(self._started(request))
         self._sessions[task] = session
         try:
@@ -149,7 +149,7 @@ class InFlight(AdmissionGate):
             self._running.discard(task)
 
     async def to_its_end(self, request: Coroutine[object, object, T]) -> T:
-        """Return a request's result; once sent it counts as running until it is answered, even if its caller has gone."""
+        """Await a sent request. It counts as running until it is answered, even if the caller is cancelled."""
         task = asyncio.get_running_loop().create_task(request)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -157,12 +157,12 @@ class InFlight(AdmissionGate):
         return await asyncio.shield(task)
 
     def abort(self, session: str) -> None:
-        """Cancel the session's requests; a server that notices frees their memory."""
+        """Cancel the session's requests; a server that notices the disconnect frees their memory."""
         self._checked.forget(session)
         self._hang_up(self.of(session))
 
     def of(self, session: str) -> list[AnyTask]:
-        """Return a session's requests, including waiting ones."""
+        """Return the tasks of a session's requests, including waiting ones."""
         return [task for task, owner in self._sessions.items() if owner == session]
 
     async def drained(self) -> None:
@@ -188,7 +188,7 @@ def retrieve_exception(task: AnyTask) -> None:
 
 
 def goes_on(task: AnyTask | None) -> bool:
-    """Return True if a task is active; one of a closed event loop is not."""
+    """Return True if a task is still active; False if its event loop is closed."""
     return task is not None and not task.done() and not task.get_loop().is_closed()
 
 
@@ -196,7 +196,7 @@ def check_prompt(ids: list[int]) -> None:
     """Check a prompt.
 
     Raises:
-        BadConfig: it is not a valid prompt.
+        BadConfig: the prompt is empty or contains an invalid id.
     """
     if not ids or min(ids) < 0 or max(ids) > LARGEST_ID:
         raise BadConfig(no_prompt(ids))
@@ -208,7 +208,7 @@ def no_prompt(ids: list[int]) -> str:
 
 
 def check_scored(ids: list[int], context: int) -> None:
-    """Check that a server can score a text: one token is sampled after it.
+    """Check that a text fits a server's context together with the one token that scoring has to sample.
 
     Raises:
         BadConfig: the text is invalid or too long.
@@ -219,7 +219,7 @@ def check_scored(ids: list[int], context: int) -> None:
 
 
 def in_full(sampling: Sampling, limit: int) -> dict[str, object]:
-    """Return complete sampling parameters, so that no default of a vLLM server applies."""
+    """Return every sampling parameter explicitly, so that no default of a vLLM server applies."""
     return {
         "max_tokens": limit,
         "temperature": sampling.temperature,

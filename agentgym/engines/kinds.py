@@ -1,4 +1,4 @@
-"""Properties of each kind of engine, known without importing it."""
+"""Static properties of each kind of engine, available without importing its class."""
 
 import inspect
 from collections.abc import Mapping
@@ -11,79 +11,79 @@ from agentgym.errors import BadConfig, MissingExtra, UnknownName, how_to_install
 from agentgym.registry import load
 
 RUN_SETS = ("context", "tokenizer", "weight_transport", "lora_rank")
-"""Engine options that a training run sets itself."""
+"""Engine options that a training run sets itself, so the user may not."""
 
 
 @dataclass(frozen=True)
 class EngineRequirements:
-    """A training run's requirements of its engine."""
+    """Facts about a training run that determine the options of its engine."""
 
     concurrency: int
     weight_transport: str
     lora_rank: int
     device: int | None = None
-    """GPU index of this trainer process; None for a CPU."""
+    """GPU index of this trainer process; None on a CPU."""
     processes: int = 1
-    """Trainer processes on this machine; with GPUs, one on each of the first ones."""
+    """Number of trainer processes on this machine. On GPUs, each process has one, starting at the first GPU."""
     seed: int = 0
-    """Seed for an engine with its own random stream, different in each process."""
+    """Seed for an engine that draws from its own random stream; different in each trainer process."""
 
 
 @dataclass(frozen=True)
 class EngineKind:
-    """A kind of engine by its name, `KIND:TARGET`: its class and its features."""
+    """A kind of engine, named `KIND:TARGET`: its class and its capabilities."""
 
     name: str
     path: str
-    """MODULE:NAME of its class."""
+    """MODULE:NAME of the engine class."""
     trains: bool = False
-    """A training run may sample from it."""
+    """True if a training run may sample from this engine."""
     in_process: bool = False
-    """It computes in this process with transformers, so it can share a trainer's own model."""
+    """True if the engine runs transformers in this process, so it can share the trainer's model."""
     sent_weights: bool = False
-    """It has separate weights, which a trainer sends."""
+    """True if the engine has its own copy of the weights, which the trainer sends."""
     of_address: bool = False
-    """Its target is the address of one or several servers; otherwise a model."""
+    """True if TARGET is the address of one or more servers, rather than a model."""
     tokens: bool = True
-    """It takes and returns exact tokens."""
+    """True if the engine takes and returns exact token ids."""
     drafts: bool = False
-    """It supports drafts (`agentgym.engines.Draft`) and returns the likeliest tokens."""
+    """True if the engine supports drafts (`agentgym.engines.Draft`) and returns the likeliest tokens."""
     scales_scores: bool = False
-    """It scores tokens at any temperature, not only at 1."""
+    """True if the engine can score tokens at any temperature, not only at 1."""
     extra: str = "train"
-    """The extra that installs its requirements."""
+    """Name of the extra that installs the engine's dependencies."""
     most_lora_rank: int | None = None
-    """Maximum rank of an adapter that it serves; None if its server decides."""
+    """Maximum rank of a LoRA adapter that the engine can serve; None if its server decides."""
     gpu_share: float = 0.0
-    """Default share of a GPU that it reserves; 0 if it allocates as needed."""
+    """Share of a GPU that the engine reserves by default; 0 if it allocates as needed."""
     idle: tuple[str, ...] = ()
-    """Options without effect in a training run."""
+    """Options that have no effect in a training run."""
 
     @property
     def served(self) -> bool:
-        """True if a server samples for a training run whose weights change on that server."""
+        """True if a training run can sample from a server that also updates the weights itself."""
         return self.trains and self.of_address and not self.sent_weights
 
     def engine_class(self) -> Any:
-        """Import and return its class."""
+        """Import and return the engine class."""
         return load(self.path, "engine", {})
 
     def check_installed(self) -> None:
-        """Check that its requirements are installed.
+        """Check that the engine's dependencies are installed.
 
         Raises:
-            MissingExtra: a requirement is missing.
+            MissingExtra: a dependency is missing.
         """
 
     def check_target(self, target: str) -> None:
-        """Check that its model exists.
+        """Check that the model named by `target` exists.
 
         Raises:
             BadConfig: the model does not exist.
         """
 
     def check_names(self, options: Mapping[str, object]) -> None:
-        """Check that its class has these options; a class with arbitrary options checks them itself.
+        """Check that the engine class accepts these options; a class with `**options` checks them itself.
 
         Raises:
             BadConfig: an option is unknown.
@@ -100,26 +100,26 @@ class EngineKind:
         """Check the options for a training run, without importing anything heavy.
 
         Raises:
-            BadConfig: one is invalid.
+            BadConfig: an option is invalid.
         """
 
     def run_options(self, demand: EngineRequirements, options: Mapping[str, object]) -> dict[str, object]:
-        """Return its options in a training run."""
+        """Return the engine options for a training run: `options`, completed with values that depend on the run."""
         return dict(options)
 
     def eval_options(self, concurrency: int) -> dict[str, object]:
-        """Return its own options in an evaluation of `concurrency` episodes at a time."""
+        """Return the options that this kind adds for an evaluation with `concurrency` episodes in flight."""
         return {}
 
 
 class HF(EngineKind):
-    """transformers in this process."""
+    """A model run by transformers in this process."""
 
     least = {"slots": 1, "prefill_tokens": 1, "prefill_padding": 0}  # noqa: RUF012 (never changed)
-    """Options that a run may set, with their minimum."""
+    """Options that a training run may set, with the minimum value of each."""
 
     def check_target(self, target: str) -> None:
-        """Check that its model exists.
+        """Check that the model named by `target` exists.
 
         Raises:
             BadConfig: the model does not exist.
@@ -130,7 +130,7 @@ class HF(EngineKind):
         """Check that the options are whole numbers within their bounds.
 
         Raises:
-            BadConfig: one is not, or is unknown.
+            BadConfig: an option is out of bounds or unknown.
         """
         for name, value in options.items():
             if name not in self.least:
@@ -139,16 +139,16 @@ class HF(EngineKind):
                 raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from {self.least[name]}")
 
     def run_options(self, demand: EngineRequirements, options: Mapping[str, object]) -> dict[str, object]:
-        """Return its options in a training run: a slot per episode in flight."""
+        """Return the engine options for a training run: one slot per episode in flight, unless set in `options`."""
         return {"slots": demand.concurrency, **options}
 
     def eval_options(self, concurrency: int) -> dict[str, object]:
-        """Return a slot per episode."""
+        """Return one slot per episode in flight."""
         return {"slots": concurrency}
 
 
 class VLLM(EngineKind):
-    """vLLM in separate processes."""
+    """A model run by vLLM in separate processes."""
 
     whole = ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "tensor_parallel_size")
 
@@ -164,7 +164,7 @@ class VLLM(EngineKind):
             )
 
     def check_target(self, target: str) -> None:
-        """Check that its model's folder exists; vLLM itself looks up hub names."""
+        """Check that the model folder exists; vLLM itself looks up hub names."""
         if is_path(target):
             check_model(target)
 
@@ -172,7 +172,7 @@ class VLLM(EngineKind):
         """Check the bounds of the most common options; vLLM itself checks the rest.
 
         Raises:
-            BadConfig: one is out of bounds.
+            BadConfig: an option is out of bounds.
         """
         share = options.get("gpu_memory_utilization", 0.9)
         if not isinstance(share, int | float) or not 0 < share <= 1:
@@ -183,7 +183,7 @@ class VLLM(EngineKind):
                 raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from 1")
 
     def run_options(self, demand: EngineRequirements, options: Mapping[str, object]) -> dict[str, object]:
-        """Return its options in a training run: weight transport, GPUs, and the trainer's precision on a CPU."""
+        """Return the engine options for a training run: weight transport, GPUs, and on a CPU the trainer's precision."""
         transport = demand.weight_transport
         if transport == "auto":
             transport = "shared_memory" if demand.device is None else "ipc"
@@ -199,13 +199,13 @@ class VLLM(EngineKind):
 
 
 def _devices(demand: EngineRequirements, device: int, transport: str, options: Mapping[str, Any]) -> list[object]:
-    """Return the GPUs of one process's engine, if several processes each have their own engine.
+    """Return the GPUs for this trainer process's engine; used when each of several processes has its own engine.
 
-    Each process takes its share of the GPUs in `device_ids`. Without them, it uses its own GPU, or with `nccl` those
-    after the trainers'.
+    `device` is this process's GPU. If the option `device_ids` lists GPUs, each process takes its share. Otherwise an
+    engine shares its trainer's GPU, or with the transport `nccl` uses GPUs after those of the trainers.
 
     Raises:
-        BadConfig: the numbers of GPUs do not fit.
+        BadConfig: the number of GPUs does not fit.
     """
     each, processes = int(options.get("tensor_parallel_size", 1)), demand.processes
     named = options.get("device_ids")
@@ -228,15 +228,15 @@ def _devices(demand: EngineRequirements, device: int, transport: str, options: M
 
 
 class VLLMServers(EngineKind):
-    """vLLM servers that are already running."""
+    """vLLM servers that the user has already started."""
 
     seconds = ("timeout", "patience", "update_timeout", "wait")
 
     def check_run(self, target: str, options: Mapping[str, object]) -> None:
-        """Check the options, without asking a server.
+        """Check the options without contacting a server.
 
         Raises:
-            BadConfig: one is invalid.
+            BadConfig: an option is invalid.
         """
         from agentgym.engines.vllm_servers.server import addresses
 
@@ -254,13 +254,13 @@ class VLLMServers(EngineKind):
 
 
 class OpenAI(EngineKind):
-    """A server that returns token ids."""
+    """A server with an OpenAI-compatible API that returns token ids."""
 
     def check_run(self, target: str, options: Mapping[str, object]) -> None:
-        """Check the options, without asking the server.
+        """Check the options without contacting the server.
 
         Raises:
-            BadConfig: one is invalid.
+            BadConfig: an option is invalid.
         """
         from agentgym.engines.openai.http import Servers
 
@@ -309,22 +309,22 @@ VLLM_SERVERS = VLLMServers(
     extra="serve",
     most_lora_rank=512,
 )
-"""The kind of `vllm:URL,URL,…`; `vllm:MODEL` is vLLM in local processes."""
+"""The kind named `vllm:URL,URL,…`; `vllm:MODEL` runs vLLM in local processes instead."""
 _ANTHROPIC = EngineKind(
     "chat", "agentgym.engines.anthropic:AnthropicEngine", of_address=True, tokens=False, extra="anthropic"
 )
-"""The kind of `chat:anthropic/NAME`."""
+"""The kind named `chat:anthropic/NAME`."""
 _AT_ADDRESSES: dict[str, EngineKind] = {VLLM_SERVERS.name: VLLM_SERVERS}
 TINKER = EngineKind("tinker", "agentgym.engines.tinker:TinkerEngine", extra="tinker")
-"""The sampler of a learner on a server; the learner makes it, so it cannot be named."""
+"""The sampler of a Tinker server. It has no name for users, since the learner creates it."""
 
 
 def kind_of(name: str) -> tuple[EngineKind, str]:
-    """Return the kind and the target of `KIND:TARGET`.
+    """Split `KIND:TARGET` into the kind of engine and the target.
 
     Raises:
-        UnknownName: there is no such kind.
-        BadConfig: an address is expected.
+        UnknownName: the kind is unknown.
+        BadConfig: the kind requires an address as target, and the target is not one.
     """
     kind, _, target = name.partition(":")
     if kind not in ENGINES:
@@ -339,7 +339,7 @@ def kind_of(name: str) -> tuple[EngineKind, str]:
 
 
 def _of_target(kind: str, target: str) -> EngineKind | None:
-    """Return the kind of a name with an address as target, if there is a separate one."""
+    """Return the kind for `kind:target` if the target is an address and this kind differs at addresses; else None."""
     return _AT_ADDRESSES.get(kind) if target.startswith(("http://", "https://")) else None
 
 
@@ -347,7 +347,7 @@ def training_kind(name: str) -> EngineKind:
     """Return the kind of a training run's engine: `hf`, `vllm`, `vllm:URL,…` or `openai:URL`.
 
     Raises:
-        UnknownName: the engine is of another kind.
+        UnknownName: the name is of another kind of engine.
     """
     kind, colon, target = name.partition(":")
     engine_kind = _of_target(kind, target) or ENGINES.get(kind)

@@ -1,4 +1,4 @@
-"""Checks of a model's folder, which a stranger may have made: it must not name code or files outside itself."""
+"""Safety checks of a model folder, which may come from a stranger: it must not name code, or files outside itself."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,17 +8,17 @@ from typing import cast
 from agentgym.errors import BadData
 
 KERNELS = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
-"""Configuration keys whose value may name compiled code on a hub (OWNER/NAME), which would be downloaded and run."""
+"""Configuration keys whose value may name compiled code on a hub (OWNER/NAME); the libraries would download and run it."""
 
 
 def check_files(model: str | Path) -> None:
-    """Check that a folder names neither compiled code on a hub nor weights outside itself.
+    """Check that a folder names neither compiled code on a hub nor weight files outside itself.
 
-    The libraries refuse code in the folder (`auto_map`), because they are called with `trust_remote_code=False`. Hub
-    names are not checked.
+    Python code in the folder (`auto_map`) needs no check: the libraries are called with `trust_remote_code=False`, so
+    they refuse it. If `model` is a hub name, nothing is checked.
 
     Raises:
-        BadData: a file names compiled code or outside weights.
+        BadData: a file names compiled code, or weights outside the folder.
     """
     folder = Path(model)
     if not folder.is_dir():
@@ -41,7 +41,7 @@ def check_files(model: str | Path) -> None:
 
 
 def _pairs(content: object) -> Iterator[tuple[object, object]]:
-    """Yield every key and value of a JSON value, at any depth."""
+    """Yield every (key, value) pair of a JSON value, at any depth."""
     waiting = [content]
     while waiting:
         value = waiting.pop()

@@ -1,6 +1,6 @@
-"""Resolution of a model's name before anything is loaded: a folder, a hub repository, or an API's model.
+"""Checks of a model's name before anything is loaded. It names a folder, a hub repository or an API's model.
 
-An API's model (`chat:openai/NAME`) comes with its address and the environment variable of its key.
+An API's model (`chat:openai/NAME`) implies an address and the environment variable with the key.
 """
 
 import os
@@ -10,18 +10,18 @@ from pathlib import Path
 from agentgym.errors import BadConfig
 
 KEY = "AGENTGYM_API_KEY"
-"""Environment variable with the key of a server that is named by its address."""
+"""Environment variable with the API key for a server given by its address."""
 SECONDS = 10.0
-"""Maximum seconds for the hub to answer; the library that loads models retries for almost a minute."""
+"""Timeout in seconds for a request to the hub; the library that loads models would retry for almost a minute."""
 
 
 def check_model(name: str) -> None:
     """Check that `name` is an existing folder, or a model on the hub or in its local cache.
 
-    Names that look like paths are never looked up on the hub.
+    A name that looks like a path is not looked up on the hub.
 
     Raises:
-        BadConfig: it is not, or the hub cannot be reached.
+        BadConfig: the model does not exist, or the hub cannot be reached.
     """
     if Path(name).expanduser().exists():
         return
@@ -49,7 +49,7 @@ def check_model(name: str) -> None:
 
 
 def is_path(name: str) -> bool:
-    """Return True if a name can only be a path: hub names are NAME or OWNER/NAME."""
+    """Return True if a name can only be a path, since hub names have the form NAME or OWNER/NAME."""
     first = name.split("/")[0]
     return (
         name.startswith(("/", ".", "~"))
@@ -61,18 +61,18 @@ def is_path(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """An API provider."""
+    """An API provider such as OpenAI: its address, and the environment variable with the key."""
 
     address: str
     key_env: str
     address_env: str
-    """Environment variable with another address, as in the provider's own packages."""
+    """Environment variable that overrides the address; the provider's own packages use it too."""
     limit: str = "max_tokens"
-    """Its parameter for the maximum tokens of a reply."""
+    """Request parameter of this provider for the maximum tokens of a reply."""
 
     @property
     def url(self) -> str:
-        """Its address, or that in `address_env`."""
+        """Address of the API, taken from the variable `address_env` if that is set."""
         return os.environ.get(self.address_env, "").strip() or self.address
 
 
@@ -86,10 +86,10 @@ PROVIDERS = {
 
 
 def provider_of(target: str) -> tuple[Provider, str] | None:
-    """Return the provider and the model of `PROVIDER/NAME`; None for addresses.
+    """Return the provider and the model of `PROVIDER/NAME`; None if the target is an address.
 
     Raises:
-        BadConfig: it is neither.
+        BadConfig: the target is neither an address nor PROVIDER/NAME with a known provider.
     """
     if target.startswith(("http://", "https://")):
         return None
@@ -103,7 +103,7 @@ def provider_of(target: str) -> tuple[Provider, str] | None:
 
 
 def as_chat(name: str) -> str:
-    """Return the names for a model behind an API, for messages about an unknown model name."""
+    """Return a hint for errors about an unknown model: how to name a model that is served by an API."""
     if name.startswith(("http://", "https://")):
         return f"A server's model is chat:{name}{'' if '#' in name else '#MODEL'}"
     kind, _, model = name.partition(":")

@@ -1,4 +1,4 @@
-"""The protocol of engines: requests, completions, and the methods of every engine."""
+"""The protocol of engines: requests, completions, and the methods that every engine has."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -20,70 +20,69 @@ class Sampling:
     """Complete sampling settings; a model's own `generation_config` is never read."""
 
     temperature: float = 1.0
-    """0 is greedy. `logprobs[i] = log_softmax(logits / temperature)[id]`; at 0, that of temperature 1. With filters or a
-    penalty it is the log-probability after these, like vLLM's processed ones."""
+    """0 is greedy. `logprobs[i] = log_softmax(logits / temperature)[id]`, with temperature 1 if it is 0. Filters and
+    the repetition penalty are applied first, as in vLLM's processed log-probabilities."""
     max_tokens: int = 256
     """Maximum tokens of one completion."""
     stop_ids: tuple[int, ...] = ()
-    """Tokens that end a completion; they are part of it."""
+    """Ids of the tokens that end a completion; the completion includes the stop token."""
     seed: int = 0
-    """Each token's random number is a function of this seed and its position."""
+    """Each token's random number is a function of this seed and the token's position."""
     top_p: float = 1.0
     top_k: int = 0
     min_p: float = 0.0
     repetition_penalty: float = 1.0
 
     def plain(self) -> bool:
-        """Return True if the distribution is the model's own, which training requires."""
+        """Return True if there are no filters and no repetition penalty, as training requires."""
         return self.top_p == 1.0 and self.top_k == 0 and self.min_p == 0.0 and self.repetition_penalty == 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call as a chat server returns it; no part of it is trusted."""
+    """A tool call as returned by a chat server; none of its fields is trusted."""
 
     id: str
     name: str
     arguments: str
-    """JSON, or the model's text instead."""
+    """JSON as text, or any text that the model wrote in its place."""
 
 
 Likeliest = tuple[list[int], list[float]]
-"""(token ids, likeliest first; their log-probabilities) at one position."""
+"""(token ids, likeliest first; their log-probabilities) at one position of a text."""
 
 
 @dataclass(slots=True)
 class Completion:
-    """The result of an engine: sampled tokens, including the stop token, with their log-probabilities."""
+    """An engine's answer: sampled tokens, including the stop token, with their log-probabilities."""
 
     ids: list[int]
     logprobs: list[float]
     finish: str
-    """`stop`, `length` or `abort`; from engines without tokens also `context`, `filter` (the server's filter withheld the
-    reply) and `refusal` (the model declined)."""
+    """Reason for the end: `stop`, `length` or `abort`; from chat engines also `context` (the messages are too long),
+    `filter` (the server's filter withheld the reply) and `refusal` (the model declined)."""
     policy_version: int = 0
     text: str | None = None
-    """Set only by engines without tokens."""
+    """Text of the reply; set only by chat engines, which return no token ids."""
     usage: "Usage | None" = None
-    """Tokens as counted by such an engine's server."""
+    """Token counts as reported by a chat engine's server."""
     reasoning: str = ""
     """The model's thoughts, if the server reports them separately."""
     echo: dict[str, object] = field(default_factory=dict[str, object])
-    """Data that the server wants back with the reply in later requests, as keys of the reply's message: reasoning,
-    signatures."""
+    """Data to send back with the reply in later requests, as keys of the reply's message: reasoning, signatures."""
     seconds: float = field(default=0.0, compare=False)
-    """Duration of the answered request, for such an engine, without waiting and retries."""
+    """Duration of the successful request to a chat engine's server, without waiting and retries."""
     calls: list[ToolCall] = field(default_factory=list["ToolCall"])
-    """Tool calls that such an engine's server parsed from the reply, in order."""
+    """Tool calls that a chat engine's server parsed from the reply, in order."""
     reused: int = 0
     """Number of tokens accepted from a draft."""
     likeliest: list[Likeliest] = field(default_factory=list[Likeliest])
-    """Per token, the likeliest ones at its position, if the request asked for them."""
+    """The likeliest tokens at the position of each token, if the request asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An earlier reply to exactly the same prompt; an engine keeps the beginning that its current weights accept.
+    """An earlier reply to exactly the same prompt; an engine reuses the beginning that its current weights accept.
 
     Token x, drawn with probability q(x), is kept with probability min(1, lenience * p(x) / q(x)), where p is the current
     distribution; from the first rejected token on the engine samples.
@@ -91,20 +90,21 @@ class Draft:
 
     ids: list[int]
     logprobs: list[float]
-    """log q of each token, under the weights and temperature that drew it."""
+    """log q of each token, under the weights and the temperature that sampled the reply."""
     lenience: float = 1.0
     known: Sequence[Likeliest] = ()
-    """Per token, further known values of q. With them, a token outside is always rejected, and the first fresh token is
-    drawn from the remainder of p, (p - min(q, lenience * p))+, so that for a lenience up to 1 the reply is distributed as p.
-    If empty, it is drawn from p, and the reply is approximately so distributed (docs/seams/generation.md)."""
+    """Further known values of q for each token. With them, a token that is not among the known ones is always rejected,
+    and the first new token is drawn from the remainder of p, (p - min(q, lenience * p))+, so for a lenience up to 1 the
+    reply is distributed as p. If empty, the first new token is drawn from p, and the reply is distributed approximately
+    as p (docs/seams/generation.md)."""
 
 
 Watch = Callable[[int, float], bool]
-"""Called with every token of a completion and its log-probability, as it is sampled; True ends the completion with it."""
+"""Called with every sampled token and its log-probability; if it returns True, the completion ends with that token."""
 
 
 def watched(completion: Completion, watch: Watch | None) -> Completion:
-    """Pass a finished completion to its watch, and return it up to the token at which the watch ended it."""
+    """Call `watch` for each token of a finished completion, and cut the completion where it returns True."""
     for place, pair in enumerate(zip(completion.ids, completion.logprobs, strict=True) if watch else (), 1):
         if watch and watch(*pair):
             return replace(completion, ids=completion.ids[:place], logprobs=completion.logprobs[:place], finish=Finish.STOP)
@@ -113,20 +113,20 @@ def watched(completion: Completion, watch: Watch | None) -> Completion:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for a completion, with everything that an engine may need to know about it."""
+    """A request for a completion."""
 
     prompt_ids: list[int]
     sampling: Sampling
     session: str
-    """Name of the episode, so that its key-value cache can be kept."""
+    """Name of the episode; an engine may cache keys and values by it between turns."""
     watch: Watch | None = None
-    """Sees the tokens as they are sampled (all at once if the engine gets them so), and may end the completion at any of
-    them: finish is then `stop`."""
+    """Called with the tokens as they are sampled (or all at once at the end, depending on the engine). It may end the
+    completion at any token: finish is then `stop`."""
     images: Sequence[object] = ()
     draft: Draft | None = None
-    """An earlier reply as a draft; only for engines whose kind has `drafts`."""
+    """An earlier reply to reuse as a draft; only for engines whose kind has `drafts`."""
     likeliest: int = 0
-    """Number of likeliest tokens to return at every position; only for such engines."""
+    """Number of likeliest tokens to return at every position; only for engines whose kind has `drafts`."""
 
     def room(self, context: int) -> int:
         """Return the maximum tokens of a completion: `max_tokens`, or the rest of the context after the prompt."""
@@ -134,7 +134,7 @@ class Request:
 
 
 class Completing(Protocol):
-    """Answers requests: a subclass implements `complete` and inherits `generate` for its callers."""
+    """Base class of engines: a subclass implements `complete` and inherits `generate`."""
 
     async def generate(
         self,
@@ -147,7 +147,7 @@ class Completing(Protocol):
         draft: Draft | None = None,
         likeliest: int = 0,
     ) -> Completion:
-        """Return one completion; the parameters are the fields of a `Request`, see `complete`.
+        """Return one completion; the parameters are the fields of a `Request`, and the result is that of `complete`.
 
         Raises:
             BadConfig: `images` is not empty.
@@ -160,8 +160,8 @@ class Completing(Protocol):
     async def complete(self, request: Request) -> Completion:
         """Return the completion of a request.
 
-        A prompt that leaves no room in the context gets an empty completion with finish `length`. No completion spans two
-        weight versions.
+        If the prompt fills the context, the completion is empty and its finish is `length`. No completion spans two
+        versions of the weights.
 
         Raises:
             Fault: the engine fails (`reason="engine"`).
@@ -171,11 +171,11 @@ class Completing(Protocol):
 
 @runtime_checkable
 class TokenEngine(Completing, Protocol):
-    """Prompt ids in, completion ids and log-probabilities out; your own engine inherits from this class."""
+    """Prompt token ids in, completion ids and log-probabilities out. A custom engine inherits from this class."""
 
     policy_version: int
     tokenizer: Any
-    """The model's tokenizer, of the Hugging Face kind; None if the engine has none."""
+    """The model's tokenizer, as in transformers; None if the engine has none."""
     context: int
     """Maximum tokens of prompt and completion together."""
 
@@ -186,7 +186,7 @@ class TokenEngine(Completing, Protocol):
 
     @abstractmethod
     def abort(self, session: str) -> None:
-        """End the session's request, if one is running, and free its resources."""
+        """End the session's running request, if any, and free its resources."""
         ...
 
     @abstractmethod
@@ -201,7 +201,7 @@ class TokenEngine(Completing, Protocol):
 
     @abstractmethod
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Load new weights (a model folder, or named tensors); nothing cached under old ones is reused."""
+        """Load new weights (a model folder, or named tensors). Nothing cached under old weights is reused."""
         ...
 
     @abstractmethod
@@ -217,7 +217,7 @@ class ChatEngine(Protocol):
     async def chat(
         self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling, session: str
     ) -> Completion:
-        """Return one reply; `session` names the episode, `tools` are JSON Schemas of functions that it may call.
+        """Return one reply. `session` names the episode; `tools` are the JSON Schemas of available functions.
 
         Raises:
             Fault: the engine fails (`reason="engine"`).
@@ -226,7 +226,7 @@ class ChatEngine(Protocol):
         ...
 
     def abort(self, session: str) -> None:
-        """End the session's request, if one is running."""
+        """End the session's running request, if any."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""An engine with scripted replies: deterministic and light, for tests and examples."""
+"""An engine with scripted replies: deterministic and lightweight, for tests and examples."""
 
 import asyncio
 import functools
@@ -19,11 +19,11 @@ Reply = Callable[[str, int], str]
 
 
 class ScriptedEngine(AdmissionGate, TokenEngine):
-    """Replies from a list (the same for every session, one per turn), a mapping by session, a function, or a file.
+    """Replies from a list (one per turn, equal in every session), a list per session, a function, or a file.
 
-    A function is called with the prompt's text and the session's turn, from 0. A file holds one JSON string per line. A
-    session that runs out of replies gets a Fault. Every token has log-probability `logprob`. `pace` is the number of
-    event loop iterations per token, so that replies end at different times without a clock.
+    A function is called with the prompt's text and the session's turn, from 0. A file contains one JSON string per
+    line. A session that runs out of replies raises a Fault. Every token has log-probability `logprob`. `pace` is the
+    number of event loop iterations per token, so that replies end at different times without a clock.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
         return waits >= 0
 
     async def _spend(self, session: str, ids: Sequence[int], watch: Watch | None) -> tuple[int, bool]:
-        """Iterate the event loop for every token; return the number reached, and True if the watch ended them."""
+        """Emit tokens one by one; return the number emitted, and True if `watch` ended the reply."""
         self._running[session] = self._running.get(session, 0) + 1
         try:
             for done, id in enumerate(ids):
@@ -119,7 +119,7 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
         return lines[turn]
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-        """Return the fixed log-probability for each token after the first, [tokens - 1]."""
+        """Return the constant log-probability for each token after the first, [tokens - 1]."""
         return [self._logprob] * (len(ids) - 1)
 
     def abort(self, session: str) -> None:
@@ -150,7 +150,7 @@ def read_replies(path: Path) -> list[str]:
     """Read replies, one JSON string per line.
 
     Raises:
-        BadData: the file cannot be read, or a line is something else; the message names it.
+        BadData: the file cannot be read, or a line is not a JSON string; the message names the line.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
@@ -171,7 +171,7 @@ def read_replies(path: Path) -> list[str]:
 
 
 class ByteTokenizer:
-    """One token per byte, and three ChatML control tokens, with the tokenizer methods that agents use."""
+    """A tokenizer with one token per byte and three ChatML control tokens; it has the methods that agents use."""
 
     eos_token = "<|im_end|>"
     eos_token_id = 258
@@ -198,7 +198,7 @@ class ByteTokenizer:
         return ids
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
-        """Return the text of ids; invalid UTF-8 becomes replacement characters."""
+        """Return the decoded text; invalid UTF-8 becomes replacement characters."""
         names = {id: b"" if skip_special_tokens else name.encode() for name, id in self.control.items()}
         return b"".join(names.get(id) or (bytes([id]) if id < 256 else b"") for id in ids).decode("utf-8", "replace")
 
@@ -210,14 +210,14 @@ class ByteTokenizer:
         add_generation_prompt: bool = False,
         **_: object,
     ) -> str | list[int]:
-        """Return the conversation in ChatML, as text or as ids, like `chat_template` but without a template engine."""
+        """Return the conversation in ChatML, as text or ids; equals `chat_template` without a template engine."""
         text = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in conversation)
         text += "<|im_start|>assistant\n" if add_generation_prompt else ""
         return self.encode(text) if tokenize else text
 
     @property
     def added_tokens_decoder(self) -> dict[int, object]:
-        """The control tokens by id."""
+        """Control tokens by id."""
         return {id: SimpleNamespace(content=name, lstrip=False, rstrip=False) for name, id in self.control.items()}
 
     @functools.cached_property

@@ -1,4 +1,4 @@
-"""Transfer of weights to an engine: safetensors files in shared memory, one at a time and bounded in size."""
+"""Transfer of weights to an engine through safetensors files in shared memory, one file of limited size at a time."""
 
 # torch and safetensors are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -35,7 +35,7 @@ _CODES = {
 
 @dataclass(frozen=True)
 class TensorMeta:
-    """Metadata of a tensor before it is sent."""
+    """Name, dtype and shape of a tensor that is not yet materialized."""
 
     name: str
     dtype: torch.dtype
@@ -43,7 +43,7 @@ class TensorMeta:
 
     @property
     def bytes(self) -> int:
-        """Size in bytes."""
+        """Size of the tensor in bytes."""
         return self.dtype.itemsize * torch.Size(self.shape).numel()
 
     @property
@@ -63,13 +63,13 @@ class Source(Protocol):
 
 
 class Named:
-    """Named tensors in memory as a source."""
+    """A source of named tensors that are in memory."""
 
     def __init__(self, tensors: Iterable[tuple[str, "Tensor"]]) -> None:
         self._tensors = [(name, value.detach()) for name, value in tensors]
 
     def metadata(self) -> list[TensorMeta]:
-        """Return name, dtype and shape of each."""
+        """Return the metadata of each tensor: name, dtype and shape."""
         return [TensorMeta(name, value.dtype, tuple(value.shape)) for name, value in self._tensors]
 
     def __iter__(self) -> Iterator[tuple[str, "Tensor"]]:
@@ -77,7 +77,7 @@ class Named:
 
 
 def message(metas: Sequence[TensorMeta], **more: object) -> JsonObject:
-    """Return the description of tensors for vLLM's weight-transfer calls."""
+    """Return a description of tensors in the format of vLLM's weight-transfer calls, with `more` as further keys."""
     names, shapes = [meta.name for meta in metas], [list(meta.shape) for meta in metas]
     return {"names": names, "dtype_names": [meta.dtype_name for meta in metas], "shapes": shapes, **more}
 
@@ -88,7 +88,7 @@ def shapes(source: Source) -> dict[str, tuple[int, ...]]:
 
 
 def shards(source: Source, limit: int = SHARD_BYTES, folder: str | None = None) -> Generator[dict[str, object]]:
-    """Write a source to files of at most `limit` bytes (or one tensor), and yield a message for each complete file.
+    """Write a source to files of at most `limit` bytes (or one larger tensor); yield a message for each file.
 
     A file is deleted when the next message is requested or the iterator closes, so at most one exists at a time, and at
     most one tensor is in memory. The files are in shared memory if the system has it.
@@ -103,7 +103,7 @@ def shards(source: Source, limit: int = SHARD_BYTES, folder: str | None = None) 
 
 
 def written(source: Source, folder: Path, limit: int = SHARD_BYTES) -> list[JsonObject]:
-    """Write a source to permanent files of at most `limit` bytes (or one tensor), and return a message for each."""
+    """Write a source to permanent files of at most `limit` bytes (or one larger tensor), and return a message for each."""
     tensors = iter(source)
     sent: list[JsonObject] = []
     for number, part in enumerate(parts(source.metadata(), limit)):
@@ -114,9 +114,9 @@ def written(source: Source, folder: Path, limit: int = SHARD_BYTES) -> list[Json
 
 
 def place(folder: str | None = None) -> "tempfile.TemporaryDirectory[str]":
-    """Make a folder for files in transfer, by default in shared memory, and delete those of killed local processes.
+    """Make a temporary folder for weight files (default: in shared memory), and delete leftovers of killed processes.
 
-    In a folder that machines share, the name includes the machine of the process.
+    If several machines share the parent folder, the new folder's name includes the machine.
     """
     prefix = PREFIX if folder is None else f"{PREFIX}{re.sub('[^A-Za-z0-9]', '_', socket.gethostname())}-"
     where = folder or shared_memory() or tempfile.gettempdir()
@@ -125,7 +125,7 @@ def place(folder: str | None = None) -> "tempfile.TemporaryDirectory[str]":
 
 
 def _sweep(folder: Path, prefix: str) -> None:
-    """Delete the files of processes that were killed during a transfer."""
+    """Delete the folders of processes on this machine that were killed during a transfer."""
     for path in folder.glob(f"{prefix}*"):
         process = path.name.removeprefix(prefix).partition("-")[0]
         if process.isdigit() and not Path(f"/proc/{process}").exists() and Path("/proc/self").exists():
@@ -133,9 +133,9 @@ def _sweep(folder: Path, prefix: str) -> None:
 
 
 def read(sent: JsonObject) -> Iterator[tuple[str, "Tensor"]]:
-    """Yield the tensors of a message.
+    """Yield (name, tensor) for the file that a message describes.
 
-    A tensor has the shape, `[*shape]`, and the dtype that the message gives.
+    Shape and dtype are those in the message.
 
     Raises:
         BadData: the file is damaged or does not match the message.
@@ -156,7 +156,7 @@ def read(sent: JsonObject) -> Iterator[tuple[str, "Tensor"]]:
 
 
 def announced(sent: JsonObject) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield name and shape of every tensor of a message."""
+    """Yield (name, shape) for every tensor that a message describes."""
     for name, shape in zip(sent["names"], sent["shapes"], strict=True):
         yield name, tuple(shape)
 
@@ -189,7 +189,7 @@ def _metas(path: Path) -> list[TensorMeta]:
 
 
 def parts(metas: Sequence[TensorMeta], limit: int = SHARD_BYTES) -> Iterator[list[TensorMeta]]:
-    """Yield the metadata of each file: at most `limit` bytes, or one tensor."""
+    """Split tensors into files, and yield the metadata for each: at most `limit` bytes, or one larger tensor."""
     part: list[TensorMeta] = []
     path_of_folder = 0
     for meta in metas:
@@ -203,7 +203,7 @@ def parts(metas: Sequence[TensorMeta], limit: int = SHARD_BYTES) -> Iterator[lis
 
 
 def write(path: Path, metas: Sequence[TensorMeta], tensors: Iterator[tuple[str, "Tensor"]]) -> None:
-    """Write the next tensors as they come, since safetensors' own `save_file` would need all of them in memory.
+    """Write the next tensors to a file one by one; safetensors' own `save_file` would need all of them in memory.
 
     The format: eight bytes with the length of a JSON header, the header, then the bytes of each tensor.
 
@@ -232,5 +232,5 @@ def write(path: Path, metas: Sequence[TensorMeta], tensors: Iterator[tuple[str, 
 
 
 def shared_memory() -> str | None:
-    """Return the folder for files in memory, if the system has one."""
+    """Return the folder of shared memory, or None if the system has none."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None

@@ -1,4 +1,4 @@
-"""Cache slots of sessions: their tokens, the choice of a slot for a request, and shared prefixes."""
+"""Assignment of sessions to slots of the key-value cache, and reuse of prefixes that prompts share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,25 +15,25 @@ class Slot:
     number: int
     session: str | None = None
     cached_ids: list[int] = field(default_factory=list[int])
-    """Tokens whose keys and values are in the cache."""
+    """Token ids whose keys and values are cached."""
     pending: Sequence[int] = ()
-    """Tokens that the next step appends."""
+    """Token ids to append in the next step."""
     busy: bool = False
-    """True if a request is running in it."""
+    """True if a request is running in the slot."""
     used: int = 0
-    """Number of its last grant: the least recent idle slot is evicted first."""
+    """Sequence number of the last assignment; the least recently assigned idle slot is evicted first."""
     keys: list[int] = field(default_factory=list[int])
-    """Keys of prefixes by which others find it."""
+    """Keys of the prefixes under which other sessions can find the slot."""
 
 
 class PrefixSource(NamedTuple):
-    """A slot that holds a prefix of a prompt."""
+    """A slot that contains a prefix of a prompt."""
 
     slot: Slot
     now: int
-    """Number of the prompt's tokens that it holds."""
+    """Number of the prompt's tokens that the slot's cache contains now."""
     later: int
-    """Number that it will hold after the next step."""
+    """Number of the prompt's tokens that the cache will contain after the next step."""
 
 
 class SlotTable:
@@ -46,11 +46,11 @@ class SlotTable:
         self._grants = 0
 
     def of(self, session: str) -> Slot | None:
-        """Return a session's slot, if it has one."""
+        """Return the session's slot, or None."""
         return self._by_session.get(session)
 
     def claim(self, session: str) -> Slot | None:
-        """Return a session's own slot, else an empty one, else the least recently used idle one; None if all are busy."""
+        """Return the session's slot, else an empty one, else the least recently used idle one; None if all are busy."""
         slot = self._by_session.get(session)
         if slot is None:
             idle = [slot for slot in self.slots if not slot.busy]
@@ -73,7 +73,7 @@ class SlotTable:
                 slot.keys.append(key)
 
     def donor(self, prompt: Sequence[int]) -> PrefixSource | None:
-        """Return a slot that holds, or after the next step will hold, a long prefix of a prompt."""
+        """Return a slot whose cache has, now or after the next step, a long prefix of the prompt, or None."""
         for key in reversed(_prefix_keys(prompt)):
             slot = self._by_prefix.get(key)
             if slot is None:
@@ -114,7 +114,10 @@ def common_prefix(cached: Sequence[int], ids: Sequence[int]) -> int:
 
 
 def _prefix_keys(ids: Sequence[int]) -> list[int]:
-    """Return one hash per whole block, each of everything up to its end. The caller compares hits in full."""
+    """Return one hash for each whole block of tokens; it covers all tokens up to the block's end.
+
+    Hashes may collide, so the caller compares the tokens of a match.
+    """
     keys: list[int] = []
     for end in range(BLOCK, len(ids) + 1, BLOCK):
         keys.append(hash((keys[-1] if keys else 0, *ids[end - BLOCK : end])))

@@ -1,4 +1,4 @@
-"""Sampling from the server that also trains: exact tokens, only from the newest weights."""
+"""Sampling from a server that also trains: exact tokens, only from the newest weights."""
 
 # tinker is an extra and typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -17,10 +17,10 @@ _MOST_SEED = 2**31 - 1
 
 
 class TinkerEngine(InFlight, TokenEngine):
-    """A `TokenEngine` over the samplers of a session. The learner changes its weights by calling `serve`.
+    """A `TokenEngine` over the sampling clients of a Tinker session. The learner sets new weights by calling `serve`.
 
-    A sampler of older weights is never used again: some servers have one place for the sampler's and the trainer's
-    weights, so sampling from old ones would overwrite the trained ones.
+    A sampler with older weights is never used again: some servers store the sampler's and the trainer's weights in the
+    same place, so sampling from old weights would overwrite the trained ones.
     """
 
     kind = TINKER
@@ -32,10 +32,10 @@ class TinkerEngine(InFlight, TokenEngine):
         self.sampler: Any = None
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion; an aborted one is empty.
+        """Return one completion; it is empty if the request was aborted.
 
         Raises:
-            BadConfig: the sampling has a setting that such servers lack.
+            BadConfig: `sampling` has a setting that these servers do not support.
             Fault: the request failed.
             EngineDead: the server is gone.
         """
@@ -68,10 +68,10 @@ class TinkerEngine(InFlight, TokenEngine):
         return _completion(ids, logprobs, sampling, limit, version)
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-        """Return the log-probability of each token after the first, [tokens - 1]; these servers only score at temperature 1.
+        """Return the log-probability of each token after the first, [tokens - 1]; these servers only support temperature 1.
 
         Raises:
-            BadConfig: the temperature is another.
+            BadConfig: the temperature is not 1.
         """
         if temperature != 1.0:
             raise BadConfig(f"a tinker server scores at temperature 1 only; {temperature} was asked")
@@ -90,7 +90,7 @@ class TinkerEngine(InFlight, TokenEngine):
         return self.sampler
 
     async def serve(self, sampler: Any, version: int) -> None:
-        """Switch to another sampler, which `sampler` makes once no request is running."""
+        """Wait until no request is running, then call `sampler` to create the client for weights of this version."""
         async with self.updating():
             self.sampler = None
             self.sampler = await asyncio.to_thread(sampler)
@@ -105,12 +105,12 @@ class TinkerEngine(InFlight, TokenEngine):
         raise BadConfig("weights cannot be sent to a tinker server; it trains them itself")
 
     def close(self) -> None:
-        """Cancel every request; the session is the learner's."""
+        """Cancel every request; the session stays open, since it belongs to the learner."""
         self.hang_up()
 
 
 async def scored(service: Any, sampler: Any, ids: Sequence[int]) -> list[float]:
-    """Return the log-probability of each token after the first, [tokens - 1]; some servers also return a first value.
+    """Return the log-probability of each token after the first, [tokens - 1].
 
     Raises:
         Fault: values are missing.

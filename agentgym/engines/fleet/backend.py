@@ -1,4 +1,4 @@
-"""The server interface of a fleet, for any server software, and its failures."""
+"""The interface between a fleet and one server, independent of the server software, and its exceptions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class About:
 
     model: str
     root: str
-    """Source of its model: a folder on the server, or a hub name."""
+    """Source of the served model: a folder on the server, or a hub name."""
     context: int | None
     """Maximum tokens of prompt and completion together; None if unknown."""
 
@@ -32,7 +32,7 @@ class Answer:
 
     completion: Completion
     label: str
-    """Label of the weights that sampled it; several, joined by commas, if they changed in between."""
+    """Label of the weights that sampled the completion; labels joined by commas if the weights changed meanwhile."""
     cached: int | None = None
     """Prompt tokens from the server's prefix cache; None if unknown."""
 
@@ -46,21 +46,25 @@ class Scores:
 
 
 class Backend(Protocol):
-    """One server.
+    """Interface to one server.
 
-    Every call may raise ServerUnreachable or ServerFailure; BadConfig if every request would fail, else Fault.
+    Every call may raise ServerUnreachable or ServerFailure. It raises BadConfig if every request would fail for the
+    same reason, and Fault if only this one would.
     """
 
     url: str
     adapter: str
-    """Name of the adapter for requests, set by the fleet; empty for the model itself."""
+    """Name of the LoRA adapter to request, set by the fleet; empty for the model itself."""
 
     def about(self) -> About:
         """Return the server's description; blocks."""
         ...
 
     async def alive(self) -> str | None:
-        """Return the label of its weights, or None if it reports none. Its sampler has to answer, not only its front end."""
+        """Return the label of the server's weights, or None if it reports none.
+
+        The answer has to come from the server's sampler, not only from its HTTP front end.
+        """
         ...
 
     async def generate(self, prompt: list[int], sampling: Sampling, limit: int) -> Answer:
@@ -74,12 +78,12 @@ class Backend(Protocol):
     async def update(self, files: Sequence[dict[str, Any]], label: str) -> None:
         """Load weights, drop all caches, and sample under `label` from then on.
 
-        Even if interrupted, the server has the label only if it has all of the weights.
+        After an interrupted update, the server must not report `label`.
         """
         ...
 
     async def adapt(self, folder: str, label: str) -> None:
-        """Load the LoRA adapter in a folder under the name `adapter` and drop earlier ones; otherwise like `update`."""
+        """Like `update`, but load the LoRA adapter in `folder` under the name in `adapter`, and drop earlier adapters."""
         ...
 
     def close(self) -> None:

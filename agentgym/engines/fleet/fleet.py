@@ -1,4 +1,4 @@
-"""A token engine over several servers of one model: sticky episodes, failover, one version for all."""
+"""A token engine over several servers of one model, with sticky sessions, failover and a single weight version."""
 
 import asyncio
 import itertools
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TRIES = 3
-"""Maximum failures of a request before its episode is a fault, because the request may cause the failures."""
+"""Failed attempts of one request after which its episode is a fault, since the request itself may be the cause."""
 _BEAT = 2.0  # seconds without an answer before a server is asked for a sign of life
 
 
 class Fleet(InFlight, Completing):
-    """Routes requests to servers (`Backend`) and keeps the servers at one version of the weights.
+    """Routes requests to servers (`Backend`) and keeps all servers at one version of the weights.
 
-    An episode stays at its first server. A server that breaks the connection, gives no sign of life within its backend's
-    limit, or answers from other weights than the current ones is removed; its requests are sampled elsewhere from the
-    same tokens with the same seed. The fleet looks for it, and it serves again once it has the current weights. Without
-    any server, requests wait `wait` seconds for one to come back; then EngineDead lists why each one is out. `known` is a
-    text whose log-probabilities distinguish servers of different models. `folder` is where weights are stored, see
-    `StoredWeights`.
+    An episode stays at its first server. A server is removed if it breaks the connection, fails a health check, or
+    answers from other weights than the current ones; its requests are sampled on other servers, from the same tokens
+    with the same seed. The fleet keeps checking a removed server, and uses it again once it has the current weights. If
+    no server is left, requests wait `wait` seconds for one to return; then they raise EngineDead, which lists the
+    problem of each server. `known` is a text whose log-probabilities distinguish servers of different models. `folder`
+    is the location of stored weights, see `StoredWeights`.
     """
 
     def __init__(
@@ -54,21 +54,21 @@ class Fleet(InFlight, Completing):
 
     @property
     def policy_version(self) -> int:
-        """Version that requests are sampled from; it changes together with the label that answers must have."""
+        """Version of the weights that requests are sampled from. The label that answers must have changes with it."""
         return self.members.version
 
     @property
     def met(self) -> dict[str, int]:
-        """Counts of removed and returned servers and of moved requests, with readable names."""
+        """Counts, by readable name, of servers removed, servers returned and requests moved to another server."""
         return {name.replace("_", " "): count for name, count in self.members.counts.items()}
 
     @property
     def known(self) -> list[int]:
-        """The text that distinguishes servers."""
+        """Token ids of the text that distinguishes servers of different models."""
         return self.members.known
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion, from a single server and version; an aborted one is empty."""
+        """Return one completion, sampled by a single server from a single version; an aborted request's is empty."""
         prompt, sampling = request.prompt_ids, request.sampling
         self.check(request.session, prompt)
         limit = request.room(self.context)
@@ -89,10 +89,10 @@ class Fleet(InFlight, Completing):
         return watched(answer.completion, request.watch)
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-        """Return the log-probability of each token after the first, [tokens - 1]; only at temperature 1, vLLM's only option.
+        """Return the log-probability of each token after the first, [tokens - 1]; vLLM only supports temperature 1.
 
         Raises:
-            BadConfig: the temperature is another, or the text is invalid or too long.
+            BadConfig: the temperature is not 1, or the text is invalid or too long.
             Fault: the fleet was closed, or no server answered.
         """
         ids = list(ids)
@@ -113,7 +113,7 @@ class Fleet(InFlight, Completing):
         return scores.values
 
     async def _answered(self, ask: Callable[[Member], Coroutine[object, object, T]], session: str) -> T:
-        """Return the result of `ask` from the session's server, or from another if that one fails.
+        """Return the result of `ask` from the session's server, or from another server if that server fails.
 
         Raises:
             Fault: too many servers failed.
@@ -143,7 +143,7 @@ class Fleet(InFlight, Completing):
         """Await a request while checking that its server is alive.
 
         Raises:
-            ServerUnreachable: the server is not alive.
+            ServerUnreachable: a health check failed.
         """
         loop, losses = asyncio.get_running_loop(), member.losses
         if not member.running:  # its last sign of life is from before it was idle
@@ -172,15 +172,15 @@ class Fleet(InFlight, Completing):
         expected: list[float] | None = None,
         then: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Send new weights (a folder of a model or a LoRA adapter, or named tensors) to all active servers.
+        """Send new weights (a folder with a model or a LoRA adapter, or named tensors) to all active servers.
 
-        The others get them when they come back. They are stored as files until the next version, an adapter as a copy.
-        Requests in flight finish first. `expected`: the model's scores of `known`, which each server has to match. `then`
-        runs before requests continue.
+        Removed servers get the weights when they return; until the next version the weights are stored as files (an
+        adapter as a copy of its folder). Requests in flight finish first. `expected` is the new weights'
+        log-probabilities for `known`, which each server has to reproduce. `then` runs before requests continue.
 
         Raises:
-            BadConfig: a server refuses the first weights; one that fails later is removed.
-            EngineDead: no server has them.
+            BadConfig: a server refuses the first weights; a server that fails a later update is removed.
+            EngineDead: no server has the new weights.
         """
         async with self.updating():
             await self.members.bring(weights, version, expected)
@@ -188,24 +188,24 @@ class Fleet(InFlight, Completing):
                 await then()
 
     def active(self) -> list[tuple[tuple[str, int], Backend]]:
-        """Return the active servers, each with a key that is valid until it is removed."""
+        """Return the active servers, each with a key that stays valid until the server is removed."""
         return [((member.backend.url, member.losses), member.backend) for member in self.members.serving]
 
     def adopt(self, present: CurrentWeights) -> None:
-        """Adopt the state that another process's fleet of the same servers has reached.
+        """Adopt the state of another process's fleet over the same servers.
 
-        A server that comes back serves here once that other process has sent it the current weights.
+        A server that returns is used here once the other process has sent it the current weights.
         """
         self.members.adopt(present)
 
     def state(self) -> CurrentWeights:
-        """Return the state for `adopt`."""
+        """Return the state to pass to `adopt` in another process."""
         return self.members.present_weights()
 
     def measured(self) -> dict[str, float | tuple[float, int]]:
-        """Return the measurements since the last call, for the metrics of a step; a pair is (sum, count).
+        """Return the measurements since the last call, as metrics of a training step; a pair is (sum, count).
 
-        `prefix_hits`: the share of prompt tokens from prefix caches, if the servers report it.
+        `prefix_hits` is the share of prompt tokens found in prefix caches; absent if the servers do not report it.
         """
         cached, prompted, self._cached, self._prompted = self._cached, self._prompted, 0, 0
         hits: dict[str, float | tuple[float, int]] = {"prefix_hits": (cached, prompted)} if prompted else {}

@@ -1,4 +1,4 @@
-"""Membership of a fleet: servers are removed when they fail, looked for, and added again with the current weights."""
+"""Membership of a fleet: failing servers are removed, polled, and added again with the current weights."""
 
 import asyncio
 import logging
@@ -14,11 +14,11 @@ from agentgym.engines.in_flight import goes_on, retrieve_exception
 from agentgym.errors import BadConfig, EngineDead, Fault
 
 TOLERANCE = 0.1
-"""Maximum mean difference of a known text's log-probabilities between servers with the same weights."""
+"""Maximum mean difference, per token, between two servers' log-probabilities of one text under the same weights."""
 FAILURES = (ServerUnreachable, ServerFailure, BadConfig, Fault)
-"""Exceptions of backends."""
+"""Exceptions that calls to a backend may raise."""
 PAUSES = (1.0, 4.0)
-"""Seconds before the second and third attempt after an error: a busy server needs time."""
+"""Seconds to wait before the second and third attempt after a server's error: it may only be busy."""
 _LONGEST = 30.0  # maximum seconds between two checks of a removed server
 _log = logging.getLogger(__name__)
 
@@ -30,58 +30,58 @@ class CurrentWeights:
     version: int
     label: str
     expected: list[float] | None
-    """Their scores of the known text."""
+    """Log-probabilities that these weights assign to the known text."""
     adapter: str
-    """Their name as an adapter on the servers; empty for a whole model."""
+    """Name of the LoRA adapter on the servers; empty for a whole model."""
     serving: list[str]
 
 
 class Members:
-    """The servers of a fleet. Active ones have the current weights, verified by their label and a known text."""
+    """The servers of a fleet. Active servers have the current weights, verified by label and by scoring a known text."""
 
     def __init__(self, backends: Sequence[Backend], known: list[int], *, wait: float, folder: str | None) -> None:
         self.all = [Member(backend) for backend in backends]
         self.known = known
         self.label = ""
-        """Label of the current weights; empty until the servers were first asked."""
+        """Label of the current weights; empty until the servers are first asked for theirs."""
         self.version = 0
-        """The policy version of the present weights."""
+        """Policy version of the current weights."""
         self.routes = Routes()
         self.counts: Counter[str] = Counter()
         self._wait, self._stored = wait, StoredWeights(folder)
         self._expected: list[float] | None = None
-        """How the present weights score the known text."""
+        """Log-probabilities that the current weights assign to the known text."""
         self._adapter = ""
-        """The name of the present adapter on the servers; empty for a whole model."""
+        """Name of the current LoRA adapter on the servers; empty for a whole model."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed, self._updating = asyncio.Event(), asyncio.Lock()
         self._gathering: asyncio.Task[None] | None = None
 
     @property
     def serving(self) -> list[Member]:
-        """The active servers, which get requests."""
+        """The active servers, which receive requests."""
         return [member for member in self.all if member.serving]
 
     def _in_this_loop(self) -> None:
-        """Recreate synchronization objects for a new event loop, because they belong to the first one that uses them."""
+        """Recreate asyncio primitives if the event loop changed: each is bound to the first loop that uses it."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop, self._changed, self._updating = loop, asyncio.Event(), asyncio.Lock()
 
     def check_label(self, label: str) -> None:
-        """Check that a label is that of the current weights.
+        """Check that a label from a server is that of the current weights.
 
         Raises:
-            ServerUnreachable: the label differs; the server was restarted, or another run uses it.
+            ServerUnreachable: the label differs: the server was restarted, or another run uses it.
         """
         if label != self.label:
             raise ServerUnreachable(f"it answers from weights {label[:100]!r}, where {self.label!r} are the present ones")
 
     async def present(self) -> list[Member]:
-        """Return the active servers, after waiting for one if necessary.
+        """Return the active servers; if there are none, wait for a server to return.
 
         Raises:
-            EngineDead: none came in time.
+            EngineDead: no server returned in time.
         """
         self._in_this_loop()
         if not self.label:
@@ -98,7 +98,10 @@ class Members:
         return self.serving
 
     async def ask_for_a_sign(self, member: Member, losses: int) -> None:
-        """Remove a server unless it answers that it has the current weights."""
+        """Check a server's health and label; remove the server if it fails the check.
+
+        `losses` is the value of `member.losses` when the check was scheduled.
+        """
         try:
             label = await member.backend.alive()
             if label is not None:
@@ -108,7 +111,10 @@ class Members:
             self.leave_out(member, losses, str(error))
 
     def leave_out(self, member: Member, losses: int, reason: str) -> None:
-        """Remove a server and move its requests elsewhere, unless it was removed in the meantime."""
+        """Remove a server and move its requests elsewhere.
+
+        Do nothing if it was removed in the meantime: `losses` is the value of `member.losses` that the caller saw.
+        """
         if not member.serving or member.losses != losses:
             return
         member.serving, member.reason, member.losses = False, reason, losses + 1
@@ -127,7 +133,7 @@ class Members:
             member.search = asyncio.get_running_loop().create_task(self._found_again(member))
 
     async def _found_again(self, member: Member) -> None:
-        """Look for a server until it serves again."""
+        """Poll a removed server until it is active again."""
         pause = min(0.5, _LONGEST)
         while not member.serving:
             await asyncio.sleep(pause)
@@ -143,10 +149,10 @@ class Members:
         _log.warning("%s serves with weights %s; %d of %d servers go on", member.backend.url, self.label, *self._numbers())
 
     async def _take_in(self, member: Member) -> None:
-        """Send a server the current weights, verify them, and let it serve.
+        """Send a server the current weights, verify them, and make it active.
 
         Raises:
-            BadConfig: it scores the known text differently.
+            BadConfig: the server scores the known text differently.
         """
         await self._stored.send(member.backend, self.label)
         scores = await member.backend.score(self.known)
@@ -170,7 +176,7 @@ class Members:
         return EngineDead(f"no server is left, and {how}. {why}")
 
     async def _gather(self) -> None:
-        """Ask all servers for their weights, once for all waiting requests."""
+        """Ask all servers which weights they have; concurrent callers share one inquiry."""
         if not goes_on(self._gathering):
             self._gathering = asyncio.get_running_loop().create_task(self._gathered())
             self._gathering.add_done_callback(retrieve_exception)
@@ -182,7 +188,7 @@ class Members:
             self._gathering.cancel()
 
     async def _gathered(self) -> None:
-        """Find servers that answer, within the waiting time; do nothing if weights were sent in the meantime."""
+        """Poll the servers until at least one answers or the waiting time ends; stop early if weights were sent."""
         began = asyncio.get_running_loop().time()
         async with self._updating:
             while not self.label:
@@ -193,7 +199,7 @@ class Members:
                     await asyncio.sleep(min(0.5, self._wait))
 
     async def _asked_all(self) -> None:
-        """Ask all servers for their weights; the first answer determines what the others must have.
+        """Ask all servers to score the known text; the others must match the first answer's label and scores.
 
         Raises:
             BadConfig: two servers have different weights.
@@ -218,12 +224,12 @@ class Members:
             self.label, self._expected = first[1].label, first[1].values
 
     async def bring(self, weights: Any, version: int, expected: list[float] | None) -> None:
-        """Send weights to the active servers, the first time to all; the others get them when they come back.
+        """Send weights to the active servers, or the first weights to all; removed servers get them when they return.
 
         No request may be running.
 
         Raises:
-            BadConfig: a server refuses the first weights; later it is removed.
+            BadConfig: a server refuses the first weights; a server that refuses later weights is removed.
         """
         self._in_this_loop()
         first, to_all = self._stored.fresh, self._stored.empty
@@ -246,7 +252,7 @@ class Members:
             await self.present()
 
     async def _brought(self, member: Member) -> None:
-        """Add a server; a busy one is asked again after a pause."""
+        """Send a server the current weights and make it active; after an error, try again after a pause."""
         for pause in PAUSES:
             try:
                 return await self._take_in(member)
@@ -255,13 +261,13 @@ class Members:
         return await self._take_in(member)
 
     def _name(self, version: int, label: str, expected: list[float] | None, adapter: str) -> None:
-        """Set the identifiers of the current weights, which requests use from now on."""
+        """Set the version, label, scores and adapter of the current weights, which requests use from now on."""
         self.label, self.version, self._expected, self._adapter = label, version, expected, adapter
         for member in self.all:
             member.backend.adapter = adapter
 
     def _failed(self, member: Member, error: BaseException, *, first: bool) -> None:
-        """Handle a server that did not accept weights.
+        """Remove a server that did not accept weights, and poll it.
 
         Raises:
             BadConfig: it refused the first weights.
@@ -281,7 +287,7 @@ class Members:
         self._look_for(member)
 
     def adopt(self, present: CurrentWeights) -> None:
-        """Adopt the state that another process's fleet has reached; see `Fleet.adopt`."""
+        """Adopt the state of another process's fleet; see `Fleet.adopt`."""
         self._in_this_loop()
         self._name(present.version, present.label, present.expected, present.adapter)
         for member in self.all:
@@ -291,7 +297,7 @@ class Members:
                 member.serving, member.reason = False, "it did not take the last update"
 
     def present_weights(self) -> CurrentWeights:
-        """Return the state for `adopt`."""
+        """Return the state to pass to `adopt` in another process."""
         serving = [member.backend.url for member in self.serving]
         return CurrentWeights(self.version, self.label, self._expected, self._adapter, serving)
 

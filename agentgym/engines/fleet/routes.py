@@ -13,35 +13,35 @@ SESSIONS = 100_000
 
 @dataclass(eq=False, slots=True)
 class Member:
-    """A server of a fleet, and its state. Times are those of the event loop's clock."""
+    """A server of a fleet, and its state. Times are seconds on the event loop's clock."""
 
     backend: Backend
     serving: bool = False
-    """True if it gets requests: it answers, and has the current weights."""
+    """True if the server receives requests: it answers, and has the current weights."""
     reason: str = "it was not asked yet"
-    """Reason why it is not serving."""
+    """Reason why the server is not serving; empty while it is."""
     losses: int = 0
-    """Number of times it was removed; failures of requests from before do not count now."""
+    """Number of times the server was removed. Callers compare it to ignore failures of requests sent before a removal."""
     begun: int = 0
-    """Number of episodes that started there."""
+    """Number of episodes started on the server since the set of active servers last changed."""
     heard: float = 0.0
-    """Time of its last sign of life."""
+    """Time of the server's last answer to a health check."""
     running: "set[asyncio.Task[Any]]" = field(default_factory=lambda: set[asyncio.Task[Any]]())
-    """Requests running there."""
+    """Requests that are running on the server."""
     beat: asyncio.Task[None] | None = None
-    """Task that asks it for a sign of life."""
+    """Task that checks the server's health."""
     search: asyncio.Task[None] | None = None
-    """Task that checks if it has come back."""
+    """Task that polls the removed server until it is back."""
 
 
 class Routes:
-    """Keeps an episode at its first server, which has its prefix cached, as long as that one serves.
+    """Keeps each episode at its first server, which has its prefix cached, as long as that server is active.
 
-    An episode starts, and continues after a loss, at the server with the fewest running requests.
+    A new episode, or one whose server was removed, goes to the server with the fewest running requests.
     """
 
     def __init__(self, sessions: int = SESSIONS) -> None:
-        """Set the number of remembered sessions; older ones are routed like new ones."""
+        """Set the number of remembered sessions; forgotten sessions are routed like new ones."""
         self._sessions = sessions
         self._homes: dict[str, Member] = {}
 
@@ -57,7 +57,7 @@ class Routes:
         return home
 
     def move(self, session: str, serving: Sequence[Member]) -> None:
-        """Move a session to another server, if there is one."""
+        """Move a session to another server, if another is active."""
         home = self._homes.pop(session, None)
         if others := [member for member in serving if member is not home]:
             self.member(session, others)

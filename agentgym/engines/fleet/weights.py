@@ -15,7 +15,7 @@ from agentgym.errors import BadConfig
 
 @dataclass(frozen=True, slots=True)
 class WeightFiles:
-    """Weights as files; those in a temporary folder are deleted with the last reference to it."""
+    """Weights as files. Files in a temporary folder are deleted together with the last reference to this object."""
 
     files: list[dict[str, Any]] = field(default_factory=lambda: list[dict[str, Any]]())
     adapter: str = ""
@@ -23,10 +23,10 @@ class WeightFiles:
 
 
 class StoredWeights:
-    """Safetensors files in a folder that every server sees, or a LoRA adapter; one version at a time."""
+    """The fleet's current weights: safetensors files in a folder that every server can read, or a LoRA adapter."""
 
     def __init__(self, folder: str | None) -> None:
-        """Use this folder, or shared memory if None, which servers on this machine see."""
+        """Store weights in `folder`; None means shared memory, which only servers on this machine can read."""
         self._folder = folder
         self._run = secrets.token_hex(4)
         self._present = WeightFiles()
@@ -35,30 +35,30 @@ class StoredWeights:
 
     @property
     def empty(self) -> bool:
-        """True if nothing is stored: before the first weights, and after a `write` that failed or was abandoned."""
+        """True if no weights are stored: before the first update, and after a `write` that failed or was abandoned."""
         return not (self._present.files or self._present.adapter)
 
     @property
     def where(self) -> str:
-        """Their location, for messages."""
+        """Location of the files, for messages."""
         return self._folder or "shared memory of this machine; another one is named with --engine.folder"
 
     def label(self, version: int) -> str:
-        """Return the label of a version's weights, unique to this run."""
+        """Return the label for a version of the weights, unique to this run."""
         return f"{self._run}/{version}"
 
     def adapter(self, label: str) -> str:
-        """Return the servers' name of the current adapter; empty if the weights are a whole model.
+        """Return the current adapter's name on the servers; empty if the weights are a whole model.
 
-        Every version has its own name, because vLLM finds cached prefixes by it.
+        The name contains the version's label, because vLLM looks up cached prefixes by adapter name.
         """
         return f"{ADAPTERS}{label.replace('/', '-')}" if self._present.adapter else ""
 
     def write(self, weights: "str | Path | Iterable[tuple[str, Any]]") -> WeightFiles:
-        """Write a model folder, an adapter's folder or named tensors, for `keep`; blocks.
+        """Write a model folder, an adapter's folder or named tensors to files, which `keep` then makes current; blocks.
 
-        The stored weights are deleted first, since both may not fit. Until `keep` nothing is stored, even if this fails
-        or is abandoned.
+        The stored weights are deleted first, since both may not fit. From then until `keep` nothing is stored, even if
+        writing fails or is abandoned.
 
         Raises:
             BadConfig: the weights are an adapter, and whole weights were sent before.
@@ -88,11 +88,11 @@ class StoredWeights:
         return WeightFiles(shards.written(source, where), place=place)
 
     def keep(self, written: WeightFiles) -> None:
-        """Store the result of `write`."""
+        """Make the result of `write` the stored weights."""
         self._present = written
 
     async def send(self, backend: Backend, label: str) -> None:
-        """Send a server the stored weights, unless it has them or nothing is stored."""
+        """Send the stored weights to a server, unless it already has them or nothing is stored."""
         if self.empty or await backend.alive() == label:
             return
         present = self._present
@@ -102,7 +102,7 @@ class StoredWeights:
             await backend.update(present.files, label)
 
     def close(self) -> None:
-        """Delete them; the next written weights count as the first."""
+        """Delete the stored weights; the next `write` counts as the first."""
         place, self._present, self.fresh = self._present.place, WeightFiles(), True
         if place is not None:
             place.cleanup()
@@ -113,7 +113,10 @@ ADAPTERS = "agentgym-"
 
 
 def mean_difference(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return the mean difference between two scores of one text; infinite if their lengths differ."""
+    """Return the mean absolute difference between two lists of log-probabilities of one text.
+
+    Infinite if the lists are empty or their lengths differ.
+    """
     if len(a) != len(b) or not a:
         return float("inf")
     return sum(abs(x - y) for x, y in zip(a, b, strict=True)) / len(a)

@@ -1,4 +1,4 @@
-"""Drafts: the part of an earlier reply to the same prompt that the current weights accept, and the token after it."""
+"""Drafts: reuse of an earlier reply to the same prompt, as far as the current weights accept its tokens."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -16,30 +16,30 @@ from agentgym.engines.hf.sampling import Draw, sample, uniforms
 from agentgym.engines.protocol import Draft, Likeliest
 
 DrawRequest = tuple[Draw, Draft | None, Sequence[float]]
-"""Per request: the sampling of its next token, its draft, and its random numbers by position."""
+"""One request: sampling of its next token, its draft, and its uniform random numbers by position."""
 
 
 class DraftResult(NamedTuple):  # one per sampled token: a dataclass takes four times as long to make
-    """Result of a step for a request: the accepted tokens of its draft, and the token drawn after them."""
+    """Tokens that one step adds to a request: the accepted tokens of its draft, and the token drawn after them."""
 
     ids: list[int]
     logprobs: list[float]
-    """Log-probabilities under the current weights, for accepted and drawn tokens."""
+    """Log-probabilities of all `ids` under the current weights."""
     likeliest: Sequence[Likeliest] = ()
     fresh: int = 1
-    """Number of drawn tokens."""
+    """Number of newly drawn tokens at the end of `ids`."""
 
 
 def cut(draft: Draft, tokens: int) -> Draft:
-    """Return a draft of at most `tokens` tokens."""
+    """Return the draft cut to at most `tokens` tokens."""
     return dataclasses.replace(draft, ids=draft.ids[:tokens], logprobs=draft.logprobs[:tokens], known=draft.known[:tokens])
 
 
 @torch.inference_mode()
 def drawn(logits: Tensor, requests: Sequence[DrawRequest]) -> list[DraftResult]:
-    """Return the result of each request. A draft of n tokens has n + 1 rows in `logits`.
+    """Return the new tokens of each request.
 
-    logits: [rows, vocabulary]
+    logits: [rows, vocabulary]. A request has one row, plus one for each token of its draft.
     """
     if not any(draft or draw.likeliest for draw, draft, _ in requests):
         ids, logprobs = sample(logits, [draw for draw, _, _ in requests])
@@ -59,7 +59,10 @@ def _plain(rows: Tensor, draw: Draw) -> DraftResult:
 
 
 def _built_on(rows: Tensor, draw: Draw, draft: Draft, random: Sequence[float]) -> DraftResult:
-    """Return the accepted tokens of a draft, with their current log-probabilities, and the token after them."""
+    """Return the accepted tokens of a draft, with their current log-probabilities, and the token drawn after them.
+
+    rows: [draft tokens + 1, vocabulary]
+    """
     logprobs = _log_softmax(rows, draw)
     accepted_count = accepted(logprobs, draft, uniforms(derive("draft", draw.sampling.seed), len(draft.ids)))
     weights = logprobs[accepted_count].double().exp()
@@ -71,10 +74,11 @@ def _built_on(rows: Tensor, draw: Draw, draft: Draft, random: Sequence[float]) -
 
 
 def accepted(logprobs: Tensor, draft: Draft, random: Sequence[float]) -> int:
-    """Return the number of accepted draft tokens: those before the first with u >= min(1, lenience * p / q).
+    """Return the number of accepted draft tokens: the tokens before the first with u >= min(1, lenience * p / q).
 
-    logprobs: [tokens or more, vocabulary], the current distributions. With `known`, a token outside the known ones at its
-    position is rejected too: its replacement could not be drawn from the right distribution.
+    logprobs: [tokens or more, vocabulary], the current distributions. If the draft has `known` tokens, a token that is
+    not among the known ones at its position is also rejected, since its replacement could not be drawn from the right
+    distribution.
     """
     if not draft.ids:
         return 0
@@ -89,9 +93,9 @@ def accepted(logprobs: Tensor, draft: Draft, random: Sequence[float]) -> int:
 
 
 def remainder(weights: Tensor, draft: Draft, place: int) -> Tensor:
-    """Return the remainder of the current distribution at a rejected token: (p - min(q, lenience * p))+, [vocabulary].
+    """Return the distribution to draw from after a rejected token: (p - min(q, lenience * p))+, [vocabulary].
 
-    weights: [vocabulary], p in float64. Without known tokens of q, or if rounding leaves nothing, it is p itself.
+    weights: p in float64, [vocabulary]. The result is p itself if q has no known tokens or rounding leaves nothing.
     """
     if not draft.known:
         return weights
@@ -110,7 +114,7 @@ def _log_softmax(rows: Tensor, draw: Draw) -> Tensor:
 
 
 def _pick(weights: Tensor, uniform: float) -> int:
-    """Return the first token whose cumulative weight exceeds a share of the total, like `sample`."""
+    """Return the first token whose cumulative weight exceeds `uniform` times the total weight, like `sample`."""
     cumulative = weights.cumsum(-1)
     total = cumulative[-1]
     point = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
@@ -118,7 +122,7 @@ def _pick(weights: Tensor, uniform: float) -> int:
 
 
 def _likeliest(logprobs: Tensor, number: int) -> list[Likeliest]:
-    """Return the likeliest tokens of each row and their log-probabilities; [] if none are requested."""
+    """Return the `number` likeliest tokens of each row with their log-probabilities; [] if `number` is 0."""
     if not number:
         return []
     best = logprobs.topk(min(number, logprobs.shape[-1]), dim=-1)

@@ -1,4 +1,4 @@
-"""The engine for any Hugging Face causal model: continuous batching over slots, caches kept across turns."""
+"""An engine for any Hugging Face causal model: continuous batching over cache slots that persist across turns."""
 
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -35,18 +35,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """One active request."""
+    """State of one active request."""
 
     request: Request
     future: "asyncio.Future[Completion]"
     limit: int
-    """Maximum tokens: `max_tokens`, or the rest of the context."""
+    """Maximum tokens of the completion: `max_tokens`, or the rest of the context."""
     random: list[float]
     slot: Slot | None = None
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
     draft: Draft | None = None
-    """Draft for the next step, cut to the available room."""
+    """Draft for the next step, cut to the tokens that still fit."""
     reused: int = 0
     likeliest: list[Likeliest] = field(default_factory=list[Likeliest])
 
@@ -61,14 +61,14 @@ class _Running:
 
 
 class HFEngine(AdmissionGate, TokenEngine):
-    """A causal model of `transformers`, run in this process.
+    """A causal model of `transformers`, running in this process.
 
-    `model` is a folder, a hub name, or a model object that a trainer keeps changing: after every change call
-    `load_weights(model.named_parameters(), version)`, which copies nothing if the tensors are the model's own. Requests
-    are batched over `slots`; a session's key-value cache stays in its slot between turns until the slot is needed. The
-    same sequence of calls gives the same tokens, independent of timing. `context` is the maximum tokens of prompt and
-    completion together (default: the model's own limit). Prompts are padded together if the longest is at most
-    `prefill_padding` percent longer than the shortest: a lower value is faster on a CPU and changes the rounding.
+    `model` is a folder, a hub name, or a model object that a trainer updates: after every update call
+    `load_weights(model.named_parameters(), version)`, which copies nothing, since the tensors are the model's own.
+    Requests are batched over `slots`; a session's key-value cache stays in its slot between turns until the slot is
+    needed. The same sequence of calls gives the same tokens, independent of timing. `context` is the maximum tokens of
+    prompt and completion together (default: the model's own limit). Prompts are padded together if the longest is at
+    most `prefill_padding` percent longer than the shortest: a lower value is faster on a CPU and changes the rounding.
     """
 
     kind = ENGINES["hf"]
@@ -97,7 +97,7 @@ class HFEngine(AdmissionGate, TokenEngine):
             raise BadConfig(f"context is {context}; expected 2 to {own}, the model's max_position_embeddings")
         self.policy_version = 0
         self.prefilled = self.decoded = self.reused = 0
-        """Tokens computed from prompts and drafts, tokens sampled, and tokens kept of drafts, since the engine was made."""
+        """Totals so far: prompt and draft tokens computed, tokens sampled, and draft tokens accepted."""
         self._prefill_tokens = prefill_tokens
         self._vocabulary = int(self.model.get_input_embeddings().weight.shape[0])
         self._checked = CheckedIds(self._vocabulary)
@@ -116,7 +116,7 @@ class HFEngine(AdmissionGate, TokenEngine):
         self._broken = ""
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion; a prompt that fills the context gets an empty one with finish `length`.
+        """Return one completion; if the prompt fills the context, it is empty and its finish is `length`.
 
         Raises:
             BadConfig: ids or options are invalid.
@@ -153,7 +153,7 @@ class HFEngine(AdmissionGate, TokenEngine):
         return logits.log_softmax(-1).gather(-1, targets[:, None]).squeeze(-1).tolist()
 
     def abort(self, session: str) -> None:
-        """End a session's requests, if any, with finish `abort`, and free its slot."""
+        """End the session's requests with finish `abort`, and free its slot."""
         for request in [r for r in (*self._waiting, *self._running) if r.request.session == session]:
             self._finish(request, "abort")
         self._waiting = [r for r in self._waiting if r.request.session != session]
@@ -165,15 +165,15 @@ class HFEngine(AdmissionGate, TokenEngine):
             self._table.free(slot)
 
     async def drained(self) -> None:
-        """Wait until no request is running; waiting ones stay."""
+        """Wait until no request is running; waiting requests stay."""
         while self._task is not None:
             await asyncio.shield(self._task)
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Load new weights after running requests have finished, and drop every cache.
+        """Load new weights after running requests have finished, and clear every cache.
 
-        Accepts a folder (safetensors) or (name, tensor) pairs; pairs that are the model's own tensors cost nothing, and
-        an empty iterable means that they were changed in place.
+        `weights` is a folder with safetensors or (name, tensor) pairs. The model's own tensors are not copied; an empty
+        iterable means that the model was changed in place.
         """
         with self._blocked():
             await self.drained()
@@ -190,7 +190,7 @@ class HFEngine(AdmissionGate, TokenEngine):
                     self._fail(waiting, f"the hf engine cannot go on: {self._broken}")
 
     def close(self) -> None:
-        """Abort everything and free the caches."""
+        """Abort all requests and free the caches."""
         for session in {r.request.session for r in (*self._waiting, *self._running)}:
             self.abort(session)
         self._table.forget_all()
@@ -214,7 +214,7 @@ class HFEngine(AdmissionGate, TokenEngine):
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
-        """Step until nothing is left; the task ends with its last request, so it does not outlive its event loop.
+        """Step until no request is left. The task ends with the last request, so it does not outlive its event loop.
 
         Raises:
             CancelledError: the event loop is shutting down.
@@ -243,7 +243,7 @@ class HFEngine(AdmissionGate, TokenEngine):
             quiet = quiet + 1 if self._arrivals == before else 0
 
     def _step(self) -> None:
-        """Admit requests that fit, append every running request's pending tokens, and draw one token for each."""
+        """Admit requests that fit, then append each running request's pending tokens and draw its next token."""
         self._drop_cancelled()
         if self.is_open:
             self._admit()
@@ -291,7 +291,7 @@ class HFEngine(AdmissionGate, TokenEngine):
         return watched or token in request.request.sampling.stop_ids
 
     def _admit(self) -> None:
-        """Give waiting requests their slots: sessions with a cache first, then first come, first served."""
+        """Give slots to waiting requests: first those whose session has a cached prefix, then in order of arrival."""
         budget, full = self._prefill_tokens, False
         for request in sorted(self._waiting, key=lambda r: self._table.of(r.request.session) is None):
             known = self._table.of(request.request.session) is not None
@@ -332,7 +332,7 @@ class HFEngine(AdmissionGate, TokenEngine):
             request.future.set_result(reply)
 
     def _fail(self, requests: list[_Running], message: str) -> None:
-        """End requests with a fault and drop their caches."""
+        """End requests with a fault and clear their caches."""
         for request in requests:
             if request.slot is not None:
                 self._backend.forget(request.slot.number)

@@ -10,7 +10,7 @@ from agentgym.engines.hf.slots import Row, library_forward
 
 
 class LibraryModel:
-    """The library's own forward pass with one cache object per slot; correct for every architecture, and slow."""
+    """Runs the library's own forward pass with one cache object per slot: slow, but correct for every architecture."""
 
     shares = False
     """True if `copy` works."""
@@ -21,17 +21,17 @@ class LibraryModel:
         self.tokens: dict[int, list[int]] = {}
 
     def refresh(self) -> None:
-        """Drop everything computed under other weights."""
+        """Clear all caches, which were computed under other weights."""
         self.caches.clear()
         self.tokens.clear()
 
     def forget(self, slot: int) -> None:
-        """Free a slot's cache."""
+        """Clear a slot's cache."""
         self.caches.pop(slot, None)
         self.tokens.pop(slot, None)
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Fail: not every kind of cache can be cut or copied. Never called, since `shares` is False.
+        """Raise an error: not every cache type can be cut or copied. Never called, since `shares` is False.
 
         Raises:
             NotImplementedError: always.
@@ -39,7 +39,7 @@ class LibraryModel:
         raise NotImplementedError("the generic path shares no prefixes")
 
     def forward(self, rows: Sequence[Row]) -> Tensor:
-        """Append tokens to slots; return the logits after the requested tokens, float32 [requested, vocabulary]."""
+        """Append tokens to slots; return the logits after each requested token, float32 [requested, vocabulary]."""
         return torch.cat([self._one(row) for row in rows])
 
     @torch.inference_mode()

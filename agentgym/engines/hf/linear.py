@@ -1,4 +1,4 @@
-"""Linear layers with separate LoRA adapters, as the hf engine's fast path reads them."""
+"""Linear layers, with or without a LoRA adapter, in the form that the hf engine's fast path uses."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -27,7 +27,7 @@ class Linear(NamedTuple):
 
 
 def readable(module: Any) -> bool:
-    """Return True if `read` supports a module: a linear layer, or plain LoRA (no DoRA, …) over one."""
+    """Return True if `read` supports a module: a linear layer, or plain LoRA (not DoRA and similar) on a linear layer."""
     if type(module) is torch.nn.Linear:
         return True
     plain = _adapted(module) and type(module.base_layer) is torch.nn.Linear and not module.lora_variant
@@ -35,7 +35,7 @@ def readable(module: Any) -> bool:
 
 
 def read(module: Any) -> Linear:
-    """Return a layer's own tensors, and its active adapters: a copy, scaled, in the layer's precision."""
+    """Return the weights of a linear layer, and a copy of its active adapters, scaled and in the layer's precision."""
     plain = Linear(module.weight, module.bias)
     if not _adapted(module) or module.disable_adapters or module.merged:
         return plain
@@ -48,7 +48,7 @@ def read(module: Any) -> Linear:
 
 
 def fused(parts: list[Linear]) -> Linear:
-    """Return one layer that computes several layers of the same input, with concatenated outputs."""
+    """Merge layers that have the same input into one layer with concatenated outputs."""
     biases = [part.bias for part in parts if part.bias is not None]
     whole = Linear(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
     if all(part.down is None for part in parts):

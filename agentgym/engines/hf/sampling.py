@@ -1,4 +1,4 @@
-"""Token sampling from logits: many requests at once, each with its own temperature, filters and random numbers."""
+"""Batched token sampling from logits; each request has its own temperature, filters and random numbers."""
 
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -16,7 +16,7 @@ from agentgym.engines.protocol import Sampling
 
 
 class Draw(NamedTuple):
-    """Sampling of one row: its settings, its uniform number in [0, 1), and the tokens for the repetition penalty."""
+    """Inputs for sampling one row: settings, a uniform number in [0, 1), and the tokens for the repetition penalty."""
 
     sampling: Sampling
     uniform: float
@@ -31,7 +31,7 @@ _NUMBERS, _FRESH, _ONE = np.random.Generator(_PHILOX), _PHILOX.state, threading.
 
 
 def uniforms(seed: int, count: int) -> list[float]:
-    """Return the random numbers of a request: element i depends only on the seed and i."""
+    """Return `count` uniform random numbers in [0, 1); element i depends only on `seed` and i."""
     key = np.array([seed % 2**64, (seed >> 64) % 2**64], dtype=np.uint64)
     with _ONE:  # engines may run in several threads
         _PHILOX.state = {**_FRESH, "state": {"counter": np.zeros(4, dtype=np.uint64), "key": key}}
@@ -42,9 +42,10 @@ def uniforms(seed: int, count: int) -> list[float]:
 def sample(logits: Tensor, draws: Sequence[Draw]) -> tuple[list[int], list[float]]:
     """Draw one token per row from logits [rows, vocabulary]; return ids and log-probabilities, [rows] each.
 
-    Without filters the log-probability is `log_softmax(logits / temperature)[id]` (temperature 0: greedy, at temperature
-    1); with filters it is that of the filtered distribution. A token is the first whose cumulative probability exceeds
-    the row's uniform number, so other rows of the batch cannot change it.
+    Without filters the log-probability is `log_softmax(logits / temperature)[id]`; with filters it is taken from the
+    filtered distribution. Temperature 0 is greedy, with log-probabilities at temperature 1. The drawn token is the
+    first whose cumulative probability exceeds the row's uniform number, so it does not depend on other rows of the
+    batch.
     """
     plain = all(draw.sampling.plain() for draw in draws)
     if not plain:
@@ -72,12 +73,12 @@ def sample(logits: Tensor, draws: Sequence[Draw]) -> tuple[list[int], list[float
 
 
 def _column(values: NDArray[np.generic], like: Tensor) -> Tensor:
-    """Convert [rows] to a tensor [rows, 1] on the device of `like`."""
+    """Convert an array [rows] to a tensor [rows, 1] on the device of `like`."""
     return torch.from_numpy(values).to(like.device)[:, None]
 
 
 def _penalised(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
-    """Divide positive logits of earlier tokens by the penalty and multiply negative ones (Keskar et al. 2019)."""
+    """Penalize repeated tokens: divide positive logits, multiply negative ones (Keskar et al. 2019)."""
     logits = logits.clone()
     for row, draw in enumerate(draws):
         penalty = draw.sampling.repetition_penalty

@@ -1,7 +1,7 @@
-"""The fast path of the hf engine: one forward pass over ragged rows, against a key-value cache with a row per slot.
+"""The fast path of the hf engine: one forward pass over ragged rows; the key-value cache has a row per slot.
 
-Covers decoders shaped like Llama, Qwen2 and Qwen3. The arithmetic follows the definitions of those models in the
-`transformers` library; a test compares the logits.
+It supports decoders shaped like Llama, Qwen2 and Qwen3, and follows the arithmetic of the `transformers` library; a
+test compares the logits.
 """
 
 # torch and transformers are typed in part only.
@@ -35,7 +35,7 @@ class Row(NamedTuple):
     start: int
     ids: Sequence[int]
     requested: int = 1
-    """Number of last tokens whose following logits are requested."""
+    """Number of tokens at the end of the row for which the following logits are requested."""
 
 
 def unsupported(model: Any) -> str | None:
@@ -65,7 +65,7 @@ def _projections(layer: Any) -> list[object]:
 
 @torch.inference_mode()
 def library_forward(model: Any, ids: Sequence[int], **options: Any) -> Any:
-    """Run the library's own forward pass on one text."""
+    """Run the library's own forward pass on one text, [tokens]."""
     training = model.training
     model.eval()  # a trainer may share the module; dropout has no place in sampling
     try:
@@ -76,7 +76,7 @@ def library_forward(model: Any, ids: Sequence[int], **options: Any) -> Any:
 
 @dataclass(slots=True)
 class _Layer:
-    """The weights of one layer; projections of the same input are a list of parts, a single one if fused."""
+    """The weights of one layer. Projections with the same input are a list, of length 1 if they are fused."""
 
     norm: Tensor
     qkv: list[Linear]
@@ -88,7 +88,7 @@ class _Layer:
 
 
 class _Block(NamedTuple):
-    """Rows that attend together, padded to the longest of their new parts."""
+    """Rows that attend in one call, padded to the most new tokens among them."""
 
     tokens: slice  # their queries in the packed batch
     slots: slice | Tensor
@@ -101,8 +101,8 @@ class _Block(NamedTuple):
 class SlotModel:
     """A causal language model with a preallocated key-value cache of `slots` rows.
 
-    It reads the model's own weights (for small models fused copies made by `refresh`; of LoRA adapters always copies,
-    never merged), so `refresh` must follow every change of them.
+    The model's own weights are used without a copy, except for LoRA adapters (never merged) and small models, where
+    `refresh` makes copies. So call `refresh` after every change of the weights.
     """
 
     shares = True
@@ -124,7 +124,7 @@ class SlotModel:
 
     @torch.inference_mode()
     def refresh(self) -> None:
-        """Read changed weights."""
+        """Read the model's weights again after a change."""
         core = self.model.model
         self.device, self.dtype = core.embed_tokens.weight.device, core.embed_tokens.weight.dtype
         self.embedding, self.final_norm = core.embed_tokens.weight, core.norm.weight
@@ -152,7 +152,7 @@ class SlotModel:
         )
 
     def _grow(self, capacity: int) -> None:
-        """Make room for longer rows and keep the cached tokens."""
+        """Enlarge the cache to `capacity` tokens per row, preserving cached tokens."""
         shape = (self.slots, self.key_heads, capacity, self.head_dim)
         for cache in (self.keys, self.values):
             # Zeros, since a masked weight of 0 times an uninitialised NaN would be NaN.
@@ -169,7 +169,7 @@ class SlotModel:
         self.sin = (angles.sin() * scaling * sign).to(self.dtype)  # signed, so that rotating halves is a plain swap
 
     def forget(self, slot: int) -> None:
-        """Do nothing: a slot's rows are overwritten by the next tokens."""
+        """Do nothing: the next tokens overwrite a slot's cache."""
 
     @torch.inference_mode()
     def copy(self, source: int, target: int, length: int) -> None:
@@ -179,7 +179,7 @@ class SlotModel:
 
     @torch.inference_mode()
     def forward(self, rows: Sequence[Row]) -> Tensor:
-        """Append tokens to slots; return the logits after the requested tokens, float32 [requested, vocabulary]."""
+        """Append tokens to slots; return the logits after each requested token, float32 [requested, vocabulary]."""
         needed = max(row.start + len(row.ids) for row in rows)
         if needed > self.capacity:
             self._grow(min(self.context, max(needed, 2 * self.capacity)))
@@ -209,7 +209,7 @@ class SlotModel:
         return torch.from_numpy(array).to(self.device)
 
     def _blocks(self, rows: list[Row], counts: Integers, ends: Integers) -> list[_Block]:
-        """Split rows, sorted by the number of new tokens, where padding would exceed `padding`."""
+        """Split rows, sorted by their number of new tokens, so that no block is padded by more than `padding` percent."""
         blocks: list[_Block] = []
         first = 0
         while first < len(rows):
@@ -263,7 +263,7 @@ class SlotModel:
         return hidden
 
     def _attend(self, number: int, queries: Tensor, block: _Block) -> Tensor:
-        """Return [tokens of the block, query heads * head_dim]."""
+        """Return the attention output of a block, [tokens of the block, query heads * head_dim]."""
         n, longest = block.shape
         x = queries[block.tokens].reshape(-1, self.heads * self.head_dim)
         if block.place is not None:
@@ -285,7 +285,7 @@ class SlotModel:
         return out if block.place is None else out.index_select(0, block.place)
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Return the RMS norm in float32, scaled in the model's own precision, like the library."""
+        """Return the RMS norm, computed in float32 and scaled in the model's own precision, as `transformers` does."""
         wide = x.float()
         return weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)).to(x.dtype)
 

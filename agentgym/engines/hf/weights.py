@@ -1,4 +1,4 @@
-"""Loading of a model for the hf engine, and copying of new values into it."""
+"""Loading of a model for the hf engine, and updates of its weights in place."""
 
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -18,12 +18,12 @@ from agentgym.errors import BadConfig, BadData, no_such
 
 
 def load_model(model: Any, tokenizer: object, device: str, dtype: str | None) -> tuple[Any, Any]:
-    """Return (model, tokenizer) of a folder, hub name or adapter's folder, or the objects passed in.
+    """Load (model, tokenizer) from a folder, a hub name or an adapter's folder; return model objects unchanged.
 
-    The generation config is never used.
+    The model's generation config is ignored.
 
     Raises:
-        BadConfig: it cannot be loaded.
+        BadConfig: the model or its tokenizer cannot be loaded.
     """
     if not isinstance(model, str | Path):
         return model, tokenizer
@@ -44,7 +44,7 @@ def load_model(model: Any, tokenizer: object, device: str, dtype: str | None) ->
 
 
 def update(model: Any, weights: str | Path | Iterable[tuple[str, "Tensor"]]) -> None:
-    """Copy new values into a model in place; tensors that are the model's own are skipped.
+    """Copy new values into a model in place; skip tensors that are the model's own.
 
     Raises:
         BadConfig: a name is unknown or a shape differs.
@@ -63,7 +63,9 @@ def update(model: Any, weights: str | Path | Iterable[tuple[str, "Tensor"]]) -> 
 
 
 def _of_folder(folder: Path, own: dict[str, Tensor], dtype: Any) -> Iterable[tuple[str, Tensor]]:
-    """Return the tensors of a folder under the model's names: files of a mixture store separately what the model fuses.
+    """Return the tensors of a folder under the model's names.
+
+    Mixture-of-experts checkpoints store experts separately, while the model fuses them.
 
     Raises:
         BadConfig: names are unknown or missing.
@@ -85,9 +87,9 @@ def _of_folder(folder: Path, own: dict[str, Tensor], dtype: Any) -> Iterable[tup
 
 
 def read_folder(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    """Yield the named tensors of a model folder in safetensors, one file or many with an index.
+    """Yield (name, tensor) for a model folder in safetensors, as one file or as several with an index.
 
-    A tensor has the shape, `[*shape]`, and the dtype in which the file stores it.
+    Shape and dtype are those in the file.
     """
     for tensors in _opened(folder):
         for name in tensors.keys():  # noqa: SIM118 (not a mapping)

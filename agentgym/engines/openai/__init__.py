@@ -1,1 +1,1 @@
-"""Engines for the OpenAI protocol: completions with tokens, and chat."""
+"""Engines for the OpenAI protocol: completions with token ids, and chat."""

@@ -1,4 +1,4 @@
-"""Parsing of chat servers' answers, which are not trusted."""
+"""Parsing of untrusted answers from chat servers."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from agentgym.engines.protocol import Completion, ToolCall
 from agentgym.episodes.usage import Usage, amount, count
 
 MOST_CALLS = 64
-"""Maximum calls of one reply that are parsed, more than any model intends."""
+"""Maximum number of tool calls parsed from one reply, more than any model intends."""
 _LONGEST_ID = 200
 _CONTENT = re.compile(rb'(?<!\\)"content"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
 _ESCAPED = re.compile(r'(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*')
@@ -27,7 +27,7 @@ _ENDED = {
 
 
 def read_completion(answer: Object) -> Completion:
-    """Return the reply in an answer of `/chat/completions`.
+    """Return the completion in an answer of `/chat/completions`.
 
     Raises:
         Garbage: the answer has no reply.
@@ -57,9 +57,9 @@ def read_completion(answer: Object) -> Completion:
 
 
 def read_beginning(content: bytes) -> Completion:
-    """Return the beginning of a reply whose answer is too long: its text so far, without calls.
+    """Return a completion from the first bytes of an answer that is too long: its text so far, without tool calls.
 
-    Quotes in a string are escaped, so no text can imitate the field.
+    The message is found by its JSON field name. Quotes inside strings are escaped, so the model's text cannot imitate that.
 
     Raises:
         Garbage: the answer has no message.
@@ -73,7 +73,7 @@ def read_beginning(content: bytes) -> Completion:
 
 
 def characters(tokens: int) -> int:
-    """Return the maximum characters kept of a reply of `tokens` tokens: no model writes 64 per token on average."""
+    """Return the maximum characters to keep of a reply of `tokens` tokens; no model averages 64 characters per token."""
     return 256 + 64 * tokens
 
 
@@ -81,7 +81,7 @@ def bounded(completion: Completion, most: int) -> Completion:
     """Return a reply cut to `most` characters of text, names and arguments together, with finish `length` if it is cut.
 
     Servers that ignore `max_tokens` could otherwise fill the memory, since every later prompt repeats the reply.
-    Reasoning has the same limit; data to send back with the reply has twice that, and is dropped if longer.
+    Reasoning has the same limit; `echo` may have twice as many and is dropped if longer.
     """
     text = completion.text or ""
     left, calls = most - min(len(text), most), list[ToolCall]()
@@ -104,7 +104,7 @@ def bounded(completion: Completion, most: int) -> Completion:
 
 
 def _calls(raw: JSON) -> list[ToolCall]:
-    """Return the tool calls of a message; text fields are taken as they are.
+    """Return the tool calls of a message; their arguments stay unparsed JSON text.
 
     Raises:
         Garbage: a call has no name, or its arguments are not text.

@@ -1,4 +1,4 @@
-"""Models behind plain chat: messages in, text and tool calls out, no token ids. For evaluation only."""
+"""Models behind a chat API: messages in, text and tool calls out, no token ids. For evaluation only."""
 
 import json
 import os
@@ -28,27 +28,27 @@ from agentgym.errors import BadConfig
 
 OMITTABLE = ("temperature", "top_p", "seed")
 FIXED = ("model", "messages", "tools", "n", "stream", "system", *LIMITS)
-"""Parts of a request that the engine sets itself."""
+"""Request fields that the engine sets itself, so the option `body` may not."""
 MOST_ADAPTED = 8
-"""Maximum adaptations of one request to a server."""
+"""Maximum number of adaptations to a server's refusals within one request."""
 
 
 class OpenAIChatEngine(ServedEngine):
     """One model of an OpenAI-compatible server, called by `/chat/completions`; `target` is `URL#MODEL` or `openai/NAME`.
 
-    The key is read from the environment variable `key_env` and only sent in the header of requests (`key_header` names
-    another than `Authorization`, such as Azure's `api-key`). `omit` is a comma-separated list of parameters that the
-    server refuses (`temperature`, `top_p`, `seed`); `limit` is its parameter for the maximum tokens of a reply. `body`
-    and `header` are added to every request. If a refusal names a parameter, the engine omits or renames it once, if that
-    does not change the request's meaning (`adapted` records it); otherwise it is a BadConfig. Without `#MODEL` the server
-    must list exactly one.
+    The API key is read from the environment variable `key_env` and sent only in a header: `Authorization`, or the
+    header named by `key_header`, such as Azure's `api-key`. `omit` is a comma-separated list of parameters that the
+    server refuses (`temperature`, `top_p`, `seed`); `limit` is the server's parameter for the maximum tokens of a
+    reply. `body` and `header` are added to every request. If the server refuses a parameter by name, the engine omits
+    or renames that parameter, unless this would change the meaning of the request, and records the change in `adapted`.
+    Without `#MODEL` the server must list exactly one model.
 
     Raises:
-        BadConfig: the server refuses.
+        BadConfig: the server refuses the request, and no adaptation helps.
     """
 
     tokenizer = None
-    """Always None: a token agent refuses this engine."""
+    """Always None, so a token agent refuses this engine."""
     path = "/chat/completions"
     kind: type[Servers] = Servers
 
@@ -80,7 +80,7 @@ class OpenAIChatEngine(ServedEngine):
         self._limit, self._left_out = limit, {*self.omitted}
         self.body, self.header = _body(body or {}), _header(header or {})
         self.adapted: dict[str, str] = {}
-        """Parameters that the server refused, and their adaptation."""
+        """Parameters that the server refused, each with its adaptation, such as `left out`."""
         super().__init__(
             self.kind(
                 urls,
@@ -98,7 +98,7 @@ class OpenAIChatEngine(ServedEngine):
 
     @property
     def settings(self) -> dict[str, object]:
-        """Options that affect replies, for the record, without header values and without fields named like a key."""
+        """Options that affect replies, for the run's record; header values and keys are removed."""
         settings: dict[str, object] = {"server": self.servers.servers[0].url} if self.named else {}
         settings |= {"omitted": list(self.omitted)} if self.omitted else {}
         settings |= {"body": hidden(self.body)} if self.body else {}
@@ -107,10 +107,10 @@ class OpenAIChatEngine(ServedEngine):
     async def chat(
         self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling, session: str
     ) -> Completion:
-        """Return one reply: text and tool calls; finish is `context` if the server reports that the messages are too long.
+        """Return one reply: text and tool calls. Its finish is `context` if the server reports too long messages.
 
         Raises:
-            BadConfig: no request would be answered (for a first request, including its tools).
+            BadConfig: the server would refuse every request, or refuses the tools of an episode's first request.
             Fault: the last retry failed.
         """
         if not sampling.plain() or sampling.stop_ids:
@@ -121,7 +121,7 @@ class OpenAIChatEngine(ServedEngine):
     def request(
         self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling
     ) -> dict[str, object]:
-        """Return the body of a request."""
+        """Return the request body."""
         parameters = {"temperature": sampling.temperature, "top_p": 1.0, "seed": sampling.seed % 2**31}  # some take 32 bits
         sent = [self.echoed(message) for message in messages]
         body: dict[str, object] = {"model": self.model, "messages": sent, self._limit: sampling.max_tokens}
@@ -130,12 +130,12 @@ class OpenAIChatEngine(ServedEngine):
         return {**body, **({"tools": list(tools)} if tools else {}), **accepted, **self.body}
 
     def echoed(self, message: Mapping[str, object]) -> dict[str, object]:
-        """Return a message as it is sent back: without its reasoning if the server does not accept that."""
+        """Return the message as later requests send it: without reasoning if the server refuses reasoning."""
         left_out = (ECHO, "reasoning_details") if ECHO in self._left_out else ()
         return {name: value for name, value in message.items() if name not in left_out}
 
     def read(self, answer: Object) -> Completion:
-        """Return the reply in an answer.
+        """Return the completion in a server's answer.
 
         Raises:
             Garbage: the answer has no reply.
@@ -179,10 +179,10 @@ class OpenAIChatEngine(ServedEngine):
                 raise tools_refused(body, messages, error) or error from None
 
     def _adapts(self, refusal: Refused, body: Mapping[str, object], first: bool) -> bool:
-        """Return True if later requests can omit what a server refused.
+        """Adapt later requests to a refusal; return False if the refusal names no parameter that can be adapted.
 
         Raises:
-            BadConfig: requests cannot omit it; the message names the flag to use.
+            BadConfig: the parameter is required; the message names the flag to use.
         """
         name = named_parameter(refusal, body, first=first)
         if name is None or (too_long(refusal) and not first):
@@ -214,7 +214,7 @@ class OpenAIChatEngine(ServedEngine):
 
 
 def hidden(values: Mapping[str, object]) -> dict[str, object]:
-    """Return values for the record, with `***` for those named like a key."""
+    """Return the values for the run's record, with `***` in place of those whose name looks like a key's."""
     return {
         name: "***" if is_secret(name) else hidden(cast("dict[str, object]", value)) if isinstance(value, dict) else value
         for name, value in values.items()
@@ -240,7 +240,7 @@ def _header(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def _key(name: str | None) -> str | None:
-    """Return the key from the environment; no error ever shows it.
+    """Return the API key in the environment variable `name`; error messages never contain the key.
 
     Raises:
         BadConfig: the variable is empty or its value cannot be a key.

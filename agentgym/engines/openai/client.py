@@ -1,4 +1,4 @@
-"""An HTTP client that belongs to the event loop that uses it, and is closed with it."""
+"""An HTTP client bound to the running event loop and closed with it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -12,10 +12,10 @@ except ImportError as error:
 
 
 class LoopClient:
-    """Provides the running event loop's client; a later loop gets a new one."""
+    """Provides the running event loop's HTTP client; another event loop gets its own."""
 
     def __init__(self, timeout: float) -> None:
-        """Set the maximum seconds between two bytes; connecting may take at most 30."""
+        """Set the maximum seconds between two received bytes; connecting may take at most 30 seconds."""
         self._timeout = timeout
         self._client: httpx2.AsyncClient | None = None
         self._open: AsyncGenerator[httpx2.AsyncClient] | None = None
@@ -44,7 +44,7 @@ class LoopClient:
 
 
 async def _while_open(client: httpx2.AsyncClient) -> AsyncGenerator[httpx2.AsyncClient]:
-    """Yield a client and close it afterwards; an event loop closes this generator at its own end."""
+    """Yield a client and close it afterwards. The event loop closes this generator when the loop shuts down."""
     try:
         yield client
     finally:
@@ -56,16 +56,16 @@ async def _ended(generator: AsyncGenerator[httpx2.AsyncClient]) -> None:
 
 
 BESIDE = 64 << 10
-"""Maximum bytes of an answer beyond the reply: frame, usage, the server's own fields."""
+"""Maximum bytes of an answer beyond the completion itself: JSON structure, usage, server-specific fields."""
 
 
 def largest(tokens: int) -> int:
-    """Return the maximum bytes of an answer with the ids, log-probabilities and texts of `tokens` tokens: 1 KiB each."""
+    """Return the maximum bytes of an answer with ids, log-probabilities and texts of `tokens` tokens: 1 KiB per token."""
     return BESIDE + (tokens << 10)
 
 
 async def received(parts: AsyncIterator[bytes], most: int) -> tuple[bytes, bool]:
-    """Return the first `most` bytes of an answer's body, and True if that is all of it."""
+    """Return the first `most` bytes of an answer's body, and True if the body has no more."""
     content = bytearray()
     async for part in parts:
         content += part

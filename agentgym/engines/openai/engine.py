@@ -27,11 +27,11 @@ KNOWN = (
 
 
 class OpenAIEngine(ServedEngine, TokenEngine):
-    """Tokens in, tokens and log-probabilities out, over `/completions` of one server or of several with the same model.
+    """Samples tokens through `/completions` of a server, or of several servers with the same model.
 
-    `url` is an address that ends in `/v1`, or several separated by commas. `model`, `tokenizer` and `context` default to
-    the server's own description. A server can be used for evaluation at once, and for training only after `qualify`. Its
-    weights change on the server: `load_weights` refuses. Serve with `vllm serve MODEL --generation-config vllm
+    `url` is an address that ends in `/v1`, or a comma-separated list of addresses. `model`, `tokenizer` and `context`
+    default to the server's own description. A server can be used for evaluation at once, but for training only after
+    `qualify`. The engine cannot change its weights. Serve with `vllm serve MODEL --generation-config vllm
     --logprobs-mode processed_logprobs`.
     """
 
@@ -68,13 +68,13 @@ class OpenAIEngine(ServedEngine, TokenEngine):
         self.tokenizer: Any = served_tokenizer(entry.get("root") or self.model) if tokenizer is None else tokenizer
         self.policy_version = 0
         self.accepted = False
-        """True if `qualify` accepted its log-probabilities for training."""
+        """True if `qualify` has accepted the server's log-probabilities for training."""
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion; an aborted one is empty.
+        """Return one completion; it is empty if the request was aborted.
 
         Raises:
-            BadConfig: the server refuses.
+            BadConfig: the server refuses the request.
             Fault: the last retry failed.
         """
         self.check(request.session, request.prompt_ids)
@@ -125,10 +125,10 @@ class OpenAIEngine(ServedEngine, TokenEngine):
     async def qualify(
         self, reference: TokenEngine, *, temperature: float = 0.7, tokens: int = 16, tolerance: float = 0.02
     ) -> float:
-        """Accept the server for training if it scores known sequences like `reference` (the trainer's own model).
+        """Check that the server's log-probabilities match those of `reference` (the trainer's own model).
 
-        The server samples `tokens` tokens after each of four fixed texts at `temperature`; returns the mean absolute
-        difference of its log-probabilities from the reference's.
+        The server samples `tokens` tokens after each of four fixed texts at `temperature`, and `reference` scores them.
+        Returns the mean absolute difference of the log-probabilities; from then on the server is accepted for training.
 
         Raises:
             BadConfig: the difference exceeds `tolerance`, or the samples cannot distinguish the requested temperature
@@ -162,7 +162,7 @@ class OpenAIEngine(ServedEngine, TokenEngine):
         return off
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Refuse: a server's weights change on the server.
+        """Refuse: the engine cannot change a server's weights.
 
         Raises:
             BadConfig: always.
@@ -178,7 +178,7 @@ def _completion(answer: Object, sampling: Sampling, limit: int, version: int) ->
     """Parse an untrusted answer.
 
     Raises:
-        BadConfig: it has no token ids.
+        BadConfig: the answer has no token ids.
     """
     choice = only_choice(answer)
     if choice.get("token_ids") is None:
@@ -192,8 +192,8 @@ def checked(choice: Object, values: list[float] | None, sampling: Sampling, limi
     """Return the completion in a choice with `token_ids` and `finish_reason`, with its log-probabilities.
 
     Raises:
-        Garbage: they are invalid.
-        BadConfig: the server has its own limit.
+        Garbage: the ids or log-probabilities are invalid.
+        BadConfig: the server enforces its own limit on tokens.
     """
     ids, finish = _integers(choice.get("token_ids")), choice.get("finish_reason")
     if ids is None or not 1 <= len(ids) <= limit or min(ids) < 0 or max(ids) > LARGEST_ID:
@@ -212,13 +212,13 @@ def checked(choice: Object, values: list[float] | None, sampling: Sampling, limi
 
 
 def _integers(raw: JSON) -> list[int] | None:
-    """Return an array of integers, or None for anything else."""
+    """Return an array of integers; None if `raw` is anything else."""
     integers = [value for value in entries(raw) if type(value) is int]
     return integers if isinstance(raw, list) and len(integers) == len(raw) else None
 
 
 def numbers(raw: JSON) -> list[float] | None:
-    """Return an array of numbers, or None for anything else."""
+    """Return an array of numbers; None if `raw` is anything else."""
     numbers = [value for value in entries(raw) if type(value) is int or type(value) is float]
     return numbers if isinstance(raw, list) and len(numbers) == len(raw) else None
 
@@ -253,7 +253,7 @@ def served_tokenizer(name: object) -> Any:
     """Load the tokenizer that a server names: a hub name or a local folder, never code.
 
     Raises:
-        BadConfig: the name has another form, or it cannot be loaded.
+        BadConfig: the name has another form, or the tokenizer cannot be loaded.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name) or ".." in re.split(r"[/\\]", name):
         raise BadConfig(

@@ -1,4 +1,4 @@
-"""Requests to several servers of one kind: the least loaded first, retried with back-off after a failure."""
+"""HTTP requests to interchangeable servers: the least loaded server is used first; failures are retried with back-off."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ _NO_CREDIT = b"insufficient_quota"  # the code of a permanent 429
 
 
 class Garbage(ValueError):
-    """An unexpected answer; `kind` describes how."""
+    """An answer that does not have the expected form; `kind` describes the problem."""
 
     def __init__(self, message: str, kind: str = "JSON of another shape") -> None:
         super().__init__(message)
@@ -54,16 +54,19 @@ class Refused(Fault):
 
 
 class Servers:
-    """Sends POST requests of JSON objects to the least loaded of several servers that serve the same model.
+    """Sends JSON objects by POST to the least loaded of several servers that serve the same model.
 
-    A request that gets 429, 5xx, garbage, a cut answer or none is sent again, to another server if possible, after
-    `backoff * 2**n` seconds or the time in `Retry-After`, at most `longest`; after `retries` of them it is a Fault with
-    the list of failures. 429, and 503 with `Retry-After`, delay all requests to that server (`Traffic`). `timeout` is for
-    a whole answer. `met` counts all failures. Failures that every request would have (401, 402, a 429 for lack of credit;
-    403, 404 and 405 from a server that never answered) are a BadConfig, other refusals a `Refused`, both without retries.
-    If no server ever answered it is an EngineDead, at once if none accepts connections. If a server repeats `key` or the
-    value of a header in an answer, it is replaced by `[key]`. The key is sent as a bearer token, or unchanged in the
-    header `key_header`. Addresses may have a query (`?api-version=1`).
+    A request is retried, on another server if possible, if the answer is 429, 5xx, garbage, cut off or missing. The
+    delay is `backoff * 2**n` seconds or the time in `Retry-After`, at most `longest`; after `retries` retries the
+    request raises a Fault that lists the failures. 429, and 503 with `Retry-After`, delay all requests to that server
+    (`Traffic`). `timeout` is the maximum seconds for a whole answer. `met` counts all failures.
+
+    These failures are not retried: a failure that every request would have (401, 402, a 429 for lack of credit; 403,
+    404 and 405 from a server that never answered) raises BadConfig; other refusals raise `Refused`. If no server ever
+    answered, the request raises EngineDead, at once if none accepts connections.
+
+    The key is sent as a bearer token, or unchanged in the header `key_header`. If an answer repeats the key or the
+    value of another header, `[key]` replaces it. Addresses may have a query (`?api-version=1`).
     """
 
     def __init__(
@@ -98,7 +101,7 @@ class Servers:
         self._client = LoopClient(timeout)
 
     def models(self) -> list[Object]:
-        """Return the first server's list under /models; blocks, with retries like `post`.
+        """Return the models that the first server lists under `/models`; blocks, with retries like `post`.
 
         Raises:
             BadConfig: the server does not list its models.
@@ -144,8 +147,9 @@ class Servers:
     ) -> T:
         """Return `read(answer)`; `read` raises Garbage if the JSON object is unexpected.
 
-        At most `most` bytes of an answer are read: `cut` handles the beginning of a longer one, which is garbage without
-        it. `took` receives the seconds of each request, from its start to the end of its answer.
+        At most `most` bytes of an answer are read. `cut` is called with the beginning of a longer answer; without
+        `cut`, a longer answer is garbage. `took` receives the seconds of each request, from its start to the end of its
+        answer.
 
         Raises:
             EngineDead: no server can be connected to, or none ever answered.
@@ -190,7 +194,7 @@ class Servers:
         session: str,
         reading: "_Reading[T]",
     ) -> tuple[str, T | None]:
-        """Return the problem, or the answer if there is none.
+        """Send one request; return (problem, None), or ("", result) if there is no problem.
 
         Raises:
             BadConfig: every request would fail.
@@ -233,7 +237,7 @@ class Servers:
             return answer.status_code, seconds_of(answer.headers.get("retry-after")), self.hidden(content), whole
 
     def hidden(self, content: bytes) -> bytes:
-        """Return a server's message without the secrets that were sent."""
+        """Return a server's message with the secrets that requests contain replaced."""
         for secret in self._secrets:
             content = content.replace(secret, b"[key]")
         return content
@@ -245,7 +249,7 @@ class Servers:
 
 @dataclass(frozen=True)
 class _Reading(Generic[T]):
-    """Handling of an answer."""
+    """How to read the answer to a request; see the parameters of `Servers.post`."""
 
     read: Callable[[Object], T]
     most: int
@@ -264,7 +268,7 @@ def only_choice(answer: Object) -> Object:
     """Return the single choice of an answer.
 
     Raises:
-        Garbage: there is none, or several.
+        Garbage: the answer has none, or several.
     """
     choices = answer.get("choices")
     if isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], dict):
@@ -274,10 +278,10 @@ def only_choice(answer: Object) -> Object:
 
 
 def check_error(answer: Object) -> None:
-    """Check that an answer with status 200 holds no error, as OpenRouter's may.
+    """Check that an answer with status 200 does not contain an error, as OpenRouter's answers may.
 
     Raises:
-        Garbage: it holds one.
+        Garbage: the answer contains an error.
     """
     if error := answer.get("error"):
         raise Garbage(_quote(json.dumps(error, ensure_ascii=False).encode("utf-8", "replace")), "an error with status 200")
@@ -316,7 +320,7 @@ def _broken(error: Exception, timeout: float) -> str:
 
 
 def seconds_of(text: str | None) -> float:
-    """Return the delay in `Retry-After`, seconds or a date, in seconds from now; 0 if it is unusable."""
+    """Convert a `Retry-After` header, in seconds or as a date, to seconds from now; 0 if it is unusable."""
     try:
         value = float(text or 0)
     except ValueError:
@@ -332,7 +336,7 @@ def _server(address: str) -> Server:
     """Return the server at an address, whose query is added to every request.
 
     Raises:
-        BadConfig: it is not an address, or contains a secret.
+        BadConfig: `address` is not an address, or contains a secret.
     """
     try:
         parts = urlsplit(address)
@@ -348,7 +352,7 @@ def _server(address: str) -> Server:
 
 
 class ServedEngine(InFlight):
-    """An engine over servers with one set of connections."""
+    """Base class of engines that send all requests through one `Servers` object."""
 
     def __init__(self, servers: Servers) -> None:
         super().__init__()

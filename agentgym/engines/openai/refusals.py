@@ -1,4 +1,4 @@
-"""Refusals of chat servers, and how to react."""
+"""Interpretation of chat servers' refusals: the cause, and the reaction."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from agentgym.errors import BadConfig
 
 LIMITS = ("max_tokens", "max_completion_tokens")
 ECHO = "reasoning_content"
-"""Stands for everything that is sent back with a reply."""
+"""Name, in lists of refused parameters, for all reasoning that is sent back with a reply."""
 _TOO_LONG = re.compile(rb"context_length_exceeded|maximum context length|prompt is too long", re.IGNORECASE)
 _OF_TOOLS = re.compile(r"\btools?\b|\bfunctions?\b", re.IGNORECASE)
 _PLAIN = (*LIMITS, "temperature", "top_p", "top_k", "seed")  # names that are parameters in any sentence
@@ -25,14 +25,14 @@ def too_long(refusal: Refused) -> bool:
 
 
 def unknown_there(refusal: Refused) -> bool:
-    """Return True if a server does not know a parameter, rather than its value being wrong."""
+    """Return True if the server does not know a parameter, as opposed to refusing its value."""
     return _UNKNOWN.search(refusal.content.decode("utf-8", "replace")) is not None
 
 
 def named_parameter(refusal: Refused, body: Mapping[str, object], *, first: bool) -> str | None:
     """Return the parameter that a refusal names, or None.
 
-    Sentences are only read for the first request of a conversation: later ones may quote the model.
+    Free text is searched only if the request is the first of its conversation: later refusals may quote the model.
     """
     if refusal.status not in (400, 422):
         return None
@@ -53,7 +53,7 @@ def named_parameter(refusal: Refused, body: Mapping[str, object], *, first: bool
 
 
 def _in_sentence(text: str, body: Mapping[str, object]) -> str | None:
-    """Return the parameter of a body that a sentence names first."""
+    """Return the parameter of the request body that the text mentions first, or None."""
     found: dict[str, int] = {}
     for name in body:
         plain = rf"(?<![\w-]){re.escape(name)}(?![\w-])"
@@ -64,16 +64,17 @@ def _in_sentence(text: str, body: Mapping[str, object]) -> str | None:
 
 
 def first_request(messages: Sequence[Mapping[str, object]]) -> bool:
-    """Return True if a conversation contains nothing of the model's."""
+    """Return True if no message of the conversation was written by the model."""
     return not any(message["role"] == "assistant" for message in messages)
 
 
 def tools_refused(
     body: Mapping[str, object], messages: Sequence[Mapping[str, object]], error: Exception
 ) -> BadConfig | None:
-    """Return the error if a server refuses the tools of a request; None if it refuses something else.
+    """Return a BadConfig if the server refuses the tools of a request; None if it refuses something else.
 
-    Only a first request is examined: a later one contains the model's own words, which must not end an evaluation.
+    Only the first request of a conversation is examined: later ones contain the model's text, which must not be able to
+    end an evaluation.
     """
     if "tools" in body and first_request(messages) and _OF_TOOLS.search(str(error)):
         return BadConfig(
@@ -85,7 +86,7 @@ def tools_refused(
 
 
 def results_refused(messages: Sequence[Mapping[str, object]], refusal: Refused) -> Refused | None:
-    """Return the refusal of a request with tool results, extended by advice; None if it has none."""
+    """Return the refusal of a request with tool results, extended by advice; None if the request has no tool results."""
     if all(message["role"] != "tool" for message in messages):
         return None
     hint = "The request holds results of tools as messages of the role `tool`: if the server takes none, use --tools text"
@@ -93,7 +94,7 @@ def results_refused(messages: Sequence[Mapping[str, object]], refusal: Refused) 
 
 
 def failed_call(refusal: Refused) -> str | None:
-    """Return the model's text if a server (Groq's) refuses its own model's reply because it contains no valid call."""
+    """Return the model's text if the server refuses it because it contains no valid tool call, as Groq's server does."""
     if refusal.status != 400:
         return None
     try:

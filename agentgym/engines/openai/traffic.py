@@ -1,4 +1,4 @@
-"""Admission of requests: they choose a server and wait here together, so that one refusal slows all of them."""
+"""Admission of requests to servers. All requests share one queue, so a server's refusal slows all of them."""
 
 import asyncio
 import math
@@ -9,35 +9,35 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, eq=False)
 class Server:
-    """One address, and its health. Times are those of the event loop's clock."""
+    """One server's address and health. Times are seconds on the event loop's clock."""
 
     url: str
     query: str = ""
-    """Query of every request, such as `?api-version=1`."""
+    """Query string added to every request, such as `?api-version=1`."""
     load: int = 0
-    """Running requests."""
+    """Number of running requests."""
     room: float = math.inf
-    """Estimated maximum of concurrent requests: halved when the server reports too many, then increased one by one."""
+    """Estimated maximum of concurrent requests: halved when the server reports too many, then slowly increased."""
     closed: float = 0.0
-    """Time until which it accepts no requests."""
+    """Time until which the server gets no requests."""
     ill: float = 0.0
-    """Time until which others are preferred, after a failure."""
+    """Time until which other servers are preferred, after a failure of this one."""
     refusals: int = 0
     """Consecutive reports of too many requests."""
     answered: int = 0
-    """Good answers."""
+    """Number of good answers."""
     heard: bool = False
-    """True if it ever answered anything, good or bad."""
+    """True if the server ever answered at all."""
     unreachable: bool = False
-    """True if the last connection to it failed, and it never answered."""
+    """True if the server never answered and the last attempt to connect failed."""
 
 
 class Traffic:
     """Admits requests in order of arrival, each to the least loaded server that is open and has room.
 
-    A server that reports "too many" is closed for all for the time it names (else `backoff * 2**n` seconds after n
-    consecutive refusals), at most `longest`, and its room is halved; every good answer restores some. `per_minute` is the
-    maximum of started requests per minute, evenly spaced; 0 sets no limit.
+    A server that reports too many requests gets none for the time that it requests (default: `backoff * 2**n` seconds
+    after n consecutive refusals), at most `longest` seconds, and its `room` is halved; every good answer increases
+    `room`. `per_minute` is the maximum of started requests per minute, evenly spaced; 0 sets no limit.
     """
 
     def __init__(self, servers: Sequence[Server], *, backoff: float, longest: float, per_minute: float = 0.0) -> None:
@@ -49,7 +49,7 @@ class Traffic:
         self._waiting: deque[tuple[asyncio.Future[Server], str]] = deque()
 
     async def enter(self, session: str) -> Server:
-        """Wait for a place and take it; `leave` returns it.
+        """Wait until a server can take a request; `leave` must be called at its end.
 
         Raises:
             CancelledError: the caller was cancelled.
@@ -74,7 +74,7 @@ class Traffic:
         return server
 
     def leave(self, server: Server) -> None:
-        """Return a place."""
+        """Record the end of a request, so that a waiting one can start."""
         server.load -= 1
         self._let_in()
 
@@ -85,7 +85,7 @@ class Traffic:
         server.room += 1 / server.room
 
     def too_many(self, server: Server, seconds: float) -> None:
-        """Record that a server accepts no more requests for `seconds`; 0 if it named no time."""
+        """Record that a server refuses more requests for `seconds`; 0 if the server did not name a time."""
         now = asyncio.get_running_loop().time()
         if now >= server.closed:  # count only the first of many concurrent refusals
             server.room = max(1.0, math.ceil(min(server.room, server.load) / 2))
@@ -94,7 +94,7 @@ class Traffic:
         server.closed = max(server.closed, now + min(pause, self._longest))
 
     def _let_in(self) -> None:
-        """Give free places to waiters, first come, first served."""
+        """Admit waiting requests in order of arrival, as long as a server has room."""
         loop = asyncio.get_running_loop()
         while self._waiting:
             place, session = self._waiting[0]

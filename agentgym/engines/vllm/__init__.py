@@ -1,1 +1,1 @@
-"""vLLM as an engine, and the code in its workers."""
+"""vLLM as an engine, and the code that runs in vLLM's worker processes."""

@@ -1,4 +1,4 @@
-"""vLLM in this process: tokens in, tokens and processed log-probabilities out."""
+"""An engine over vLLM in this process: tokens in, tokens and processed log-probabilities out."""
 
 import asyncio
 import dataclasses
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MEMORY = ("weights", "kv_cache")
-"""GPU memory that vLLM can release, in the order in which an update reallocates it."""
+"""Kinds of GPU memory that vLLM can release, in the order in which an update reallocates them."""
 
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # read at the import of vLLM and by its processes
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
@@ -43,11 +43,12 @@ class VLLMEngine(InFlight, TokenEngine):
     """A model served by vLLM's `AsyncLLM`, with prefix caching across the turns of an episode.
 
     `options` are vLLM's engine arguments (`dtype`, `max_model_len`, `tensor_parallel_size`, …). The model's own
-    generation config is never read. It can be made inside or outside an event loop, but used from one event loop only.
-    `weight_transport` is the way of new weights: `shared_memory`, or vLLM's own `ipc` (from the same GPU) or `nccl` (from
-    another). With a `lora_rank` the weights stay, and adapters of that rank come as folders; `model` may also be an
-    adapter's folder. Without `seeded` the seeds of requests are omitted, which saves vLLM's sampler a loop over the rows
-    of each step; tokens then come from the engine's own stream (its option `seed`) and cannot be reproduced.
+    generation config is never read. The engine can be created inside or outside an event loop, but only one event loop
+    may use it. `weight_transport` is how new weights arrive: by `shared_memory`, or by vLLM's own `ipc` (from the same
+    GPU) or `nccl` (from another GPU). With a `lora_rank` the base weights are fixed, and updates are folders with
+    adapters of that rank; `model` may also be an adapter's folder. With `seeded=False` the seeds of requests are
+    ignored, which saves vLLM's sampler a loop over the rows of each step; tokens then depend on vLLM's own random
+    stream (option `seed`) and cannot be reproduced.
     """
 
     kind = ENGINES["vllm"]
@@ -100,18 +101,18 @@ class VLLMEngine(InFlight, TokenEngine):
         self._checked = CheckedIds(self._vocabulary)
         self._numbers = itertools.count()
         self._ids: dict[str, str] = {}
-        """Sessions of vLLM's requests, by request id."""
+        """Session of each of vLLM's requests, by request id."""
         self._aborts: set[asyncio.Task[None]] = set()
         self._sleeps = bool(options.get("enable_sleep_mode"))
         self._asleep: set[str] = set()
-        """Parts of `MEMORY` that are released."""
+        """Names from `MEMORY` of the memory that is released now."""
         self._control: Control | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
-        """Shapes of the last update; the next must have the same."""
+        """Shapes of the tensors in the last update; the next update must have the same."""
         self._broken = ""
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion; a prompt that fills the context gets an empty one with finish `length`."""
+        """Return one completion; if the prompt fills the context, it is empty and its finish is `length`."""
         self.check(request.session, request.prompt_ids)
         limit = request.room(self.context)
         if limit < 1:
@@ -121,7 +122,7 @@ class VLLMEngine(InFlight, TokenEngine):
 
     @contextmanager
     def _registered(self, id: str, session: str, tokens: int) -> Generator[None]:
-        """Register a request of vLLM during the block.
+        """Register one of vLLM's requests for the duration of the block.
 
         Raises:
             Fault: there are no weights to sample from, or the request fails.
@@ -164,10 +165,10 @@ class VLLMEngine(InFlight, TokenEngine):
         return Completion(ids, logprobs, finish, version)
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-        """Return the log-probability of each token after the first, [tokens - 1]; only at temperature 1, vLLM's only option.
+        """Return the log-probability of each token after the first, [tokens - 1]; vLLM only supports temperature 1.
 
         Raises:
-            BadConfig: the temperature is another, or the text is invalid.
+            BadConfig: the temperature is not 1, or the text is invalid.
             Fault: the engine was closed, or the request failed.
         """
         if temperature != 1.0:
@@ -200,21 +201,21 @@ class VLLMEngine(InFlight, TokenEngine):
             task.add_done_callback(retrieve_exception)
 
     async def _end(self, ids: list[str]) -> None:
-        """End requests; vLLM ignores an abort before it has accepted a request, so it is repeated until they have ended."""
+        """Abort requests until they have ended; vLLM ignores an abort that comes before it has accepted the request."""
         while self._llm is not None and (running := [id for id in ids if id in self._ids]):
             await self._llm.abort(running)
             await asyncio.sleep(0.005)
 
     @property
     def is_open(self) -> bool:
-        """True if requests may start; after a failed update also while asleep, so that waiting requests get the error."""
+        """True if requests may start. After a failed update they start even while vLLM sleeps, to receive the error."""
         return super().is_open and not (self._asleep and not self._broken)
 
     async def sleep(self) -> None:
-        """Release the GPU's memory until new weights come; do nothing without vLLM's option `enable_sleep_mode`.
+        """Release GPU memory until the next update; do nothing without vLLM's option `enable_sleep_mode`.
 
-        Requests wait until then. Weights are dropped, since an update sends all of them; with an adapter, the only thing
-        that an update sends, they move to the machine's memory.
+        Requests wait until then. Weights are dropped, since an update sends all of them. With a LoRA adapter an update
+        sends only the adapter, so the base weights move to CPU memory.
         """
         if self._sleeps and not self._asleep:
             async with self.updating():
@@ -222,19 +223,20 @@ class VLLMEngine(InFlight, TokenEngine):
                 await self._llm.sleep(level=2 if self._adapter is None else 1)
 
     async def _wake(self, *tags: str) -> None:
-        """Reallocate these kinds of memory if they are released."""
+        """Reallocate the named kinds of memory, if they are released."""
         if released := [tag for tag in tags if tag in self._asleep]:
             await self._llm.wake_up(released)
             self._asleep.difference_update(released)
 
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Load new weights from a model folder, or named tensors as in a checkpoint; or an adapter's folder.
+        """Load new weights: a model folder, named tensors as in a checkpoint, or an adapter's folder.
 
-        Otherwise like `receive`. A Fault for an adapter that cannot be served leaves the previous one in place.
+        Otherwise like `receive`. After a Fault for an adapter that cannot be served, the previous adapter stays active.
 
         Raises:
             BadData: the folder is damaged.
-            BadConfig: weights come by `ipc` or `nccl`, or the folder is an adapter and the engine was made for weights.
+            BadConfig: the engine gets weights by `ipc` or `nccl`, or the folder is an adapter and the engine has no
+                `lora_rank`.
         """
         if isinstance(weights, str | Path) and is_adapter(weights):
             await self._swap(Path(weights), version)
@@ -258,16 +260,16 @@ class VLLMEngine(InFlight, TokenEngine):
             self.policy_version = version
 
     async def receive(self, shapes: Mapping[str, tuple[int, ...]], send: Callable[[Control], None], version: int) -> None:
-        """Let `send(control)` run one weight update in a thread; everything cached under old weights is dropped.
+        """Run one weight update by calling `send(control)` in a thread; everything cached under old weights is dropped.
 
-        `shapes` describes the update. The Fault's message says what the engine holds now: its previous weights, if the
-        update announces other tensors than the last one; or an inconsistent set, after which it refuses everything except
-        a complete update.
+        `shapes` has the shape of every tensor in the update. If they differ from those of the last update, the engine
+        raises a Fault and changes nothing. After any other Fault the weights may be inconsistent, and the engine
+        refuses everything except a complete update. The message says which case it is.
 
         Raises:
             BadConfig: this engine serves adapters.
             Fault: the update failed.
-            RuntimeError: vLLM keeps its prefix cache; the caller gets it as a Fault.
+            RuntimeError: vLLM did not clear its prefix cache; the caller receives a Fault instead.
         """
         if self._adapter is not None:
             raise BadConfig("this engine serves adapters over weights that stay: load_weights takes an adapter's folder")
@@ -287,7 +289,7 @@ class VLLMEngine(InFlight, TokenEngine):
             self.policy_version, self._shapes, self._broken = version, dict(shapes), ""
 
     async def _sent(self, send: Callable[[Control], None]) -> None:
-        """Run `send` in a thread; if cancelled, wait for its end, which cannot be hastened, and undo it.
+        """Run `send` in a thread. If cancelled, wait for the thread, which cannot be interrupted, and restore the layers.
 
         Raises:
             CancelledError: the caller was cancelled.
@@ -314,7 +316,7 @@ class VLLMEngine(InFlight, TokenEngine):
                 )
 
     async def _abandon(self) -> None:
-        """Restore the layers, so that the next update can start."""
+        """Restore the layers after a failed update, so that the next update can start."""
         try:
             await asyncio.wait_for(self._llm.collective_rpc("abandon_weight_update"), 60)
         except Exception as error:  # a worker is waiting for a trainer's broadcast, or dead
@@ -340,7 +342,7 @@ class VLLMEngine(InFlight, TokenEngine):
         """Check a prompt.
 
         Raises:
-            BadConfig: it is empty or has ids outside the vocabulary.
+            BadConfig: the prompt is empty or has ids outside the vocabulary.
         """
         if not ids or self._checked.wrong(session, ids) is not None:
             raise BadConfig(f"the prompt is {ids[:20]}…; expected at least one token id, each 0 to {self._vocabulary - 1}")

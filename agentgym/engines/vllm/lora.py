@@ -1,4 +1,4 @@
-"""LoRA adapters in vLLM: served over the base weights, each version under its own number."""
+"""LoRA adapters in vLLM: served on top of the base weights, with a different number for each version."""
 
 import importlib
 import itertools
@@ -13,9 +13,9 @@ RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 
 def base_and_options(model: str | Path, rank: int) -> tuple[str, dict[str, object]]:
-    """Return the model for vLLM to load, and the engine arguments for adapters up to a rank.
+    """Return the base model for vLLM to load, and the engine arguments for adapters of `rank`.
 
-    For an adapter's folder the rank is the adapter's own.
+    For an adapter's folder, the rank is that of the adapter.
 
     Raises:
         BadConfig: vLLM does not support the rank, or it differs from the adapter's.
@@ -38,15 +38,15 @@ def base_and_options(model: str | Path, rank: int) -> tuple[str, dict[str, objec
 class Adapter:
     """The active adapter: one at a time, never merged into the weights.
 
-    vLLM salts its prefix cache with an adapter's name and path (not its number), and treats adapters with the same name
-    as equal. So the number is part of the name: nothing computed under one version is reused under another.
+    vLLM keys its prefix cache by an adapter's name and path (not its number), and treats adapters with the same name as
+    equal. So each version's name contains its number, and nothing computed under one version is reused under another.
     """
 
     def __init__(self, llm: Any, folder: Path | None) -> None:
         self._llm = llm
         self._numbers = itertools.count(1)
         self.request = None if folder is None else self._new(folder)
-        """vLLM's request object for every prompt; None for the base model alone."""
+        """vLLM's LoRA request object, sent with every prompt; None for the base model alone."""
 
     async def swap(self, folder: Path) -> None:
         """Serve the adapter in a folder and drop the previous one; no request may be running.

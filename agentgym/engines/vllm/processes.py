@@ -1,4 +1,4 @@
-"""The processes of a vLLM engine: its cores, which are children of this process, and their workers."""
+"""The processes of a vLLM engine: engine cores, which are children of this process, and their workers."""
 
 import time
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ SECONDS = 30
 
 
 def of_engine(llm: Any) -> list[psutil.Process]:
-    """Return the processes of an `AsyncLLM`: its cores and their descendants."""
+    """Return the processes of an `AsyncLLM`: its engine cores and their descendants."""
     resources = getattr(llm.engine_core, "resources", None)
     processes: list[psutil.Process] = []
     for core in getattr(getattr(resources, "engine_manager", None), "processes", ()):
@@ -22,7 +22,7 @@ def of_engine(llm: Any) -> list[psutil.Process]:
 
 
 def end(processes: Sequence[psutil.Process], seconds: float = SECONDS) -> None:
-    """Wait until processes have ended, and kill those that have not after `seconds`."""
+    """Wait up to `seconds` until processes have ended, then kill the rest."""
     deadline = time.monotonic() + seconds
     left = [process for process in processes if goes_on(process)]
     while left and time.monotonic() < deadline:

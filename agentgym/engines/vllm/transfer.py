@@ -1,4 +1,4 @@
-"""Weight transfer to a vLLM engine: one sender per transport, all based on vLLM's own weight-transfer calls."""
+"""Weight transfer to a vLLM engine: one sender per transport, all through vLLM's own weight-transfer calls."""
 
 import asyncio
 import importlib
@@ -14,31 +14,31 @@ from agentgym.engines.shards import SHARD_BYTES, Source, shards
 from agentgym.errors import BadConfig
 
 OWNER = "AGENTGYM_VLLM_OWNER"
-"""Environment variable with the id of the process whose end also ends vLLM's processes."""
+"""Environment variable with the id of the engine's owner process; when the owner ends, so do vLLM's processes."""
 TRANSPORTS = ("shared_memory", "ipc", "nccl")
 
 
 class Control:
-    """vLLM's `VLLMWeightSyncClient` for an engine in this process, for calls from a thread outside its event loop."""
+    """Like vLLM's `VLLMWeightSyncClient`, for an engine in this process; called from a thread outside the event loop."""
 
     def __init__(self, llm: Any) -> None:
         self._llm, self._loop = llm, asyncio.get_running_loop()
         self._base = importlib.import_module("vllm.distributed.weight_transfer.base")
 
     def init_weight_transfer_engine(self, init_info: dict[str, object]) -> None:
-        """Tell the workers how the trainer will send."""
+        """Tell the workers how the trainer will send weights."""
         self._wait(self._llm.init_weight_transfer_engine(self._base.WeightTransferInitRequest(init_info=init_info)))
 
     def start_weight_update(self) -> None:
-        """Start an update."""
+        """Start a weight update."""
         self._wait(self._llm.start_weight_update())
 
     def update_weights(self, update_info: object) -> None:
-        """Pass a part of the update."""
+        """Pass a part of the weight update to the workers."""
         self._wait(self._llm.update_weights(self._base.WeightTransferUpdateRequest(update_info=update_info)))
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
-        """Finish the update."""
+        """Finish the weight update."""
         self._wait(self._llm.finish_weight_update(weight_version))
 
     def _wait(self, call: Coroutine[object, object, None]) -> None:
@@ -46,13 +46,13 @@ class Control:
 
 
 class SharedMemorySender:
-    """Sends a source through files in shared memory, for which vLLM has no sender. Works everywhere."""
+    """Sends a source through files in shared memory, for which vLLM has no sender. Works on every device."""
 
     def __init__(self, control: Control, source: Source) -> None:
         self._control, self._source = control, source
 
     def send_weights(self) -> None:
-        """Run one whole update."""
+        """Run one complete weight update."""
         send_shards(self._control, self._source)
 
     def shutdown(self) -> None:
@@ -60,13 +60,13 @@ class SharedMemorySender:
 
 
 def send_shards(control: Control, source: Source) -> None:
-    """Run one update through bounded files in shared memory."""
+    """Run one weight update through files of limited size in shared memory."""
     with closing(shards(source)) as files:  # deletes the current file after a failure, too
         send_files(control, files)
 
 
 def send_files(control: Control, messages: Iterable[dict[str, object]]) -> None:
-    """Run one update from safetensors files, each described by a message."""
+    """Run one weight update from safetensors files, each described by a message."""
     control.start_weight_update()
     for sent in messages:
         control.update_weights(sent)
@@ -90,7 +90,7 @@ def check_transport(transport: str) -> None:
 
 
 def check_devices(transport: str, trainer: int | None, engine: list[int]) -> None:
-    """Check that trainer and engine are on devices that the transport supports; GPUs by number, None for a CPU.
+    """Check that the transport supports the devices of trainer and engine: GPU indices, or None for a CPU.
 
     Raises:
         BadConfig: the transport does not support these devices.
@@ -112,8 +112,9 @@ def check_devices(transport: str, trainer: int | None, engine: list[int]) -> Non
 def sender(transport: str, control: Control, source: Source, workers: int) -> object:
     """Return a sender with `send_weights()` and `shutdown()`; `workers` is the number of vLLM's workers.
 
-    `ipc` and `nccl` are vLLM's own (`vllm.distributed.weight_transfer`), packed, so that at most a buffer of full tensors
-    is in memory. Every trainer process has its own engine, so each is the sender (rank 0) to its own.
+    The senders for `ipc` and `nccl` are vLLM's own (`vllm.distributed.weight_transfer`). They pack tensors, so at most
+    one buffer of full tensors is in memory. Every trainer process has its own engine, to which it is the sender (rank
+    0).
     """
     if transport == "shared_memory":
         return SharedMemorySender(control, source)

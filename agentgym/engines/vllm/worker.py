@@ -1,4 +1,4 @@
-"""Code in vLLM's worker processes, which import it as `worker_extension_cls`."""
+"""Code that runs in vLLM's worker processes, loaded as `worker_extension_cls`."""
 
 import importlib
 import os
@@ -21,7 +21,7 @@ _reload = importlib.import_module("vllm.model_executor.model_loader.reload")
 
 @dataclass
 class _Init(_base.WeightTransferInitInfo):
-    """Empty: nothing has to be agreed on."""
+    """Arguments to set up the transport: none are needed."""
 
 
 @dataclass
@@ -33,42 +33,42 @@ class _Shard(_base.WeightTransferUpdateInfo):
 
 
 class SharedMemoryTransfer(_base.WeightTransferEngine):
-    """A weight-transfer backend of vLLM's that reads safetensors files, in addition to its own `ipc` and `nccl`."""
+    """A weight-transfer backend for vLLM that reads safetensors files, in addition to vLLM's own `ipc` and `nccl`."""
 
     init_info_cls = _Init
     update_info_cls = _Shard
 
     def init_transfer_engine(self, init_info: object) -> None:
-        """Do nothing: only paths are sent."""
+        """Do nothing: the transport only sends paths, so it needs no setup."""
 
     def start_weight_update(self) -> None:
-        """Prepare layers for weights in checkpoint form, as at the first loading."""
+        """Prepare the layers to load weights in checkpoint format, as at the first load."""
         _forget_packed_experts(self.model)
         served = _names(self.model)  # without layers that share another one's weights
         _reload.initialize_layerwise_reload(self.model)
         self._expected, self._loaded = served & _names(self.model), set[str]()
 
     def update_weights(self, update_info: dict[str, object]) -> None:
-        """Load one file."""
+        """Load one file of weights."""
         self.receive_weights(
             self.parse_update_info(update_info)
         )  # vLLM's own version synchronizes a GPU, which may not exist
 
     def receive_weights(self, update_info: Any) -> None:
-        """Load one file.
+        """Load one file of weights.
 
         Raises:
-            BadData: it does not match its message.
+            BadData: the file does not match its message.
         """
         sent: dict[str, Any] = asdict(update_info)
         names: Any = self.model.load_weights(shards.read(sent))
         self._loaded |= set(names or ())
 
     def finish_weight_update(self) -> None:
-        """Make the layers ready for use.
+        """Make the layers ready for inference.
 
         Raises:
-            ValueError: some weights did not come.
+            ValueError: some weights were not sent.
         """
         missing = self._expected - self._loaded
         self._expected.clear()
@@ -77,7 +77,7 @@ class SharedMemoryTransfer(_base.WeightTransferEngine):
             raise ValueError(f"no weights came for {', '.join(sorted(missing)[:3])} ({len(missing)} in all)")
 
     def shutdown(self) -> None:
-        """Do nothing."""
+        """Do nothing: no resources are open."""
 
 
 def _names(model: Any) -> set[str]:
@@ -88,7 +88,7 @@ _factory.register_engine("shared_memory", SharedMemoryTransfer)
 
 
 def _end_with(owner: int) -> None:
-    """Wait until the process that owns the engine has ended in any way; then end vLLM's, which would survive."""
+    """Wait until the engine's owner process has ended for any reason, then kill this process and its parent in vLLM."""
     above = os.getppid()  # vLLM's scheduler, unless it is this process
     if not hasattr(os, "pidfd_open"):  # not Linux
         return
@@ -110,7 +110,7 @@ class WorkerExtension:
     """Mixin that vLLM adds to its worker class."""
 
     def abandon_weight_update(self) -> None:
-        """Restore every layer after a failed update, with any values, so that the next update can start."""
+        """Restore every layer after a failed update, with arbitrary values, so that the next update can start."""
         worker: Any = self
         with suppress(RuntimeError):  # vLLM itself ends an update when a part fails, and then has none
             worker.finish_weight_update()
@@ -118,10 +118,11 @@ class WorkerExtension:
 
 
 def _forget_packed_experts(model: Any) -> None:
-    """Have the experts of a mixture prepared again on a CPU.
+    """Make vLLM prepare mixture-of-experts weights again on a CPU.
 
-    On CPUs vLLM 0.32 pads and packs their weights only when it makes their kernel; a reload would replace them by
-    unpacked ones, unnoticed if the shapes agree. So the kernels are dropped, and made again with the weights.
+    On CPUs vLLM 0.32 pads and packs these weights only when it creates their kernel. A reload would replace the packed
+    weights by unpacked ones, unnoticed if the shapes agree. So drop the kernels: vLLM creates them again from the new
+    weights.
     """
     if not _platforms.current_platform.is_cpu():
         return
@@ -132,11 +133,11 @@ def _forget_packed_experts(model: Any) -> None:
 
 
 def finalize(model: Any, model_config: object) -> None:
-    """End vLLM's layerwise reload, including layers that share another one's weights.
+    """Finish vLLM's layerwise reload, including layers that share their weights with another layer.
 
-    vLLM 0.32 prepares a head that shares the embedding's weights when the model is first loaded (on CPUs: packs a copy)
-    and leaves it out of a reload, since no tensor of a checkpoint has its name. So every layer that shares an earlier
-    one's weight is prepared again, by the method that vLLM gave it; on a GPU that has no effect.
+    When vLLM 0.32 first loads a model, it prepares an output head that shares the embedding's weights (on CPUs it packs
+    a copy). A reload skips that head, since no tensor of a checkpoint has its name. So prepare every layer that shares
+    an earlier layer's weights again, by the method that vLLM assigned to it; on a GPU this has no effect.
     """
     _reload.finalize_layerwise_reload(model, model_config)
     seen: set[int] = set()

@@ -1,1 +1,1 @@
-"""Running vLLM servers as a fleet."""
+"""vLLM servers, used as a fleet."""

@@ -1,4 +1,4 @@
-"""vLLM servers as one engine: `vllm:URL,URL,…`."""
+"""An engine over one or more vLLM servers: `vllm:URL,URL,…`."""
 
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,15 @@ from agentgym.errors import BadConfig, EngineDead
 
 
 class VLLMFleet(Fleet):
-    """Tokens in, tokens and log-probabilities out, over one vLLM server or several with the same model.
+    """Samples tokens from one vLLM server, or several with the same model.
 
-    `url` is an address, or several separated by commas. `tokenizer` and `context` default to the servers' own
+    `url` is an address, or a comma-separated list of addresses. `tokenizer` and `context` default to the servers' own
     description. Weights go to the servers through vLLM's own endpoints for RL, as files in `folder`, which the servers
-    have to see (default: shared memory, for servers on this machine). `timeout` is for a completion, `patience` for a
-    sign of life, `update_timeout` for each call of an update, `wait` for a server to come back if none is left; in
-    seconds. `key_env` names the environment variable with the servers' API key. Without `seeded` the seeds of requests
-    are omitted, which saves vLLM's sampler a loop over the rows of each step; each server then draws from its own stream,
-    so no two may be started with the same `--seed`.
+    must be able to read (default: shared memory, for servers on this machine). Time limits, in seconds: `timeout` for a
+    completion, `patience` for a health check, `update_timeout` for each call of a weight update, and `wait` for a
+    server to return if none is left. `key_env` names the environment variable with the servers' API key. With
+    `seeded=False` the seeds of requests are omitted, which saves vLLM's sampler a loop over the rows of each step; each
+    server then draws from its own random stream, so start each with a different `--seed`.
     """
 
     kind = VLLM_SERVERS
@@ -53,10 +53,10 @@ class VLLMFleet(Fleet):
 
 
 def _reachable(servers: list[VLLMServer]) -> list[About]:
-    """Return the descriptions of the servers that answer; others may come later.
+    """Return the descriptions of the servers that answer; other servers may join later.
 
     Raises:
-        EngineDead: none answers.
+        EngineDead: no server answers.
     """
     answers: list[About] = []
     silent: list[str] = []
@@ -71,10 +71,10 @@ def _reachable(servers: list[VLLMServer]) -> list[About]:
 
 
 def _context(answers: list[About], requested: int | None) -> int:
-    """Return the context that every server supports.
+    """Return the largest context, in tokens, that every server supports, or `requested` if that is set.
 
     Raises:
-        BadConfig: it is unknown, or smaller than requested.
+        BadConfig: no server reports its context, or a server's is smaller than `requested`.
     """
     served = [about.context for about in answers if about.context is not None]
     if requested is None and not served:

@@ -1,4 +1,4 @@
-"""One vLLM server over HTTP: exact tokens through its generate endpoint, weights through its endpoints for RL."""
+"""One vLLM server over HTTP: token ids through its generate endpoint, weights through its endpoints for RL."""
 
 import asyncio
 import os
@@ -25,9 +25,9 @@ _ANY = (
     "--logprobs-mode processed_logprobs"
 )
 SERVE = f"{_ANY} {EXTENSION} {TRANSFER}"
-"""Command that starts a server for training."""
+"""Command that starts a server for training of whole weights."""
 SERVE_ADAPTERS = f"VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 {_ANY} --enable-lora --max-lora-rank RANK"
-"""The same for a run that trains adapters."""
+"""Command that starts a server for training of LoRA adapters."""
 _QUOTED = 300
 _GENERATE = "/inference/v1/generate"
 
@@ -45,15 +45,15 @@ class Limits:
     """Time limits of a server, in seconds."""
 
     request: float = 600.0
-    """For a completion, including its wait in the server's queue."""
+    """For a completion, including the wait in the server's queue."""
     sign: float = 30.0
     """For a health check."""
     update: float = 300.0
-    """For each call of an update of its weights."""
+    """For each call of a weight update."""
 
 
 class VLLMServer:
-    """A server started with `SERVE`; see `Backend`. For evaluation the flags for weights are not needed."""
+    """A vLLM server started with `SERVE`; see `Backend`. For evaluation, the flags for weight updates are not needed."""
 
     def __init__(self, url: str, limits: Limits, key: str = "", *, seeded: bool = True) -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
@@ -65,11 +65,11 @@ class VLLMServer:
         self._model = ""
 
     def about(self) -> About:
-        """Return the description of its one model.
+        """Return the description of the one model that the server offers.
 
         Raises:
             ServerUnreachable: the server cannot be reached.
-            BadConfig: it is not a vLLM server with one model.
+            BadConfig: the server is not a vLLM server with one model.
         """
         try:
             with httpx2.stream("GET", f"{self.url}/v1/models", headers=self._headers, timeout=self._limits.sign) as answer:
@@ -89,7 +89,7 @@ class VLLMServer:
         return About(self._model, str(bases[0].get("root") or self._model), context)
 
     async def alive(self) -> str | None:
-        """Return the version of its weights, as reported by its engine process, which answers even when busy."""
+        """Return the label of the server's weights, as reported by its engine process, which answers even when busy."""
         try:
             answer = await self._call("GET", "/weight_info", self._limits.sign)
         except RequestRefused:
@@ -98,7 +98,7 @@ class VLLMServer:
         return str(answer.get("weight_version"))
 
     async def generate(self, prompt: list[int], sampling: Sampling, limit: int) -> Answer:
-        """Sample; the answer has the label of the weights."""
+        """Sample at most `limit` tokens; the answer includes the label of the weights."""
         parameters = {**_sampling(sampling, limit), "logprobs": 0}
         if not self._seeded:
             del parameters["seed"]
@@ -138,7 +138,7 @@ class VLLMServer:
             raise ServerFailure(f"{error.kind} ({error})") from error
 
     async def update(self, files: Sequence[dict[str, Any]], label: str) -> None:
-        """Load weights from safetensors files that the server can see; all its requests are aborted."""
+        """Load weights from safetensors files that the server can read; all its requests are aborted."""
         async with self._change(label, f"it has no endpoints for weights: start it with {SERVE}"):
             try:
                 await self._update("/start_weight_update")
@@ -150,10 +150,10 @@ class VLLMServer:
             await self._update("/finish_weight_update")
 
     async def adapt(self, folder: str, label: str) -> None:
-        """Load the adapter in a folder that the server can see; all its requests are aborted.
+        """Load the LoRA adapter in a folder that the server can read; all its requests are aborted.
 
-        vLLM's unloading only drops the name. The old adapter's tensors leave the engine when the new one takes the only
-        place (`--max-loras` 1).
+        Unloading an adapter in vLLM only drops its name. The old adapter's tensors leave the engine when the new
+        adapter takes the only place (`--max-loras 1`).
         """
         async with self._change(label, f"adapters cannot be loaded into it: start it with {SERVE_ADAPTERS}"):
             for name in await self._adapters():
@@ -161,7 +161,7 @@ class VLLMServer:
             await self._update("/v1/load_lora_adapter", {"lora_name": self.adapter, "lora_path": folder})
 
     async def _adapters(self) -> list[str]:
-        """Return the names of the adapters that a fleet has loaded into it."""
+        """Return the names of the adapters that a fleet has loaded into the server."""
         listing = await self._call("GET", "/v1/models", self._limits.update)
         models = [table(model) for model in entries(listing.get("data"))]
         names = [str(model.get("id")) for model in models if model.get("parent")]
@@ -169,14 +169,14 @@ class VLLMServer:
 
     @asynccontextmanager
     async def _change(self, label: str, advice: str) -> AsyncGenerator[None]:
-        """Change weights in the block: no requests run, and nothing cached is reused.
+        """Pause the server for a weight change in the block: no requests run, and nothing cached is reused afterwards.
 
-        The label is set last: an update that stops earlier leaves another one. `advice` is for a server without an
-        endpoint.
+        The label is set last, so an interrupted update leaves a label that is not `label`. `advice` becomes part of the
+        error if the server lacks an endpoint.
 
         Raises:
             ServerFailure: the server refuses, or cannot drop its prefix cache.
-            BadConfig: it has no such endpoint.
+            BadConfig: the server lacks an endpoint.
         """
         try:
             await self._update("/update_weight_version", {"new_version": f"{label} is under way"})
@@ -204,7 +204,7 @@ class VLLMServer:
         parse: bool = True,
         most: int = LARGEST,
     ) -> Object:
-        """Return the JSON object in the answer, of at most `most` bytes; {} without `parse`.
+        """Call an endpoint and return the JSON object in its answer of at most `most` bytes; {} if `parse` is False.
 
         Raises:
             ServerUnreachable: the server cannot be reached or takes too long.
@@ -248,7 +248,7 @@ class VLLMServer:
 
 
 def key_of(variable: str | None) -> str:
-    """Return the key in an environment variable.
+    """Return the API key in an environment variable.
 
     Raises:
         BadConfig: the variable is not set.
@@ -273,7 +273,7 @@ def _label(choice: Object) -> str:
     """Return the label of the weights that sampled a choice.
 
     Raises:
-        Garbage: it is missing.
+        Garbage: the label is missing.
     """
     spans = [table(span).get("version") for span in entries(choice.get("weight_versions"))]
     if not spans or not all(isinstance(label, str) and label for label in spans):
@@ -291,7 +291,7 @@ def addresses(url: str) -> list[str]:
     """Return the addresses in `URL,URL,…`.
 
     Raises:
-        BadConfig: one is not an address, or occurs twice.
+        BadConfig: an entry is not an address, or occurs twice.
     """
     urls = [part.strip().rstrip("/").removesuffix("/v1") for part in url.split(",") if part.strip()]
     if not urls or not all(
