@@ -2,12 +2,12 @@
 
 A command is one file `agentgym/cli/NAME.py` and one line in `COMMANDS`. The file defines
 
-- `Config`: one flat frozen dataclass, a doc line under each field; the fields are the flags, and what is annotated
-  `Positional[…]` comes without one. A field `NAME_options: Options` takes `--NAME.KEY VALUE`;
-- `run(config) -> int`: does the work and returns the exit code; what it raises of our own errors is printed as one line;
-- a module docstring, which is what `--help` shows above the flags: a sentence, then examples;
-- where the flags' defaults depend on an argument (a recipe), also `read(arguments) -> Config`, which calls `read_flags`
-  with `default=`.
+- `Config`: one flat frozen dataclass with a doc line under each field. Each field is a flag, except that a field annotated
+  `Positional[…]` is a positional argument. A field `NAME_options: Options` takes `--NAME.KEY VALUE`;
+- `run(config) -> int`: does the work and returns the exit code; an error of `OUR_ERRORS` is printed as one line;
+- a module docstring, which `--help` shows above the flags: a sentence, then examples;
+- if the flags' defaults depend on an argument (such as a recipe), also `read(arguments) -> Config`, which calls
+  `read_flags` with `default=`.
 """
 
 import errno
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _explained(error: Exception) -> str:
-    """Return an error's message; system errors as `FILE: REASON`, with advice for a full disk."""
+    """Return an error's message. For a system error this is `FILE: REASON`, with advice if the disk is full."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     where = "" if error.filename is None else f"{error.filename}: "
@@ -93,7 +93,7 @@ def _explained(error: Exception) -> str:
 
 
 def _information(arguments: list[str]) -> str:
-    """Return the text for `--help` and `--version`; empty for a command."""
+    """Return the output of `--help` or `--version`; an empty string if the arguments name a command."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         return _usage()
     if arguments[0] in ("-V", "--version", "version"):

@@ -1,13 +1,13 @@
-"""Check an environment against the contract: what holds, what does not, and the shortest sequence of actions that shows it.
+"""Check an environment against the contract; show the shortest sequence of actions that breaks each failed check.
 
 agentgym check guessnumber
 agentgym check my_module:me/MyEnv-v0 --thorough
-agentgym check harbor:tasks/ --certificate certificate.json     with what was checked, for others
+agentgym check harbor:tasks/ --certificate certificate.json     write a report for others
 agentgym check harbor:tasks/ --verify certificate.json          is a certificate true?
 agentgym check frozenlake --check "equal keys" --env.slip 0.5
 agentgym check guessnumber --json                              for programs
 
-Exit code: 0 if nothing is broken, 1 if something is (or a certificate does not hold), 2 if it could not be checked.
+Exit code: 0 if no check is broken, 1 if one is (or a certificate does not hold), 2 if the environment cannot be checked.
 """
 
 import json
@@ -50,8 +50,8 @@ class Config:
     json: bool = False
     """Print the results as JSON once all checks have run."""
     check: Repeated[str] = ()
-    """Run only this check; may be given several times. By default all checks; for environments of other libraries,
-    those of a certificate.
+    """Run only this check; can be repeated. By default all checks run; for environments of other libraries, only the
+    checks of a certificate.
     """
     certificate: str = ""
     """Write the checks and their results to this file as JSON."""
@@ -60,13 +60,13 @@ class Config:
     verify: str = ""
     """Repeat the checks of this certificate and report which claims do not hold."""
     seconds: float = SECONDS
-    """Time limit of one check; a check that takes longer is broken."""
+    """Time limit of one check in seconds; a check that takes longer is broken."""
     env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 
 
 def run(config: Config) -> int:
-    """Print checks that hold as they finish, then the broken ones; the exit code is 1 if one is broken.
+    """Print passed checks as they finish, then the broken checks; return 1 if any check is broken.
 
     Raises:
         UnknownName: a check is unknown.
@@ -125,7 +125,7 @@ def _make_way(config: Config, place: Path) -> None:
 
 
 def _recorded_request(config: Config, old: Certificate) -> CheckRequest:
-    """Return the request recorded in a certificate, with the caller's id and options, which decide the code to run.
+    """Return the request recorded in a certificate, but with the caller's id and options: these decide which code runs.
 
     Raises:
         BadConfig: the certificate's seed is invalid.
@@ -146,7 +146,7 @@ def _unexamined(request: CheckRequest) -> Examined:
 
 
 def _show_rest(console: Console, report: Report, *, counted: bool) -> None:
-    """Print the number of skipped checks, then the broken ones, so that the last lines are those to act on."""
+    """Print the number of skipped checks, then the broken ones, so that the last lines are the ones to act on."""
     skipped = [result for result in report.results if result.status == "skipped"]
     if counted and skipped:
         silent = sum(not result.applies for result in skipped)

@@ -89,7 +89,7 @@ def run(config: Config) -> int:
 
 
 def table(comparison: Row) -> Rows:
-    """Return the rows of a comparison: each environment with its types and difficulties, then the total of several."""
+    """Return the rows of a comparison: each environment with its types and difficulties, then a total for several."""
     rows = Rows("environment", ("tasks", "A %", "B %", "B - A [95 %]", "gained", "lost"))
     envs: Mapping[str, Row] = comparison["envs"]
     for env, row in envs.items():
@@ -102,7 +102,7 @@ def table(comparison: Row) -> Rows:
 
 
 def _refusal(comparison: Row) -> list[str]:
-    """Return the reasons for no verdict if there are too many infrastructure errors."""
+    """Return the reasons why too many infrastructure errors prevent a verdict; empty if they do not."""
     if not comparison["not_comparable"]:
         return []
     why = [printable(message) for message in comparison["not_comparable"]]
@@ -128,7 +128,7 @@ def verdict(row: Row) -> Sequence[str]:
 
 
 def _show_options(console: Console, options: Mapping[str, Sequence[object]]) -> None:
-    """Print the differing options; in a terminal too narrow for one line, each side on its own."""
+    """Print the differing options; each side gets its own line if the terminal is too narrow for both."""
     for name, (old, new) in list(options.items())[:MOST_OPTIONS]:
         line = f"{printable(name)}: {_short(old)} in A, {_short(new)} in B"
         if console.is_terminal and cell_len(line) > console.width:

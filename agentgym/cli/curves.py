@@ -19,11 +19,11 @@ class Config:
     runs: Positional[tuple[str, ...]]
     """Folders of training runs."""
     metric: str = "success_valid"
-    """Number of metrics.jsonl to draw."""
+    """Metric to draw, by its name in metrics.jsonl."""
     by: tuple[str, ...] = ()
-    """Settings that tell the lines apart, such as credit.name or lr; by default all that differ, except seed and folder."""
+    """Settings that distinguish the lines, such as credit.name or lr; by default all that differ, except seed and folder."""
     smooth: int = 1
-    """Steps in the running mean of each run."""
+    """Width of each run's running mean, in steps."""
     out: str = "curves.png"
     """The picture to write."""
 

@@ -1,4 +1,4 @@
-"""Show what is installed and what is missing, with what each is for and how to get it.
+"""Show which dependencies are installed or missing, the purpose of each, and how to get it.
 
 agentgym doctor              a table
 agentgym doctor --json       the same for a program
@@ -32,7 +32,7 @@ class Config:
     """Options of `agentgym doctor`."""
 
     json: bool = False
-    """Print JSON: for each name what was found (null if missing), what it is for, and how to get it."""
+    """Print JSON: for each name its location or version (null if missing), its purpose, and how to get it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Need:
     what_for: str
     how_to_get: str
     find: Callable[[], str | None]
-    """Function that returns the location or version, or None if it is missing."""
+    """Function that returns the location or version of the dependency, or None if it is missing."""
 
 
 def library(name: str) -> Callable[[], str | None]:
@@ -82,7 +82,7 @@ def _gpu() -> str | None:
 
 
 def _sandbox() -> str | None:
-    """Return the sandbox's location after running something in it, the only reliable test that it works here."""
+    """Return bubblewrap's path and the result of a trial run, the only reliable test; None if it is not installed."""
     from agentgym.sandbox.bubblewrap.sandbox import Bubblewrap, missing
     from agentgym.sandbox.protocol import SandboxFault
 
@@ -101,7 +101,7 @@ def _sandbox() -> str | None:
 
 
 def _docker() -> str | None:
-    """Return the container daemon's description; a program on the path does not imply that a daemon answers."""
+    """Return the daemon's description; if only the program `docker` or `podman` is there, its path and the problem."""
     from agentgym.errors import BadConfig, MissingExtra
     from agentgym.sandbox.docker.daemon import Daemon, usual
 

@@ -1,7 +1,7 @@
 """Facts about the package's environments for `agentgym envs`, so that the list need not import or create them.
 
-`tests/cli/test_env_facts.py` compares each with the environment. One without a row here is created for the list: it needs
-data or a path from the user, or belongs to another package.
+`tests/cli/test_env_facts.py` compares each row with its environment. The list creates an environment that has no
+row here, since it needs data or a path from the user, or belongs to another package.
 """
 
 import importlib.util
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Listed facts of an environment when all its requirements are installed."""
+    """Facts that the list shows of an environment if all its requirements are installed."""
 
     tools: int = 0
     """Number of tools with default options; 0 for plain text."""
     needs: tuple[str, ...] = ()
-    """Packages, programs, `bubblewrap` and `browser`."""
+    """Requirements: packages and programs by name, `bubblewrap`, or `browser`."""
     splits: tuple[str, ...] = ("train", "valid", "test")
 
 
@@ -55,7 +55,7 @@ FACTS: dict[str, Facts] = {
 
 
 def known(id: str) -> Facts | None:
-    """Return the facts of an environment that can be created here; None if it must be created to find out."""
+    """Return the facts of an environment that can be created here; None if only creating it can tell."""
     facts = FACTS.get(id)
     return facts if facts and all(_here(name) for name in facts.needs) else None
 

@@ -46,7 +46,7 @@ class Config:
     out: str = ""
     """New file for --write."""
     json: bool = False
-    """Print the list as JSON, with the reason for each environment that cannot be made here."""
+    """Print the list as JSON, with the reason for each environment that cannot be created here."""
     env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 
@@ -153,7 +153,7 @@ def _made(id: str) -> TextEnv | str:
 
 
 def _what(id: str, env: TextEnv | str) -> str:
-    """Return a one-line description; an installed package's is the class docstring's first line and the package's name."""
+    """Return a one-line description; for another package's environment, the class docstring and the package's name."""
     if id in ENVS or isinstance(env, str):
         return DESCRIPTIONS[id]
     own = (type(env).__doc__ or "").strip().partition("\n")[0]

@@ -55,7 +55,7 @@ OF_MODELS = (*OF_SUITES, "threads")
 OF_HARNESSES = ("attempt_seconds", "attempt_turns", "attempt_tokens")
 OF_PLANS = ("split", "tasks", "attempts", "seed", "difficulties")
 DATA = ("data", "corpus", "questions")
-"""Environment options that locate data, the only ones that a protocol leaves open."""
+"""Environment options that locate data, the only options that a protocol does not fix."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ class Config:
     environment runs, are not used unless flags repeat them), or an engine such as vllm:PATH, vllm:URL,URL or
     chat:URL#MODEL."""
     policy: str | None = None
-    """Instead of a model: `oracle`, `expert` or `random`. In a harness, `oracle` runs solutions in the tokens of --model."""
+    """Instead of a model: `oracle`, `expert` or `random`. In a harness, `oracle` replays the tasks' solutions, with
+    the tokenizer of --model."""
     split: str | None = None
     """Split of the tasks; by default the suite's, else the environment's last split, which is its test split."""
     tasks: int | None = None
@@ -91,7 +92,7 @@ class Config:
     continuing reply); by default the training run's, else chat. Or `harness:NAME`, `harness:FILE.toml`: a program that
     works in the task's container (docs/guides/harnesses.md)."""
     attempt_seconds: float | None = None
-    """Maximum seconds per attempt of a harness, whose work is then graded; by default 3600."""
+    """Maximum seconds per attempt of a harness, after which its work is graded; by default 3600."""
     attempt_turns: int | None = None
     """Maximum replies per attempt of a harness; by default no limit."""
     attempt_tokens: int | None = None
@@ -112,7 +113,7 @@ class Config:
     threads: int | None = None
     """CPU threads of torch; by default 1 for models below 50 M parameters, else torch's default."""
     concurrency: int = 64
-    """Episodes at a time; the results do not depend on it."""
+    """Number of concurrent episodes; it does not affect the results."""
     workers: int = 0
     """Workers for environments whose steps may wait, such as those with a browser; 0 is one per core, from 2 to 16."""
     worker_backend: WorkerBackend = "process"
@@ -123,7 +124,7 @@ class Config:
     json: bool = False
     """Print only the summary, as JSON, on standard output."""
     quiet: bool = False
-    """Show no progress, and only the table of the results."""
+    """Print only the table of results, without progress."""
     retry_faults: bool = False
     """Replay the episodes of an earlier, interrupted evaluation that ended in an infrastructure error."""
     prices: str | None = None
@@ -132,18 +133,18 @@ class Config:
     plan: bool = False
     """Print the number of episodes, the maximum number of tokens and the disk space of images, and stop."""
     max_cost: float | None = None
-    """US dollars after which no episode starts; those in flight are finished and kept, and a larger value continues the
-    evaluation. For plain chat, and for harnesses with --prices.
+    """Cost in US dollars after which no episode starts; running episodes finish and are stored, and a larger value
+    continues the evaluation. For plain chat, and for harnesses with --prices.
     """
     regret: bool = False
     """Replay every episode next to the oracle: report the distance to the goal before and after each turn, the turn at
     which the episode was lost, and wasted turns.
     """
     env_options: Options = field(default_factory=dict[str, object])
-    """Options of the environments: --env.KEY VALUE. In the environment that a training run was trained in they
-    override the run's own."""
+    """Options of the environments: --env.KEY VALUE. They override the options that a training run used for the
+    same environment."""
     worker_options: Options = field(default_factory=dict[str, object])
-    """Options of a Ray actor: --worker.KEY VALUE, such as num_cpus (1) or resources."""
+    """Options of a Ray actor: --worker.KEY VALUE, such as num_cpus (default 1) or resources."""
     engine_options: Options = field(default_factory=dict[str, object])
     """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""
 
@@ -228,7 +229,7 @@ def _check_protocol(config: Config, suite: Suite) -> None:
     """Check that no flag changes an option that a protocol fixes; `--env.data` and the like only locate its data.
 
     Raises:
-        BadConfig: a flag does.
+        BadConfig: a flag changes such an option.
     """
     if suite.protocol is None:
         return
@@ -243,12 +244,12 @@ def _check_protocol(config: Config, suite: Suite) -> None:
 
 
 def default_folder(config: Config) -> str:
-    """Return the default of --out, which the same command finds again."""
+    """Return the default of --out, which repeating the same command finds again, so that the evaluation continues."""
     return "runs/" + re.sub(r"[^\w.=-]+", "-", f"eval-{config.envs}-{player(config)}").strip("-.")[:100]
 
 
 def _plan(config: Config, suite: Suite) -> EvaluationPlan:
-    """Return the plan: the flags, then the suite, then the defaults."""
+    """Return the plan: flags take precedence over the suite, and the suite over the defaults."""
     explicit = {name: value for name in OF_PLANS if (value := getattr(config, name)) is not None}
     fixed = {name: value for name in OF_PLANS if (value := getattr(suite, name)) is not None}
     own = {
@@ -259,7 +260,7 @@ def _plan(config: Config, suite: Suite) -> EvaluationPlan:
 
 
 def _agent(config: Config, suite: Suite) -> "tuple[Agent | HarnessAgent, dict[str, object]]":
-    """Return the agent and its entries for the manifest."""
+    """Return the agent, and the manifest's entries about it."""
     if config.policy is not None and not replays(config):
         return UNATTENDED[config.policy].load()(), {"policy": config.policy}
     if is_harness((merged := _with_suite(config, suite)).agent or ""):
@@ -290,7 +291,7 @@ def _check_who(config: Config) -> None:
     """Check that the flags name one agent and go together.
 
     Raises:
-        BadConfig: there are none or several agents, or a flag has no effect.
+        BadConfig: no agent or several agents are named, or a flag has no effect.
         UnknownName: the policy is unknown.
     """
     if (config.model is None) == (config.policy is None) and not replays(config):
@@ -383,7 +384,7 @@ def _resolve(config: Config, suite: Suite) -> "tuple[str, TrainConfig | None]":
     """Return the engine name of a model, and the configuration of a training run.
 
     Raises:
-        BadConfig: the folder holds no model.
+        BadConfig: the folder contains no model.
     """
     model = config.model or ""
     if ":" in model and not Path(model).exists():

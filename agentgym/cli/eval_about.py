@@ -13,7 +13,7 @@ from agentgym.harness.description import is_harness
 
 
 class Flags(Protocol):
-    """Flags that say who plays."""
+    """Flags that select the agent."""
 
     @property
     def model(self) -> str | None:
@@ -29,7 +29,7 @@ class Flags(Protocol):
 
 
 def replays(config: Flags) -> bool:
-    """Return True if a harness replays the oracle's solutions: the model has only the tokens.
+    """Return True if a harness replays the oracle's solutions, for which the model only supplies the tokenizer.
 
     Raises:
         BadConfig: no model is named.
@@ -42,7 +42,7 @@ def replays(config: Flags) -> bool:
 
 
 def player(config: Flags) -> str | None:
-    """Return who plays, in words."""
+    """Return the name of the model or policy, with the harness if the oracle is replayed in one."""
     return f"{config.policy} in {config.agent}" if replays(config) else config.model or config.policy
 
 
@@ -71,7 +71,7 @@ def about_agent(
 
 
 def _by_environment(values: dict[str, str], several: bool) -> str | dict[str, str]:
-    """Return the value of each environment by its name, or the single value of one environment."""
+    """Return `values`, keyed by environment, if there are `several` environments, else the single value."""
     return values if several and "" not in values else next(iter(values.values()))
 
 

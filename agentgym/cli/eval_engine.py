@@ -53,7 +53,7 @@ def check_threads(config: Flags, name: str) -> None:
     """Check that --threads has an effect on the engine of that name.
 
     Raises:
-        BadConfig: it has none or is below 1.
+        BadConfig: the flag has no effect, or is below 1.
     """
     if config.threads is not None and (not kind_of(name)[0].in_process or config.threads < 1):
         raise BadConfig(
@@ -65,7 +65,7 @@ def loaded(config: Flags, name: str) -> Any:
     """Return the engine of that name.
 
     Raises:
-        MissingExtra: a package that it needs is missing.
+        MissingExtra: a package that the engine needs is missing.
     """
     kind, target = kind_of(name)
     try:
@@ -86,6 +86,6 @@ def loaded(config: Flags, name: str) -> Any:
 
 
 def weights_of(name: str) -> str | None:
-    """Return the fingerprint of the weights in a folder; None for a model elsewhere."""
+    """Return the fingerprint of the model's weights; None if the model is not in a local folder."""
     folder = Path(kind_of(name)[1])
     return fingerprint(folder) if folder.is_dir() else None

@@ -1,4 +1,4 @@
-"""Agent of an evaluation that is a harness."""
+"""Harness agent of an evaluation."""
 
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ class Flags(Loading, Protocol):
 
     @property
     def policy(self) -> str | None:
-        """`oracle`, whose commands the harness runs in place of the model's."""
+        """`oracle` to run the solution's commands in place of the model's."""
 
     @property
     def agent(self) -> str | None:
@@ -45,7 +45,7 @@ class Flags(Loading, Protocol):
 
 
 def replayed(harness: Harness, engine: Any) -> SolutionEngine:
-    """Return the engine that replays solutions in the tokens of another, which is closed."""
+    """Return an engine that replays solutions with the tokenizer of `engine`, and close `engine`."""
     try:
         return SolutionEngine(harness, engine.tokenizer, engine.context)
     finally:

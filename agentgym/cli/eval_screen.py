@@ -146,7 +146,7 @@ class ProgressBar:
         self.printed_at = time.monotonic()
 
     def start(self, there: int, total: int) -> None:
-        """Set the number of episodes of earlier sessions, and of all."""
+        """Set the number of episodes that earlier sessions finished, and the total."""
         if self.estimate:
             announce(self.estimate)
         self.done = self.first = there

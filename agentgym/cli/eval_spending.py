@@ -1,4 +1,4 @@
-"""Cost of an evaluation: the prices of its model, an estimate, and an engine that counts."""
+"""Cost of an evaluation: the prices of its model, an estimate, and an engine that adds up cost."""
 
 import dataclasses
 import math
@@ -36,7 +36,7 @@ class Spending(Protocol):
 
     @property
     def model(self) -> str | None:
-        """Model, or None."""
+        """Model as named on the command line; None if a policy plays."""
 
     @property
     def agent(self) -> str | None:
@@ -66,10 +66,10 @@ AgentOfEval = TypeVar("AgentOfEval", bound="Agent | HarnessAgent")
 def metered(
     config: Spending, agent: AgentOfEval, plan: EvaluationPlan, folder: Path
 ) -> tuple[AgentOfEval, Price | None, MeteredEngine | None, str]:
-    """Return the agent with its costs limited, the model's price, the counting engine of a plain chat agent, and an
-    estimate of the maximum usage.
+    """Return the agent with its costs limited, the model's price, the metered engine of a plain chat agent, and a text
+    on the maximum usage.
 
-    The counting engine replaces that of a chat agent. Earlier sessions in the folder count toward `--max-cost`.
+    The metered engine replaces the agent's engine. Earlier sessions in the folder count toward `--max-cost`.
     """
     check_spending(config, chat=isinstance(agent, MessageAgent))
     if not isinstance(agent, MessageAgent) and not plays_itself(agent):
@@ -88,7 +88,7 @@ def metered(
 
 
 def check_spending(config: Spending, *, chat: bool) -> None:
-    """Check that the cost flags have an effect, which they have for plain chat and for harnesses.
+    """Check that the cost flags have an effect; only plain chat and harnesses have costs.
 
     Raises:
         BadConfig: a flag has no effect or is invalid, or the cost of a harness's tokens is unknown.
@@ -121,10 +121,10 @@ def _price(config: Spending) -> Price | None:
 
 
 def planned(config: Spending, plan: EvaluationPlan, named: Mapping[str, object], turn_tokens: int) -> str:
-    """Return the amount that an evaluation would play, a line for each environment, and its maximum usage.
+    """Return the number of tasks and turns of an evaluation, a line for each environment, and its maximum usage.
 
-    Nothing is loaded or played. `named` are the manifest's entries about the suite, `turn_tokens` is the maximum of a
-    reply, 0 without a model.
+    Nothing is loaded or played. `named` are the manifest's entries about the suite, `turn_tokens` is the maximum
+    number of tokens in a reply, 0 without a model.
     """
     kind = ENGINES.get((config.model or "").partition(":")[0])
     check_spending(config, chat=kind is not None and not kind.tokens)

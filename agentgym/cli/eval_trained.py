@@ -1,4 +1,4 @@
-"""Options that an evaluation takes from a training run's folder: those of its agent and of its environment."""
+"""Options of the agent and the environment that an evaluation takes from a training run's folder."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,8 @@ class Trained(TrainConfig):
 def trained_as(folder: Path, envs: Sequence[str], caller: Mapping[str, object], command: Sequence[str]) -> TrainConfig:
     """Return the training configuration in a run's folder.
 
-    The folder may be untrusted: it raises BadConfig if the folder says where or how something runs and `caller`, the
-    flags of `command`, does not. Options of an environment that is not one of `envs` are left out.
+    The folder may be untrusted. Raises BadConfig if it sets an option that says where or how something runs, and
+    `caller`, the flags of `command`, does not set that option. Options of environments not in `envs` are left out.
     """
     path = folder / "config.toml"
     used = {name: value for name, value in read_values(path, stored=True).items() if name in USED}
@@ -46,10 +46,10 @@ def trained_as(folder: Path, envs: Sequence[str], caller: Mapping[str, object], 
 
 
 def about_training(model: str, spec: AgentSpec) -> dict[str, object]:
-    """Announce differences to the run that trained a model, and return the manifest's entries about that run.
+    """Announce differences from the run that trained a model, and return the manifest's entries about that run.
 
-    `trained_wordings` are the wordings that its environments played (`TextEnv.wordings_of`), from its manifest; if the
-    manifest has none, those of its settings.
+    The entry `trained_wordings` has the wordings that the run's environments played (`TextEnv.wordings_of`), from the
+    run's manifest, or from its settings if the manifest has none.
     """
     for difference in differences(model, spec):
         announce(f"warning: {difference}")
@@ -60,7 +60,7 @@ def about_training(model: str, spec: AgentSpec) -> dict[str, object]:
 
 
 def wordings_recorded(run: Path) -> list[str]:
-    """Return the wordings that the sessions of a run played, sorted; [] if its manifest, which may be any text, has none."""
+    """Return the wordings that a run played, sorted; [] if its manifest has none. The manifest may be any text."""
     try:
         manifest: object = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -71,12 +71,12 @@ def wordings_recorded(run: Path) -> list[str]:
 
 
 def _of(kind: type[Any], value: object) -> Any:
-    """Return a value of this type, or an empty one in its place."""
+    """Return `value` if it is of type `kind`, else an empty `kind`."""
     return value if isinstance(value, kind) else kind()
 
 
 def wordings_trained(config: TrainConfig) -> list[str]:
-    """Return the names in the option `wordings` of a run's environments, sorted, with the default where it is left out."""
+    """Return the names in the option `wordings` of a run's environments, sorted; the default if it is not set."""
     named: set[str] = set()
     for env in config.mix:
         default = getattr(class_of(full_id(env.id)), "wordings", ()) if is_registered(env.id) else ()
@@ -102,7 +102,7 @@ def _values(run: Path, used: Sequence[str]) -> dict[str, Any]:
 
 
 def differences(model: str, spec: AgentSpec) -> list[str]:
-    """Return a sentence if a run's policy is evaluated with another agent or prompt than it was trained with.
+    """Return a sentence if a run's policy is evaluated with a different agent or prompt than in training.
 
     `model` is the folder of the run or of one of its checkpoints; the result is empty for another model.
     """

@@ -58,9 +58,9 @@ class Config:
     private: bool = False
     """With --push: make the dataset private."""
     credit: str = ""
-    """With `grpo`: the credit algorithm of the advantages; by default those that the training run recorded."""
+    """With `grpo`: credit algorithm that computes the advantages; by default the run's recorded advantages are exported."""
     credit_options: Options = field(default_factory=dict[str, object])
-    """Hyperparameters of that credit algorithm: --credit.KEY VALUE."""
+    """Hyperparameters of the algorithm named by --credit: --credit.KEY VALUE."""
     tasks: int = 0
     """With `harbor`: number of tasks; 0 for every task of a run."""
     difficulty: int | None = None
@@ -68,7 +68,7 @@ class Config:
     seed: int = 0
     """With `harbor`: seed of the episodes."""
     base: str = ""
-    """With `harbor`: image that the folders' images begin with; by default Debian 12's slim Python image in this version."""
+    """With `harbor`: base image of the folders' images; by default Debian 12's slim image of this Python version."""
     skip_guessed: bool = False
     """With `harbor`: skip tasks that one of the environment's own shortcut policies solves, by chance or otherwise."""
     env_options: Options = field(default_factory=dict[str, object])

@@ -28,46 +28,46 @@ class Flag:
     owner: type[Any]
     """Dataclass that declares the field."""
     kind: Any
-    """Type without marks and None; for a tuple, the type of one value."""
+    """Type of the field without its `Annotated` marks and `None`; for a tuple, the type of one value."""
     many: bool
-    """True if it takes any number of values."""
+    """True if the flag takes any number of values."""
     nullable: bool
-    """True if the word None stands for None."""
+    """True if the word `None` on the command line means None."""
     marks: tuple[object, ...]
     default: Any
-    """Value if absent; `dataclasses.MISSING` if required."""
+    """Value if the flag is absent; `dataclasses.MISSING` if it is required."""
 
     @property
     def text(self) -> str:
-        """Doc line under the field; the source is only parsed when a help or an error shows it."""
+        """Doc line under the field; the source is only parsed when the help or an error message shows it."""
         return docs(self.owner)[self.name]
 
     @property
     def positional(self) -> bool:
-        """True if it is a positional argument."""
+        """True if the field is a positional argument."""
         return Mark.POSITIONAL in self.marks
 
     @property
     def word(self) -> str:
-        """Flag, or the word in the usage of a positional argument."""
+        """The flag, such as `--lr`, or for a positional argument its name in the usage, such as `ID`."""
         alias = next((mark.name for mark in self.marks if isinstance(mark, Alias)), self.name)
         return alias.upper() if self.positional else f"--{self.name.replace('_', '-')}"
 
     @property
     def spellings(self) -> list[str]:
-        """All flags that set it."""
+        """All flags that set the field, including aliases; empty for a positional argument."""
         others = [f"--{mark.name}" for mark in self.marks if isinstance(mark, Alias)]
         return [] if self.positional else [*others, self.word]
 
     @property
     def metavar(self) -> str:
-        """Placeholder for its value in the help."""
+        """Placeholder for the value in the help."""
         if self.positional:
             return self.word
         return f"{{{','.join(get_args(self.kind))}}}" if get_origin(self.kind) is Literal else _NOUNS[self.kind][0]
 
     def value(self, word: str) -> object:
-        """Return the parsed value of a word.
+        """Return the value parsed from a command-line word.
 
         Raises:
             ArgumentTypeError: the word is not a valid value.
@@ -84,12 +84,12 @@ class Flag:
         raise argparse.ArgumentTypeError(f"expected {expected}, not {word!r}")
 
     def tupled(self, value: Any) -> object:
-        """Return a value of argparse, which has lists, in the dataclass's form."""
+        """Return a value parsed by argparse, converted from a list to a tuple if the field is a tuple."""
         return tuple(value) if self.many else value
 
     @property
     def help(self) -> str:
-        """Text and default; an empty default is left out, since the text describes it."""
+        """Help text: the doc line and the default. An empty default is omitted, since the doc line describes it."""
         if self.default is dataclasses.MISSING:
             return f"{self.text} (required)"
         text = " ".join(map(str, self.default)) if self.many and self.default is not None else str(self.default)
@@ -106,15 +106,15 @@ def read_flags(
 ) -> _Config:
     """Return the dataclass filled from the arguments; `default` has the values of absent flags.
 
-    An unknown flag raises BadConfig with the closest one, as do a value of the wrong type and a missing argument.
-    `--help` prints and exits with 0.
+    Raises BadConfig for an unknown flag (with the closest known one), a value of the wrong type and a missing argument.
+    `--help` prints the help and exits with 0.
     """
     return filled(config, given_flags(config, arguments, command=command, description=description, default=default), default)
 
 
 @dataclasses.dataclass(frozen=True)
 class ParsedFlags:
-    """Values set by a command line, before the defaults: fields by name, and keys of each options table."""
+    """Values that a command line sets, without defaults: fields by name, and the keys of each options table."""
 
     fields: Mapping[str, object]
     tables: Mapping[str, Mapping[str, object]]
@@ -161,7 +161,7 @@ def given_flags(
 
 
 def filled(config: type[_Config], parsed: ParsedFlags, default: Mapping[str, Any] | None = None) -> _Config:
-    """Return the dataclass with the values of a command line, and of `default` for the rest."""
+    """Return the dataclass with the values of a command line; other fields get their values from `default`."""
     before = default or {}
     values: dict[str, Any] = {**before, **parsed.fields}
     for table, changes in parsed.tables.items():
@@ -174,7 +174,7 @@ def parser(
 ) -> argparse.ArgumentParser:
     """Return the argparse parser of flags; with `positionals` it also shows and completes positional arguments.
 
-    Without `described` it has no help texts, since reading them doubles the start-up time.
+    With `described=False` it has no help texts, since reading them doubles the start-up time.
     """
     width = shutil.get_terminal_size().columns
 
@@ -210,7 +210,7 @@ def flags_of(config: type[Any]) -> list[Flag]:
 
 
 def value_of(text: str) -> object:
-    """Return a command-line word parsed as JSON if possible (3, 0.5, true, [1, 2]), else the word."""
+    """Return a command-line word parsed as JSON (3, 0.5, true, [1, 2]), or unchanged if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -244,7 +244,7 @@ def _is_positional(kind: Any) -> bool:
 
 
 def read_settings(arguments: Sequence[str], expected: str) -> dict[str, object]:
-    """Return settings by flag without dashes (`engine`, `env.backend`), from the words of a command line.
+    """Return the settings in the words of a command line, by flag without dashes (`engine`, `env.backend`).
 
     `--TABLE.KEY` takes the next word, as JSON if possible; any other flag takes the words up to the next flag. `expected`
     describes the allowed flags in errors.
@@ -275,7 +275,7 @@ class _Formatter(argparse.HelpFormatter):
         return textwrap.wrap(text, width, break_on_hyphens=False)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
-        """Return `--as, --form FORM` with the value once, as argparse does from Python 3.13 on."""
+        """Return `--as, --form FORM`, with the placeholder only once, like argparse from Python 3.13 on."""
         text = super()._format_action_invocation(action)
         if len(action.option_strings) < 2 or action.nargs == 0:
             return text
@@ -305,7 +305,7 @@ def _flags(config: type[Any], default: Mapping[str, Any] | None) -> list[Flag]:
 
 
 def _positionals(flags: Sequence[Flag], words: list[str]) -> dict[str, object]:
-    """Return the values of positional arguments: one word each, or the rest for one that takes many.
+    """Return the values of positional arguments: one word each, or all remaining words for an argument that takes many.
 
     Raises:
         ArgumentError: a word is invalid or superfluous.
@@ -327,7 +327,7 @@ def _positionals(flags: Sequence[Flag], words: list[str]) -> dict[str, object]:
 
 
 def _normal(words: Sequence[str], flag_parser: argparse.ArgumentParser, flags: Sequence[Flag], hint: str) -> list[str]:
-    """Return the words with `-` for `_` in flags, and negative numbers joined to their flag.
+    """Return the words with `_` in flags replaced by `-`, and negative numbers joined to their flag.
 
     Raises:
         BadConfig: a flag is unknown or takes no value.
@@ -377,7 +377,7 @@ def _help(flags: Sequence[Flag], tables: dict[str, str], command: str, descripti
 
 
 def _split_off(arguments: Sequence[str], tables: set[str]) -> tuple[list[str], dict[str, dict[str, object]]]:
-    """Split `--TABLE.KEY VALUE` and `--TABLE.KEY=VALUE` from the other arguments.
+    """Return the other arguments, and the values of `--TABLE.KEY VALUE` and `--TABLE.KEY=VALUE` by table and key.
 
     Raises:
         BadConfig: a flag lacks its value.

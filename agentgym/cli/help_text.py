@@ -15,7 +15,7 @@ _EXAMPLE = re.compile(
 
 
 def folded_text(description: str, width: int) -> str:
-    """Return a command's docstring in lines of at most `width` characters, as far as words allow.
+    """Return a command's docstring wrapped to `width` characters; only a longer word makes a longer line.
 
     Explanations of examples are printed next to the commands if all of them fit, else below.
     """
@@ -25,7 +25,7 @@ def folded_text(description: str, width: int) -> str:
 
 @functools.cache
 def docs(kind: type) -> dict[str, str]:
-    """Return the docs of a dataclass's fields, including inherited ones, parsed from the source as single lines."""
+    """Return the doc line of each field of a dataclass, including inherited fields, parsed from the source."""
     by_field = {name: text for base in reversed(kind.__bases__) if is_dataclass(base) for name, text in docs(base).items()}
     body: list[ast.stmt] = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
     for above, below in itertools.pairwise(body):
@@ -46,7 +46,7 @@ def _block(block: str, width: int) -> list[str]:
 
 
 def _folded(command: str, width: int) -> list[str]:
-    """Return a command in lines that a shell joins."""
+    """Return a shell command wrapped to `width` characters, with a backslash at the end of all lines but the last."""
     first, *rest = textwrap.wrap(command, width - 8, break_on_hyphens=False, break_long_words=False)
     lines = [f"  {first}", *(f"    {line}" for line in rest)]
     return [f"{line} \\" for line in lines[:-1]] + lines[-1:]

@@ -1,8 +1,8 @@
-"""Make one evaluation folder of other programs' logs; view, compare, leaderboard, export and sft also read them directly.
+"""Convert other programs' logs to an evaluation folder; view, compare, leaderboard, export and sft also read logs directly.
 
 agentgym import jobs/2026-11-27__10-00-00 --out runs/harbor     a job of Harbor: rewards and trajectories of its trials
 agentgym import logs/arith.eval --out runs/inspect              a log of inspect_ai
-agentgym import trajectory.json --out runs/one                  ATIF documents; ours become the same episodes again
+agentgym import trajectory.json --out runs/one                  ATIF documents; agentgym's own become the original episodes
 """
 
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ class Config:
     logs: Positional[tuple[str, ...]]
     """ATIF documents (.json), folders of them, folders of Harbor's jobs, inspect_ai's .eval files."""
     out: str
-    """Folder to write; it must not hold an evaluation."""
+    """Folder to write; it must not contain an evaluation."""
 
 
 def run(config: Config) -> int:
-    """Write the folder and print what it contains and what was lost.
+    """Write the folder; print its contents and a note on data that was lost.
 
     Raises:
-        BadConfig: a log is missing, or the folder holds episodes.
+        BadConfig: a log is missing, or the folder already contains episodes.
     """
     out = Path(config.out)
     if not config.logs:

@@ -31,7 +31,7 @@ class Config:
     env: Positional[str]
     """Environment whose text the tokenizer is trained on."""
     out: str = "runs/policy"
-    """Folder to write."""
+    """Folder to write the policy and the tokenizer to."""
     width: int = 128
     """Hidden size; heads have 32 dimensions, keys and values have half as many heads, and the feed-forward layer is
     twice as wide."""
@@ -66,7 +66,7 @@ def run(config: Config) -> int:
     """Write the policy and print its properties.
 
     Raises:
-        BadConfig: an option is invalid, or the folder holds a model.
+        BadConfig: an option is invalid, or the folder already contains a model.
     """
     need_training()
     if (Path(config.out) / "config.json").exists():

@@ -1,4 +1,4 @@
-"""Write several evaluations of the same tasks as one table, the best first, on one self-contained HTML page.
+"""Rank several evaluations of the same tasks in a table, and write it as a self-contained HTML page.
 
 agentgym leaderboard runs/eval-a runs/eval-b runs/eval-c --out board.html
 agentgym leaderboard runs/eval-* --reference runs/eval-grpo runs/eval-gigpo    differences from both, next to every number
@@ -72,7 +72,7 @@ def run(config: Config) -> int:
 
 
 def _gap(gap: dict[str, float] | None) -> str:
-    """Return the table cell of a difference."""
+    """Return the table cell for a difference between success rates and its interval."""
     if gap is None:
         return ""
     return f"{100 * gap['mean']:+.1f} points\n{100 * gap['low']:+.1f} to {100 * gap['high']:+.1f}"

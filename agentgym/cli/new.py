@@ -3,7 +3,7 @@
 agentgym new frost-envs                                      frost/Frost-v0 in the folder frost-envs
 agentgym new frost-envs --id frost/Lighthouse-v0 --out work/frost
 
-`agentgym check` passes on it at once. Replace the class in env.py by yours, and check again after every change.
+`agentgym check` passes on it at once. Replace the class in env.py with yours, and check again after every change.
 """
 
 import shlex
@@ -23,7 +23,7 @@ class Config:
     id: str = ""
     """Id of the environment: NAMESPACE/Name-v0. By default named after the package."""
     out: str = ""
-    """New or empty folder to write to. By default one with the package's name, here."""
+    """New or empty folder to write to. By default a folder with the package's name in the current folder."""
 
 
 def run(config: Config) -> int:

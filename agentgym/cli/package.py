@@ -5,7 +5,7 @@ agentgym package my_module:me/MyEnv-v0 --for verifiers --out my-taskset      a t
 agentgym package rlvr/SQL-v0 --for nemo_gym --out sql --env.difficulty 1     a resources server
 
 The package names the environment and contains no copy of agentgym. It requires the distribution that the environment comes
-from; a module that no distribution has is copied.
+from; a module that belongs to no distribution is copied.
 """
 
 import importlib
@@ -29,11 +29,11 @@ from agentgym.scaffold.package import TARGETS, Packaged, Trace, write
 
 SEED = 42
 PUBLIC = 20
-"""Maximum actions of the public episode; OpenEnv takes 100."""
+"""Maximum actions of the example episode in the package, which the expert plays; OpenEnv allows 100."""
 LONGEST = 2000
-"""Maximum characters of one public action; OpenEnv reads a plan of at most 64 KiB."""
+"""Maximum characters of an action of the example episode; OpenEnv reads at most 64 KiB per episode."""
 LONG = 10_000
-"""Maximum turns of the solution; its environment truncates it earlier."""
+"""Maximum turns of the oracle's episode; the environment's horizon is usually shorter."""
 CANARIES = ("empty", "echo", "first admissible", "form without content", "claim of success", "prewritten verdict")
 ROWS = 5
 """Number of tasks in a data file."""
@@ -75,10 +75,10 @@ def run(config: Config) -> int:
 
 
 def describe(name: str, options: dict[str, object]) -> Packaged:
-    """Return the facts about an environment that a package needs, after playing a few episodes of its first task.
+    """Play a few episodes of an environment's first task; return the facts about the environment that a package needs.
 
     Raises:
-        BadConfig: the environment is another project's, or its first task cannot be played.
+        BadConfig: the environment belongs to another project already, or its first task cannot be played.
     """
     if registry.foreign(name):
         raise BadConfig(f"{name} is another project's environment; package it from there")
@@ -129,7 +129,7 @@ def _origin(id: str, module: str) -> tuple[list[str], Path | None]:
 
 
 def _episodes(env: TextEnv, task: str) -> tuple[Trace, Trace | None, list[Trace]]:
-    """Return the episodes for OpenEnv's validation: a public one, the solution, and those of shortcuts."""
+    """Return the episodes for OpenEnv's validation: of the expert, the oracle (None if it fails), and shortcut policies."""
     public = _played(env, task, lambda: next(iter(env.expert())), PUBLIC)[0] or [_plain(env)]
     solution, reward, solved = _played(env, task, lambda: next(iter(env.oracle())), LONG)
     canaries = list[Trace]()
@@ -177,7 +177,7 @@ def _until(action: Callable[[], str], over: Callable[[], bool]) -> Iterator[str]
 
 
 def _shortcut(env: TextEnv, label: str) -> Callable[[], str]:
-    """Return a shortcut policy as a function without arguments, which inspects the environment."""
+    """Return the shortcut policy `label` as a function without arguments; it gets its inputs from `env`."""
 
     def action() -> str:
         info = {"admissible": env.admissible()}

@@ -17,7 +17,7 @@ from agentgym.trainers.model.memory import named
 from agentgym.trainers.run.stages import FreshRun
 
 WIDE = 110
-"""Minimum columns of a terminal for notes."""
+"""Minimum width of the terminal, in columns, for the column of notes."""
 TIMES = ("rollout", "env", "train", "sync", "evaluation")
 
 
@@ -65,7 +65,7 @@ def left_out(run: FreshRun) -> list[str]:
 
 
 def bytes_table(plan: MemoryPlan, *, notes: bool = True) -> Table:
-    """Return the bytes of one process by part and phase, and their total."""
+    """Return a table of the bytes of one process by part and phase, with totals."""
     table = Table(box=None, pad_edge=False, header_style="bold", title=f"{_where(plan)}, one process", title_justify="left")
     table.add_column("")
     for phase in PHASES:
@@ -83,7 +83,7 @@ def bytes_table(plan: MemoryPlan, *, notes: bool = True) -> Table:
 
 
 def _activations(config: TrainConfig, estimate: Forecast) -> str:
-    """Return a sentence on the activation memory of a token, and options that reduce it."""
+    """Return a sentence on the activation memory per token, and on options that reduce it."""
     recomputed = recomputed_token(config, estimate.workload, estimate.plan.memory)
     fewer = [f"--gradient-checkpointing keeps {kib(recomputed)}"] if 0 < recomputed < estimate.plan.token else []
     if not config.share_prefixes:
@@ -99,7 +99,7 @@ def kib(size: int) -> str:
 
 
 def seconds_table(config: TrainConfig, columns: tuple[Seconds, Seconds]) -> Table:
-    """Return the seconds of an update by phase, for the expert's episode lengths and for the maximum."""
+    """Return a table of the seconds per update by phase, for episodes as long as the expert's and for the longest."""
     table = Table(box=None, pad_edge=False, header_style="bold", title="seconds of one update", title_justify="left")
     table.add_column("")
     table.add_column("as the expert plays", justify="right")
@@ -117,7 +117,7 @@ def _cell(config: TrainConfig, name: str, value: float) -> str:
 
 
 def _untimed(config: TrainConfig, workload: Workload, plan: MemoryPlan) -> list[str]:
-    """Return the reasons why nothing was timed, and the amount of work in a step."""
+    """Return lines that explain why nothing was timed, and state the amount of work in a step."""
     why = (
         f"Time was not measured: {plan.memory.name} is not in this machine."
         if plan.memory.elsewhere

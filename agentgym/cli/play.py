@@ -99,14 +99,14 @@ def _automatic(policy: str) -> Ask:
 
 
 class Human:
-    """Player at the keyboard."""
+    """Human policy: actions typed at the keyboard."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.leave_it_to_the_oracle = False
 
     def ask(self, env: TextEnv, observation: str, info: Info) -> str | None:
-        """Return the typed action, or the oracle's on request."""
+        """Return the typed action, or the oracle's action if the user asks for it; None to quit."""
         while True:
             word = "!" if self.leave_it_to_the_oracle else self._line(env)
             if word is None or word.startswith("\\"):

@@ -1,4 +1,4 @@
-"""Find out by experiment what a Tinker API server computes, and whether it is fit to train on.
+"""Test what a Tinker API server computes, and decide whether it is fit for training.
 
 agentgym qualify tinker:http://127.0.0.1:8000 --model runs/policy      a table; exit code 1 if it is not fit
 agentgym qualify tinker:http://127.0.0.1:8000 --model runs/policy --json   the same for a program
@@ -26,16 +26,16 @@ class Config:
     server: Positional[str]
     """The server, as tinker:URL."""
     model: str = ""
-    """Folder or hub name of the model that it trains, for the tokenizer and to compare with torch here; by default what
-    the server names."""
+    """Folder or hub name of the model that the server trains. Its tokenizer is used, and its results in torch on this
+    machine are compared with the server's. By default the model that the server names."""
     base: str = ""
-    """The server's name for it, if it serves several."""
+    """The server's name for the model, if the server has several models."""
     rank: int = 8
     """Rank of the adapters to try."""
     seconds: float = 1800.0
-    """Time limit in seconds of a response."""
+    """Time limit in seconds for a response."""
     json: bool = False
-    """Print what was found as JSON."""
+    """Print the findings as JSON."""
 
 
 def run(config: Config) -> int:

@@ -1,12 +1,12 @@
 """Judge the episodes of an evaluation with another verifier or other rewards; nothing is overwritten.
 
-The verifier and the rewards that you name run. Environments that the folder names are made only if they are registered, or
-named by --env, too.
+This runs the code of the verifier and rewards that you name. An environment that the folder names is created only if it
+is registered or you also name it with --env.
 
 agentgym rescore runs/eval-a --verifier my_module:right     writes runs/eval-a-rescored-right
 agentgym rescore runs/eval-a --verifier my_module:right --out runs/b   into a folder of your choice
-agentgym rescore runs/eval-a --rewards length --reward.budget 200      adds what training with --reward length would pay
-agentgym compare runs/eval-a runs/eval-a-rescored-right     and what that changed
+agentgym rescore runs/eval-a --rewards length --reward.budget 200      adds the reward of training with --reward length
+agentgym compare runs/eval-a runs/eval-a-rescored-right     shows which tasks flipped
 """
 
 from collections import Counter
@@ -33,13 +33,13 @@ class Config:
     verifier: str = ""
     """MODULE:NAME of a function of an episode and its task that returns True, False, or a reward from 0 to 1."""
     rewards: tuple[str, ...] = ()
-    """Reward stages of training, names or MODULE:NAME, which add to the verdict's reward."""
+    """Reward stages of training (names or MODULE:NAME), which add to the verdict's reward."""
     reward_options: Options = field(default_factory=dict[str, object])
-    """Their options: --reward.KEY VALUE, or --reward.NAME.KEY VALUE if two have the same."""
+    """Options of the reward stages: --reward.KEY VALUE, or --reward.NAME.KEY VALUE if two stages share an option."""
     env: tuple[str, ...] = ()
-    """MODULE:ID of environments that the folder names and that are not registered: importing them runs their modules."""
+    """MODULE:ID of unregistered environments that the folder names; this imports MODULE, which runs its code."""
     env_options: Options = field(default_factory=dict[str, object])
-    """Options that say where or how an environment runs, which are not taken from the folder: --env.KEY VALUE, or
+    """Options that say where or how an environment runs; these are never read from the folder: --env.KEY VALUE, or
     --env.2.KEY VALUE for the second of several."""
     out: str | None = None
     """New folder; by default one next to the evaluation's, named after the verifier and the rewards."""

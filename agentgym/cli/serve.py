@@ -1,8 +1,8 @@
-"""Serve an environment to programs elsewhere, a model to other agents, or a retriever to environments.
+"""Serve an environment to other programs, a model to other agents, or a retriever to environments.
 
 agentgym serve env ID            sessions over HTTP and WebSocket (serve env --help)
 agentgym serve mcp ID            an environment as an MCP server (serve mcp --help)
-agentgym serve gateway           records what other agents say; flags below
+agentgym serve gateway           records other agents' requests to a model; flags below
 agentgym serve retriever         an index of passages (serve retriever --help)
 
 agentgym serve gateway --model runs/policy                       then point the agent's base URL to http://127.0.0.1:8000/v1
@@ -37,7 +37,7 @@ class Config:
     model: str = ""
     """Folder or hub name of a model, or folder of a training run."""
     engine: str = "hf"
-    """Engine that runs it: hf, vllm or openai (--model is then a URL)."""
+    """Engine that runs the model: hf, vllm or openai (--model is then a URL)."""
     name: str = ""
     """The model's name for clients; default: the last part of --model."""
     host: str = "127.0.0.1"
@@ -66,7 +66,7 @@ _OTHERS = {"env": serve_env, "mcp": serve_mcp, "retriever": serve_retriever}
 
 
 def read(arguments: Sequence[str]) -> Any:
-    """Return the flags of the server to run."""
+    """Return the parsed flags of the server that the first argument names."""
     if (name := "".join(arguments[:1])) in _OTHERS:
         module = _OTHERS[name]
         return read_flags(module.Config, arguments[1:], command=f"serve {name}", description=module.__doc__)

@@ -1,4 +1,4 @@
-"""Serve an environment: sessions over HTTP, and over WebSocket at /ws, where OpenEnv's clients play it too.
+"""Serve an environment: sessions over HTTP, and over WebSocket at /ws, which OpenEnv's clients can also use.
 
 agentgym serve env frozenlake --env.slip 0.2           sessions at http://127.0.0.1:8000; protocol: docs/guides/serve.md
 agentgym serve env household --sessions 256 --idle-seconds 120
@@ -43,7 +43,7 @@ class Config:
     step_seconds: float = 60.0
     """Time limit in seconds of a step or reset."""
     snapshots: int = 16
-    """Snapshots that a session keeps; a new one beyond that drops the oldest."""
+    """Maximum snapshots per session; a new snapshot beyond that replaces the oldest."""
     workers: int = 2
     """Processes for an environment whose steps may wait for something external, such as a browser."""
     body_mib: int = 4
@@ -87,10 +87,10 @@ def token_of(token_flag: str, host: str) -> str | None:
 
 
 def check_port(port: int) -> None:
-    """Check the range of a port.
+    """Check that a port number is in the valid range.
 
     Raises:
-        BadConfig: it is out of range.
+        BadConfig: the port is out of range.
     """
     if not 0 <= port < 65536:
         raise BadConfig(f"--port is {port}; expected 0 to 65535")
@@ -105,7 +105,7 @@ def ended() -> asyncio.Event:
 
 
 def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return the factory of uvloop's event loop, which is a third cheaper, or None (asyncio's own) without uvloop."""
+    """Return the factory of uvloop's event loop, which uses a third less CPU; None, for asyncio's own, without uvloop."""
     try:
         return importlib.import_module("uvloop").new_event_loop
     except ImportError:

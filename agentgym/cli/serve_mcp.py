@@ -1,6 +1,6 @@
 """Serve an environment as an MCP server: its tools (or one tool, act) and reset, over stdio or streamable HTTP.
 
-agentgym serve mcp desk --task test/0/3 --out episodes.jsonl      what an agent's configuration names as a command
+agentgym serve mcp desk --task test/0/3 --out episodes.jsonl      the command for an agent's configuration
 agentgym serve mcp household --http --port 8000                   then http://127.0.0.1:8000/mcp?session=RANDOM-NAME
 """
 
@@ -35,9 +35,9 @@ class Config:
     token: str = ""
     """Token that clients must send with --http; default: the environment variable AGENTGYM_TOKEN, else none."""
     seed: int | None = None
-    """Seed of the episode; clients can then choose neither seed nor task, and start one episode in all."""
+    """Seed of the episode; clients then cannot choose seed or task, and can start only one episode in total."""
     task: str | None = None
-    """Task of the episode; clients can then choose neither seed nor task, and start one episode in all."""
+    """Task of the episode; clients then cannot choose seed or task, and can start only one episode in total."""
     tries: int | None = None
     """Maximum number of episodes with --task or --seed, over all sessions (default: 1)."""
     rewards: bool = False
@@ -83,7 +83,7 @@ def run(config: Config) -> int:
 
 
 async def _stdio(server: Any) -> None:
-    """Serve the parent process over stdio until it closes its end."""
+    """Serve the parent process over stdio until it closes our stdin."""
     from mcp.server.stdio import stdio_server
 
     inside = server.server()

@@ -26,7 +26,7 @@ class Config:
     kind: str = ""
     """Kind of index to make: tantivy (default) or dense."""
     encoder: str = ""
-    """Folder of the encoder of a dense index: to build one with, and to search it."""
+    """Folder of the encoder of a dense index, used both to build and to search the index."""
     query_prefix: str = ""
     """Prefix that the encoder expects before a query; for E5 "query: "."""
     passage_prefix: str = ""
@@ -36,13 +36,13 @@ class Config:
     port: int = 8000
     """Port to listen on; 0 takes a free one."""
     topk: int = 3
-    """Documents returned for a query that does not specify a number."""
+    """Number of documents returned if a request does not set one."""
     batch: int = 256
     """Maximum number of queries searched together."""
     threads: int = 1
     """Threads that share a batch."""
     cache: int = 10_000
-    """Number of cached answers."""
+    """Maximum number of cached answers."""
     seconds: float = 30.0
     """Time limit of a request, in seconds."""
     body_mib: int = 16

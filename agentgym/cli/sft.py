@@ -1,6 +1,6 @@
 """Imitate stored episodes: a training run without rollouts, whose folder looks like that of `train`.
 
-`--resume RUN` continues an interrupted one; modules, prompts, loggers and a model of the hub are named again.
+`--resume RUN` continues an interrupted run; repeat the flags for its modules, prompts, loggers and model from the hub.
 
 agentgym sft runs/demo --model runs/demo --success --split train   the run's own successes
 agentgym sft a.jsonl b.jsonl --weights 3 1 --model FOLDER --lora-rank 16 --lr 1e-4   two files, three to one, by adapters
@@ -36,7 +36,7 @@ class Config:
     resume: str = ""
     """Folder of the run to resume."""
     settings: dict[str, object] = field(default_factory=dict[str, object])
-    """Settings of where and how to resume, by flag without dashes, which are never read from the folder."""
+    """Settings that say where and how to resume, by flag without dashes; these are never read from the folder."""
 
 
 FLAGS = ImitationConfig

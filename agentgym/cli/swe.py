@@ -3,7 +3,7 @@
 agentgym swe make ./my-package --out tasks.jsonl                         from a folder that has tests
 agentgym swe make toolz-0.12.1.tar.gz --out tasks.jsonl --count 100      from an sdist that has tests
 agentgym swe make new.tar.gz --older old.tar.gz --out tasks.jsonl        undo changes that the newer version made
-agentgym swe predictions runs/eval-a --out preds.jsonl                   what episodes submitted, in SWE-bench's format
+agentgym swe predictions runs/eval-a --out preds.jsonl                   submitted patches, in SWE-bench's format
 agentgym swe score preds.jsonl --data tasks.jsonl                        do these patches resolve their tasks?
 
 Tasks of other repositories in the file are kept. After Ctrl-C the same command continues where it stopped.
@@ -44,15 +44,15 @@ class Config:
     count: int = 50
     """Number of tasks to make."""
     name: str = ""
-    """Name of the repository; by default that of its folder or sdist."""
+    """Name of the repository; by default the name of its folder or sdist."""
     older: str | None = None
-    """An older version of it; its hunks are reintroduced as bugs, before any others."""
+    """Older version of the repository; the first bugs revert parts of the code to it."""
     mutate: bool = True
     """Make bugs by mutation; with --no-mutate they come only from --older."""
     combined: float = 0.2
-    """Share of tasks with several bugs."""
+    """Share of tasks with several bugs, from 0 to 1."""
     bugs: int = 2
-    """Number of bugs in each such task."""
+    """Number of bugs in a task with several."""
     split: Literal["train", "valid", "test"] = "train"
     """Split of all tasks of this repository."""
     seed: int = 0
@@ -146,10 +146,10 @@ def _close(sandbox: Any) -> None:
 
 
 def _name(config: Config) -> str:
-    """Return the repository's name: NAME of `package:NAME` and `NAME-1.0.tar.gz`, or that of a folder.
+    """Return the repository's name: NAME in `package:NAME` or `NAME-1.0.tar.gz`, or the name of a folder.
 
     Raises:
-        BadConfig: the name has other characters than letters, digits and -._
+        BadConfig: the name has characters other than letters, digits and -._
     """
     from agentgym.envs.swe.tasks.source import EMBEDDED
 
@@ -163,7 +163,7 @@ def _name(config: Config) -> str:
 
 
 def _stored_source(source: str, out: Path, name: str) -> str:
-    """Return the repository's path for the tasks: a copy beside their file, unless it comes with agentgym."""
+    """Return the repository's path for the tasks: a copy next to the tasks' file, or `source` if it comes with agentgym."""
     from agentgym.envs.swe.tasks.source import EMBEDDED
 
     return source if source.startswith(EMBEDDED) else str(out.with_name(f"{out.stem}.{name}.tar.gz").resolve())

@@ -34,7 +34,7 @@ class PredictionsConfig:
     name: str | None = None
     """`model_name_or_path` of the predictions; default: the name of the folder or file."""
     attempt: int = 0
-    """Number of the attempt at each task to export."""
+    """Attempt at each task to export, counted from 0."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ScoreConfig:
     data: str | None = None
     """File of tasks: SWE-bench's, or one written by `agentgym swe make`; by default the tasks that come with agentgym."""
     checkout: str | None = None
-    """Clone of the data set's own repository, whose code reads the tests' output (SWE-Gym, SWE-rebench-V2, Pro)."""
+    """Clone of the data set's own repository, whose code parses the tests' output (SWE-Gym, SWE-rebench-V2, Pro)."""
     out: str | None = None
     """File for the report, in swebench's format; by default next to the predictions."""
     backend: str | None = None

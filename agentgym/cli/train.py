@@ -43,7 +43,7 @@ class Config:
     processes: int | None = None
     """New number of processes of a resumed run; None keeps it."""
     settings: dict[str, object] = dataclasses.field(default_factory=dict[str, object])
-    """Settings of where and how to resume, by flag without dashes, which are never read from the folder."""
+    """Settings that say where and how to resume, by flag without dashes; these are never read from the folder."""
     list: bool = False
     """Print the recipes and stop."""
     plan: bool = False
@@ -64,7 +64,7 @@ def read(arguments: Sequence[str]) -> Config:
     """Parse a recipe's name and the flags that override it, or `--resume FOLDER`, or `--list`.
 
     Raises:
-        BadConfig: flags do not go together or have wrong values.
+        BadConfig: flags contradict each other or have wrong values.
         SystemExit: the help was printed.
     """
     words = list(arguments)
@@ -217,7 +217,7 @@ def _page_server(config: Config, folder: str, console: Console) -> AbstractConte
 
 @contextmanager
 def session(screen: Screen, command: str) -> Generator[None]:
-    """Show a run's progress; print the resume command after Ctrl-C, and exit after a lost process.
+    """Show a run's progress; print the resume command after Ctrl-C, and exit if a process of the run is lost.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
@@ -253,8 +253,8 @@ def need_training() -> None:
 def quiet() -> None:
     """Turn off Hugging Face progress bars and unneeded imports of transformers.
 
-    If installed, it imports scikit-learn and SciPy for assisted decoding and losses of object detectors, which agentgym
-    does not use: 1.4 s of CPU time per process.
+    If they are installed, transformers imports scikit-learn and SciPy for assisted decoding and for losses of object
+    detectors, neither of which agentgym uses: 1.4 s of CPU time per process.
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when it is imported
     from transformers import utils
@@ -266,7 +266,7 @@ def quiet() -> None:
 
 
 def warn_in_one_line() -> None:
-    """Print all further warnings in one line each."""
+    """Print each later warning in one line."""
     warnings.showwarning = _warn
 
 

@@ -59,7 +59,7 @@ STAGES = {
     "learner": LEARNERS,
     "loggers": LOGGERS,
 }
-"""Registry of the names that a field takes, by field."""
+"""Registry of allowed names, by field."""
 METAVARS = {int: "INT", float: "FLOAT", str: "TEXT"}
 
 

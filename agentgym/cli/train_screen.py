@@ -16,7 +16,7 @@ JsonObject = dict[str, Any]
 AGAIN = 10
 """Number of consecutive steps without an update after which the advice is repeated."""
 QUIET = 60.0
-"""Seconds between two progress lines if the output is not a terminal."""
+"""Minimum seconds between two progress lines if the output is not a terminal."""
 
 
 class Screen:
@@ -142,12 +142,12 @@ def _whole(value: float | None, scale: int = 100) -> str:
 
 
 def _faults(share: float) -> str:
-    """Return a note on the share of infrastructure errors, empty without any."""
+    """Return a note on the share of infrastructure errors; empty if there are none."""
     return f", {share:.1%} infrastructure errors{': not comparable' if share > MOST_FAULTS else ''}" if share else ""
 
 
 def one_line(cells: list[str], width: int | None) -> str:
-    """Return the first cells that fit the width, joined to one line; all without a width."""
+    """Return one line of the first cells that fit the width; all cells if the width is None."""
     line = cells[0]
     for cell in cells[1:]:
         if width is not None and len(line) + 2 + len(cell) > width:

@@ -23,7 +23,7 @@ class Config:
     open: bool = False
     """Open the page in the browser."""
     episodes: int = 300
-    """Maximum number of episodes on the page; beyond that a sample is shown that prefers failures, and the page says so."""
+    """Maximum number of episodes on the page; of more, the page shows a sample that prefers failures, and says so."""
 
 
 def run(config: Config) -> int:

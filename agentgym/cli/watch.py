@@ -1,4 +1,4 @@
-"""Follow runs live: a page in the browser, or the same in this terminal.
+"""Follow runs live, on a page in the browser or in this terminal.
 
 agentgym watch runs/demo --open                    curves, the newest groups turn by turn, infrastructure errors
 agentgym watch runs/a runs/b runs/c                three runs, with their curves in the same charts
@@ -43,16 +43,16 @@ class Config:
     runs: Positional[tuple[str, ...]]
     """Folders of runs or evaluations, or files of episodes."""
     terminal: bool = False
-    """Show it in this terminal; print it once if the output is not a terminal."""
+    """Show the runs in this terminal instead of the browser; print them once if the output is not a terminal."""
     open: bool = False
     """Open the page in the browser."""
     host: str = "127.0.0.1"
-    """Address to listen on. Any other than a loopback address needs a token: AGENTGYM_TOKEN, or a random
-    one."""
+    """Address to listen on. Any other than a loopback address needs a token: the environment variable
+    AGENTGYM_TOKEN, or a random token that is printed."""
     port: int | None = None
     """Port to listen on; 0 takes a free one. Default: 8420, or a free one if that is taken."""
     seconds: float = 2.0
-    """Seconds between updates with --terminal; the page updates every two."""
+    """Seconds between updates with --terminal; the page in the browser updates every two seconds."""
 
 
 def run(config: Config) -> int:
@@ -86,7 +86,7 @@ def _open(address: str, console: Console) -> None:
 
 @contextmanager
 def beside(folder: str, console: Console) -> Generator[None]:
-    """Serve a run's page in a separate process, which does not slow training, until the block ends."""
+    """Serve a run's page during the `with` block, in a separate process that does not slow training."""
     command = [*python(), "-m", "agentgym", "watch", folder]
     environment = {**os.environ, LAUNCHER: str(os.getpid())}
     ends: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}
@@ -101,7 +101,7 @@ def beside(folder: str, console: Console) -> Generator[None]:
 
 
 def followed(config: Config) -> list[FollowedRun]:
-    """Return the named runs, each checked once.
+    """Return the runs named on the command line, after checking each.
 
     Raises:
         BadConfig: an option is invalid, or a path is not a run.
