@@ -69,7 +69,7 @@ class Config:
     environment runs, are not used unless flags repeat them), or an engine such as vllm:PATH, vllm:URL,URL or
     chat:URL#MODEL."""
     policy: str | None = None
-    """Instead of a model: `oracle`, `expert` or `random`. In a harness, `oracle` replays solutions, tokenized as for --model."""
+    """Instead of a model: `oracle`, `expert` or `random`. In a harness, `oracle` replays solutions in tokens of --model."""
     split: str | None = None
     """Split of the tasks; by default the suite's, else the environment's last split, which is its test split."""
     tasks: int | None = None

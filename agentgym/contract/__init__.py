@@ -1,4 +1,4 @@
-"""The contract that every environment keeps, as checks that run on any environment."""
+"""The contract that every environment satisfies, as checks that run on any environment."""
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,7 +14,7 @@ from agentgym.core.env import TextEnv
 from agentgym.errors import UnknownName, no_such
 
 SMALL = {"count": 2, "steps": 6, "plays": 6}
-"""Budget for an environment that waits for something outside: a sandbox, a browser."""
+"""Budget for an environment that waits for something external, such as a sandbox or a browser."""
 
 __all__ = ["CHECKS", "Broken", "EnvUnderTest", "NotChecked", "Report", "Result", "check"]
 
@@ -30,8 +30,9 @@ def check(
 ) -> Report:
     """Check an environment (a registered id, `module:ns/Name-v0` or an environment object) against the contract.
 
-    `options` are the environment's own. `checks` names the checks to run (default: all). `thorough` takes minutes instead
-    of seconds. `progress` receives each result as it comes. `seed` draws tasks other than the fixed first ones.
+    `options` are the environment's constructor options. `checks` names the checks to run (default: all). `thorough`
+    takes minutes instead of seconds. `progress` receives each result as soon as it is known. A `seed` other than 0
+    draws random tasks instead of the fixed evaluation list.
 
     Raises:
         UnknownName: `checks` names a check that does not exist.
@@ -49,7 +50,7 @@ def check(
 
 
 def examine(environment: str | TextEnv, *, thorough: bool = False, seed: int = 0, **options: object) -> EnvUnderTest:
-    """Return the environment under test, made and with the budget of a check."""
+    """Create an environment and return it as an `EnvUnderTest`, with the default budget or the larger `thorough` budget."""
     env = registry.make(environment, **options) if isinstance(environment, str) else environment
     settings = {**(env.spec.kwargs if env.spec else _options_of(env)), **options}
     id = env.spec.id if env.spec else type(env).__name__
@@ -60,14 +61,15 @@ def examine(environment: str | TextEnv, *, thorough: bool = False, seed: int = 0
 
 
 def _options_of(env: TextEnv) -> dict[str, object]:
-    """Return the options that make another environment like this one."""
+    """Return the constructor options that create another environment like this one."""
     values = {name: getattr(env, name) for name in env.option_names()}
     return {name: dict(value) if name in ("shaping", "backend_options") else value for name, value in values.items()}
 
 
 def looks(under_test: EnvUnderTest, names: Collection[str], known: Mapping[str, Result] | None = None) -> Iterator[Result]:
-    """Yield the result of each check; each defect is reported once, by the first check that it breaks. `known`: defects
-    so far.
+    """Yield the result of each check in `names`; only the first check that a defect breaks reports it.
+
+    `known` has the results of earlier broken checks, by name.
     """
     broken = dict(known or {})
     for name in names:

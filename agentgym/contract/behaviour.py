@@ -32,7 +32,7 @@ from agentgym.errors import BadConfig, EpisodeOver
 
 
 def nasty_actions(under_test: EnvUnderTest) -> str:
-    """No action raises; each costs one turn, and text that is not an action is invalid and explained."""
+    """Check that no action raises, each costs one turn, and text that is not an action is invalid with an explanation."""
     task = under_test.tasks[0]
     nasty = [*HOSTILE, *(call for tool in under_test.env.tools.values() for call in hostile_calls(tool))]
 
@@ -55,7 +55,7 @@ def nasty_actions(under_test: EnvUnderTest) -> str:
 
 
 def spellings(under_test: EnvUnderTest) -> str:
-    """The three spellings of a call are one call; a call inside other text, or of an unknown tool, is invalid."""
+    """Check that the three spellings of a call are equivalent, and that a call inside other text is invalid."""
     env, task, rng = under_test.env, under_test.tasks[0], generator("spellings")
     if not env.tools:
         raise NotChecked("its actions are free text")
@@ -84,7 +84,7 @@ def spellings(under_test: EnvUnderTest) -> str:
 
 
 def info_schema(under_test: EnvUnderTest) -> str:
-    """Info has the same keys and types at every step, and rewards sum to the reward."""
+    """Check that info has the same keys and types at every step, and that its `rewards` sum to the reward."""
     for seed, task in enumerate(under_test.tasks):
 
         def breaks(actions: Sequence[object], task: Task = task, seed: int = seed) -> str | None:
@@ -99,7 +99,7 @@ def info_schema(under_test: EnvUnderTest) -> str:
 
 
 def wrong_with(step: Step, task: Task) -> str | None:
-    """Return a description of the error in a response's form, or None."""
+    """Return a description of the first malformed part of a step's result; None if it is well-formed."""
     observation, reward, terminated, truncated, info = step
     if set(info) != set(INFO_KEYS):
         return f"info has the keys {sorted(info)}; expected {sorted(INFO_KEYS)}"
@@ -131,7 +131,7 @@ def wrong_with(step: Step, task: Task) -> str | None:
 
 
 def admissible_is_valid(under_test: EnvUnderTest) -> str:
-    """Every command listed as admissible is accepted."""
+    """Check that every command listed as admissible is accepted."""
     if under_test.env.reset(seed=0, options={"task": under_test.tasks[0]})[1]["admissible"] is None:
         raise NotChecked("its commands are not a finite list")
     tried = 0
@@ -165,7 +165,7 @@ AGAIN = _Restart()
 
 
 def equal_keys(under_test: EnvUnderTest) -> str:
-    """Equal actions bring equal responses from two moments with the same state key, within a task."""
+    """Check that equal actions get equal responses after two moments of a task with the same state key."""
     under_test.repeatable()
     pairs = 0
     for seed, task in enumerate(under_test.tasks):
@@ -199,7 +199,7 @@ def equal_keys(under_test: EnvUnderTest) -> str:
 
 
 def _moments(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[object]) -> Iterator[tuple[str, Snapshot]]:
-    """Yield key and snapshot before each action and after the last, the turn counter set to 0."""
+    """Yield the state key and a snapshot (with its turn set to 0) before each action and after the last."""
     env, over = under_test.env, True
     for action in (AGAIN, *actions):
         if isinstance(action, _Restart):
@@ -213,7 +213,7 @@ def _moments(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[
 
 
 def _onward(under_test: EnvUnderTest, state: Snapshot) -> list[object]:
-    """Return a few actions to play from a state, the oracle's among them."""
+    """Return up to four actions to play from a state, one of them the oracle's."""
     env, rng, turns = under_test.make().restore(state), generator("onward", state.turn), itertools.count()
 
     def choose(observation: str, info: Info) -> object:
@@ -224,7 +224,7 @@ def _onward(under_test: EnvUnderTest, state: Snapshot) -> list[object]:
 
 
 def outcome_alone(under_test: EnvUnderTest) -> str:
-    """By default the reward is 1 at success and 0 everywhere else."""
+    """Check that without shaping the reward is 1 at success and 0 everywhere else."""
     for seed, task in enumerate(under_test.tasks):
 
         def breaks(actions: Sequence[object], task: Task = task, seed: int = seed) -> str | None:
@@ -240,7 +240,7 @@ def outcome_alone(under_test: EnvUnderTest) -> str:
 
 
 def failure_never_wins(under_test: EnvUnderTest) -> str:
-    """With every measure paid, no failing episode has more than a successful one of the same task."""
+    """Check that with all metrics rewarded, no failing episode earns more than a successful episode of the same task."""
     env = under_test.env
     names: set[str] = set()
     for seed, task in enumerate(under_test.tasks):
@@ -273,9 +273,9 @@ def _total(env: TextEnv, task: Task, seed: int, actions: Sequence[object]) -> tu
 
 
 def solution(under_test: EnvUnderTest, task: Task, seed: int, horizon: int | None = ENDLESS) -> list[str]:
-    """Return the oracle's actions from the start, asked again each turn; [] without an oracle.
+    """Return the actions of an episode in which the oracle is queried again every turn; [] without an oracle.
 
-    None for the horizon is the environment's own.
+    A `horizon` of None is the environment's own.
     """
     env = under_test.env
     seen = env.reset(seed=seed, options={"task": task} | ({"horizon": horizon} if horizon else {}))
@@ -283,7 +283,7 @@ def solution(under_test: EnvUnderTest, task: Task, seed: int, horizon: int | Non
 
 
 def horizons(under_test: EnvUnderTest) -> str:
-    """The horizon, by keyword and by reset option, truncates at its turn and no other; then step raises EpisodeOver."""
+    """Check that an episode is truncated exactly at its horizon (keyword or reset option); then step raises EpisodeOver."""
     task = under_test.tasks[0]
     for limit in (1, 3):
         by_keyword = under_test.make(horizon=limit)

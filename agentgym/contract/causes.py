@@ -1,4 +1,4 @@
-"""Source of a defect in an environment: the line that raised, and the line that draws from its own random state."""
+"""Find the line of an environment that caused a defect: an exception, or a call to an outside random generator or clock."""
 
 import builtins
 import os
@@ -22,7 +22,7 @@ _CLOCKS = (time.time, time.time_ns, time.monotonic, time.perf_counter)
 
 
 def files_of(kind: type[TextEnv]) -> frozenset[str]:
-    """Return the files that define an environment, without the base class's."""
+    """Return the source files of an environment's classes, except that of the base class `TextEnv`."""
     modules = {base.__module__ for base in kind.__mro__ if issubclass(base, TextEnv) and base is not TextEnv}
     return frozenset(str(getattr(sys.modules.get(name), "__file__", "")) for name in modules)
 
@@ -36,7 +36,7 @@ def message_and_cause(error: BaseException, kind: type[TextEnv]) -> tuple[str, s
 
 
 def own_chance(kind: type[TextEnv], work: Callable[[], object]) -> str:
-    """Return the environment's own calls to random generators or the clock while `work` runs; empty if none."""
+    """Run `work`; return a sentence on the environment's first call to an outside random generator or the clock, or ''."""
     sources: dict[str, None] = {}
     files = files_of(kind)
 
@@ -83,7 +83,7 @@ _ADVICE = {
 
 
 def _source(function: object) -> str:
-    """Return the source of a C function's random numbers; empty for the environment's own generator."""
+    """Return the name of a C function that is nondeterministic (random numbers, clock, hash); empty for any other."""
     name = getattr(function, "__name__", "")
     if getattr(function, "__self__", None) is _GLOBAL:
         return f"random.{name}"

@@ -26,7 +26,7 @@ from agentgym.errors import BadConfig, BadData
 from agentgym.registry import foreign
 
 Certificate = dict[str, Any]
-"""The fields are in `docs/guides/contract.md`."""
+"""A certificate as JSON; `docs/guides/contract.md` describes the fields."""
 FORMAT = 1
 CLAIMS: dict[str, tuple[str, ...]] = {
     "determinism": ("same again", "same elsewhere", "same verdict"),
@@ -37,7 +37,7 @@ CLAIMS: dict[str, tuple[str, ...]] = {
 }
 """Claims of a certificate, with the checks that support each."""
 OF_OTHERS = tuple(name for name in CHECKS if name == "chance is poor" or any(name in names for names in CLAIMS.values()))
-"""Checks for environments of other libraries; the other checks test our interface, which our adapters satisfy."""
+"""Checks for environments of other libraries; the remaining checks test our interface, which our adapters provide."""
 
 
 @runtime_checkable
@@ -45,7 +45,7 @@ class DependsOnFiles(Protocol):
     """An environment whose tasks also depend on files that determine the right answer."""
 
     def fingerprint(self, task: Task) -> str:
-        """Return the hash of a task's content, files included."""
+        """Return a hash of a task's files."""
         ...
 
 
@@ -105,7 +105,7 @@ def _hash(items: Iterable[object]) -> str:
 
 
 def _options(name: str, under_test: EnvUnderTest) -> Mapping[str, object]:
-    """Return the options; for another library's environment without its local path, which its name contains."""
+    """Return the options, without the local path of another library's environment, since `name` contains the path."""
     spec = gymnasium.registry.get(under_test.id) if foreign(name) else None
     places: Mapping[str, object] = spec.kwargs if spec else {}
     return {key: value for key, value in under_test.options.items() if key not in places or places[key] != value}
@@ -116,7 +116,7 @@ def _redacted(key: str, value: object) -> object:
 
 
 def _packages(name: str, under_test: EnvUnderTest) -> dict[str, str]:
-    """Return the versions of the distributions that an environment's module, and the name before its colon, are of."""
+    """Return the versions of the distributions that provide the environment's module and the module in `name`."""
     modules = {under_test.kind.__module__.partition(".")[0], name.partition(":")[0].partition(".")[0]} - {"agentgym"}
     installed = importlib.metadata.packages_distributions()
     return {
@@ -129,9 +129,9 @@ def _packages(name: str, under_test: EnvUnderTest) -> dict[str, str]:
 def certificate(
     previous: Certificate, results: Sequence[Result], *, version: str, thorough: bool, seconds: float
 ) -> Certificate:
-    """Return the certificate of an environment from `subject` and the results of the checks.
+    """Return the certificate of an environment: `previous`, which `subject` returned, and the results of the checks.
 
-    Its verdict is `passed`, `failed`, or `partial` if no check failed but not every check of a claim was run.
+    The verdict is `passed`, `failed`, or `partial` if no check failed but not every check of a claim was run.
     """
     claims = {name: _claim([result for result in results if result.check in checks]) for name, checks in CLAIMS.items()}
     failed = any(result.status == "broken" for result in results)
@@ -153,7 +153,7 @@ def certificate(
 
 
 def _claim(results: Sequence[Result]) -> dict[str, str]:
-    """Return the result of a claim; if it does not apply, with the reason."""
+    """Return the verdict of a claim and the reason for it, from the results of its checks."""
     for status in ("broken", "holds"):
         notes = [f"{result.check}: {result.note}" for result in results if result.status == status]
         if notes:
@@ -164,7 +164,7 @@ def _claim(results: Sequence[Result]) -> dict[str, str]:
 
 
 def _shortcuts(results: Sequence[Result]) -> dict[str, dict[str, object]]:
-    """Return each shortcut policy's success and its allowed maximum; for forgeries that do not apply, the reason."""
+    """Return the success rate and the allowed maximum of each shortcut policy, or the reason why it does not apply."""
     counted = [result.numbers for result in results if result.check == "shortcut policies fail"]
     numbers: Mapping[str, object] = counted[0] if counted else {}
     rates, allowed = _by_name(numbers.get("success")), _by_name(numbers.get("allowed"))
@@ -179,7 +179,7 @@ def _shortcuts(results: Sequence[Result]) -> dict[str, dict[str, object]]:
 
 
 def _by_name(value: object) -> Mapping[str, object]:
-    """Return a table, or an empty one for any other value: the process that reports it is not trusted."""
+    """Return a mapping unchanged, and {} for any other value, since the reporting process is not trusted."""
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
 
 
@@ -223,7 +223,7 @@ def read_certificate(path: Path) -> Certificate:
 
 
 def differences(old: Certificate, new: Certificate) -> tuple[list[str], list[str]]:
-    """Return (contradictions to a certificate, mere differences such as versions or the machine)."""
+    """Return the contradictions between two certificates, and harmless differences such as versions or the machine."""
     against, beside = list[str](), list[str]()
     for table, key in (
         ("environment", "name"),

@@ -1,4 +1,4 @@
-"""The table of checks: name, promise and function."""
+"""The table of checks: name, number of the promise in the contract, and function."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from agentgym.contract import behaviour, hints, repeatability, solutions, tasks
 from agentgym.contract.env_under_test import EnvUnderTest
 
 Check = Callable[[EnvUnderTest], str]
-"""Returns a description of the evidence; raises Broken or NotChecked."""
+"""Function that returns a description of the evidence, or raises Broken or NotChecked."""
 
 CHECKS: dict[str, tuple[int, Check]] = {
     "same again": (1, repeatability.same_again),

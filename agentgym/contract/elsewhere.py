@@ -1,6 +1,6 @@
-"""Plays in another process, with another hash seed.
+"""Play episodes in another process, with another hash seed.
 
-The environment cannot use state of this process there, and cannot detect the check. Our own code writes and reads all
+In that process the environment has no state of this process and cannot detect the check. Our own code writes and reads all
 messages; nothing from a stranger is unpickled.
 """
 
@@ -18,16 +18,16 @@ from agentgym.core.env import Snapshot
 from agentgym.core.seeding import derive
 
 Play = tuple[str, int, Sequence[object]]
-"""Task id, seed and actions."""
+"""Episode to play: task id, seed and actions."""
 
 
 def play_elsewhere(under_test: EnvUnderTest, plays: Sequence[Play]) -> list[list[str]]:
-    """Return the responses that another process gives, the task itself first."""
+    """Return the responses in another process to each of `plays`, preceded by the repr of its task."""
     return _ask(under_test, "plays", list(plays))
 
 
 def go_on_elsewhere(under_test: EnvUnderTest, branches: Sequence[tuple[Snapshot, Sequence[object]]]) -> list[list[str]]:
-    """Return the responses from snapshots that another process restores."""
+    """Return the responses in another process that restores each snapshot and then takes the actions."""
     return _ask(under_test, "branches", list(branches))
 
 

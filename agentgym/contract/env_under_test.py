@@ -1,4 +1,4 @@
-"""The environment under examination: how to make it, which tasks to take, and how to play it."""
+"""The environment under test: creation, tasks, and episodes of random actions."""
 
 import itertools
 import json
@@ -22,28 +22,28 @@ from agentgym.core.transcripts import ENDLESS
 from agentgym.errors import BadConfig
 
 NEVER = object()
-"""No action."""
+"""Sentinel that no action equals, so that an episode does not stop early."""
 Breaks = Callable[[Sequence[object]], str | None]
 
 
 @dataclass
 class EnvUnderTest:
-    """An environment to check: everything a check needs, with the budget it may spend."""
+    """An environment to check, and the budget of each check."""
 
     id: str
     kind: type[TextEnv]
     options: dict[str, object]
     count: int = 4
-    """Tasks a check looks at."""
+    """Number of tasks that a check uses."""
     steps: int = 25
-    """Maximum turns of one play."""
+    """Maximum turns of one episode."""
     plays: int = 30
-    """Episodes behind a success rate."""
+    """Number of episodes from which a success rate is computed."""
     seed: int = 0
-    """Seed that selects the tasks: 0 is the fixed evaluation list, any other number draws others."""
+    """Seed that selects the tasks: 0 selects the fixed evaluation list, any other number draws random tasks."""
 
     def make(self, **options: object) -> TextEnv:
-        """Return a fresh environment, bare."""
+        """Return a new environment without wrappers."""
         kind = cast("Callable[..., TextEnv]", self.kind)  # whose options only it knows
         return kind(**{**self.options, **options})
 
@@ -62,25 +62,25 @@ class EnvUnderTest:
 
     @cached_property
     def env(self) -> TextEnv:
-        """An environment that checks may use freely: each resets it first."""
+        """An environment shared by the checks, each of which resets it first."""
         return self.make()
 
     @cached_property
     def tasks(self) -> list[Task]:
-        """The tasks that checks look at, fewer where the split has fewer."""
+        """The `count` tasks that checks use; fewer if the split has fewer."""
         return self._tasks(self.count)
 
     @cached_property
     def many(self) -> list[Task]:
-        """The tasks behind a success rate."""
+        """The `plays` tasks from which a success rate is computed; fewer if the split has fewer."""
         return self._tasks(self.plays)
 
     @cached_property
     def levels(self) -> Sequence["EnvUnderTest"]:
         """This environment, and the same one at the other difficulties from 0 to 3 that have separate tasks.
 
-        If the caller sets a difficulty, a horizon or a preset, or if the budget is one task, only this environment is
-        listed.
+        Only this environment is listed if the caller set a difficulty, a horizon or a preset, or if the budget is one
+        task.
         """
         if self.count == 1 or {"difficulty", "horizon", "preset"} & set(self.options):
             return [self]
@@ -105,8 +105,7 @@ class EnvUnderTest:
         return self.env.tasks(1)
 
     def drawn(self, env: TextEnv, n: int) -> list[Task]:
-        """Return different tasks of the environment's split that the seed of the check draws; fewer where there are
-        fewer."""
+        """Return `n` distinct tasks of the environment's split, drawn with `seed`; fewer if the split has fewer."""
         rng, tasks = generator("check", self.seed), dict[str, Task]()
         for _ in range(20 * n):
             task = env.draw(rng)
@@ -116,17 +115,17 @@ class EnvUnderTest:
         return list(tasks.values())
 
     def wander(self, task: Task, seed: int, steps: int | None = None, variant: int = 0) -> list[object]:
-        """Return the actions of a play that is partly random, partly good and partly nonsense; stops before the end."""
+        """Return the actions of an episode of valid, expert and nonsense actions at random; it may stop before the end."""
         env, rng = self.env, generator("wander", task.id, seed, variant)
         seen = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
         turns = play(env, lambda observation, info: any_action(env, observation, info, rng), seen, stop=NEVER)
         return [action for action, _ in itertools.islice(turns, steps or self.steps)]
 
     def hold(self, task: Task, seed: int, actions: Sequence[object], breaks: Breaks) -> None:
-        """Fail the check if `breaks` returns a defect.
+        """Check that `breaks` finds no defect in a sequence of actions.
 
         Raises:
-            Broken: with the shortest sequence of actions found by deletion.
+            Broken: it finds one; the error has the shortest sequence of actions found by deletion.
         """
 
         cause = ""
@@ -147,7 +146,7 @@ class EnvUnderTest:
 
 
 def difference(a: Sequence[str], b: Sequence[str]) -> str | None:
-    """Return where two lists of responses differ first, or None."""
+    """Return a description of the first difference between two lists of responses; None if they are equal."""
     for turn, (left, right) in enumerate(zip(a, b, strict=False)):
         if left != right:
             at = next((i for i, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), 0)
@@ -178,11 +177,11 @@ HOSTILE: tuple[object, ...] = (
     "9" * 5000, "-1", "1e999", "NaN", "%s%n{0}{__class__}", "../../etc/passwd", "'; DROP TABLE tasks; --", "None",
     None, 3, b"bytes", ["list"],
 )  # fmt: skip
-"""Actions that no environment may stumble over: half of them once crashed a program somewhere."""
+"""Actions that must not crash an environment; half of them once crashed some program."""
 
 
 def hostile_calls(tool: Tool) -> list[str]:
-    """Return calls of a tool that are wrong, or right and nasty."""
+    """Return calls of a tool that are invalid, or valid with extreme values."""
     name = tool.name
     values: tuple[object, ...] = (None, True, -(10**400), 1e308, float("nan"), [], {}, "", "x" * 50_000, "\x00", "\ud83d")
     calls = [json.dumps({"name": name, "arguments": dict.fromkeys(tool.properties, value)}) for value in values]
@@ -198,7 +197,7 @@ def hostile_calls(tool: Tool) -> list[str]:
 
 
 def any_action(env: TextEnv, observation: str, info: Info, rng: np.random.Generator) -> object:
-    """Return a next action of any kind: mostly valid, sometimes the oracle's, sometimes nonsense."""
+    """Return an action of any kind: usually a valid one, sometimes the expert's or oracle's, sometimes nonsense."""
     kind = rng.random()
     if kind < 0.1:
         return HOSTILE[int(rng.integers(len(HOSTILE)))]
@@ -223,12 +222,12 @@ def random_action(env: TextEnv, observation: str, info: Info, rng: np.random.Gen
 
 
 def pick(words: Sequence[str], rng: np.random.Generator) -> str:
-    """Return one of the words."""
+    """Return a random word."""
     return words[int(rng.integers(len(words)))]
 
 
 def argument(schema: Mapping[str, object], words: Sequence[str], rng: np.random.Generator) -> object:
-    """Return a random value that fits a parameter."""
+    """Return a random value that satisfies a parameter's JSON Schema."""
     if "enum" in schema:
         values = cast("list[object]", schema["enum"])
         return values[int(rng.integers(len(values)))]
@@ -238,7 +237,7 @@ def argument(schema: Mapping[str, object], words: Sequence[str], rng: np.random.
 
 
 def call(tool: Tool, arguments: Mapping[str, object]) -> str:
-    """Return a call in the shortest spelling that can hold it."""
+    """Return a tool call in brackets if they can express it, else as JSON."""
     if not tool.required and not arguments:
         return spell(tool.name)
     if tool.required == list(arguments) and len(arguments) == 1 and isinstance(next(iter(arguments.values())), str):
@@ -255,5 +254,5 @@ def first(source: Callable[[], Iterator[str]]) -> str | None:
 
 
 def has(env: TextEnv, name: str) -> bool:
-    """Return whether the environment defines `oracle` or `expert`."""
+    """Return True if the environment overrides the method `name`: `oracle` or `expert`."""
     return getattr_static(TextEnv, name) is not getattr_static(type(env), name)

@@ -1,4 +1,4 @@
-"""The check of hints, which training can request at the beginning and in the middle of an episode."""
+"""Check of hints, which training can request at the beginning and in the middle of an episode."""
 
 from collections.abc import Sequence
 
@@ -13,12 +13,12 @@ from agentgym.core.tasks import Task
 from agentgym.core.transcripts import line
 
 BELOW = (0.25, 0.5, 0.75)
-"""Levels of which none may tell the answer."""
+"""Hint levels that must not reveal the answer."""
 LEVELS = (*BELOW, 1.0)
 
 
 def hints(under_test: EnvUnderTest) -> str:
-    """A hint is text, the same each time it is asked for; asking changes nothing, and below level 1 it tells no answer."""
+    """Check that hints are text and repeatable, that requests have no effect, and that only level 1 reveals an answer."""
     under_test.repeatable()
     other, tasks, leaking, last = under_test.make(), 0, 0, ""
     for seed, task in enumerate(under_test.tasks):
@@ -41,7 +41,7 @@ def hints(under_test: EnvUnderTest) -> str:
 
 
 def _leaks(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> set[str]:
-    """Return the answers that a hint tells before the solution does; Broken where asking is not as it should be."""
+    """Return answers that a hint reveals but the same share of the solution does not; raise Broken for any other defect."""
     actions, env = under_test.wander(task, seed), under_test.env
     for both in (env, other):
         _begun(both, task, seed)
@@ -70,7 +70,7 @@ def _leaks(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> s
 
 
 def _so_much(env: TextEnv, level: float) -> str:
-    """Return the part of a solution that a hint of a level covers; empty if no solution is known."""
+    """Return the share of the solution that a hint of level `level` covers; empty if no solution is known."""
     try:
         return first_share(solution(env), level)
     except NotImplementedError:
@@ -82,12 +82,12 @@ def _info(env: TextEnv) -> str:
 
 
 def _begun(env: TextEnv, task: Task, seed: int) -> tuple[str, Info]:
-    """Begin an episode with the environment's own horizon, within which a solution is known."""
+    """Begin an episode with the environment's own horizon, in which the oracle has a solution."""
     return env.reset(seed=seed, options={"task": task})
 
 
 def _played(env: TextEnv, task: Task, seed: int, actions: Sequence[object], ask: bool = False) -> list[str]:
-    """Return the responses to the actions; `ask`: for a hint at the beginning and in the middle."""
+    """Return the responses to the actions; with `ask`, request hints at the beginning and in the middle."""
     observation, info = _begun(env, task, seed)
     responses = [line(Step(observation, 0.0, False, False, info))]
     if ask:
@@ -100,7 +100,7 @@ def _played(env: TextEnv, task: Task, seed: int, actions: Sequence[object], ask:
 
 
 def _call_hint(env: TextEnv) -> None:
-    """Ask for a hint; from where random actions led, nobody may know a solution."""
+    """Request a hint, if a solution is known; after random actions it may not be."""
     try:
         env.hint(BELOW[1])
     except NotImplementedError:

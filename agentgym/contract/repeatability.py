@@ -1,4 +1,4 @@
-"""Checks of determinism and snapshots: repeated, in another process, and from the middle of an episode."""
+"""Checks of determinism and snapshots: repetition, another process, and restoring in the middle of an episode."""
 
 import pickle
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from agentgym.core.transcripts import ENDLESS, go_on, line, transcript
 
 
 def same_again(under_test: EnvUnderTest) -> str:
-    """Two environments of one process, interleaved and reset in between, answer the same actions alike."""
+    """Check that two environments in one process respond equally to equal actions, even after other episodes."""
     under_test.repeatable()
     other = under_test.make()
     for seed, task in enumerate(under_test.tasks):
@@ -43,19 +43,19 @@ def same_again(under_test: EnvUnderTest) -> str:
 
 
 def _from_start(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[object]) -> None:
-    """Make an environment and a task, and play it."""
+    """Create an environment, and play the actions in the task."""
     env = under_test.make()
     transcript(env, env.find(task.id), seed, actions)
 
 
 def _explained(broken: Broken, why: str) -> Broken:
-    """Return the same finding with its cause, if one was found."""
+    """Return the finding with the explanation `why` appended, unless `why` is empty or the cause is known."""
     text = f"{broken}. {why}" if why and not broken.cause else str(broken)
     return Broken(text, task=broken.task, seed=broken.seed, actions=broken.actions, cause=broken.cause)
 
 
 def same_elsewhere(under_test: EnvUnderTest) -> str:
-    """Another process with another hash seed makes the same tasks and answers alike."""
+    """Check that another process with another hash seed creates the same tasks and gives the same responses."""
     under_test.repeatable()
     plays = [(task.id, seed, under_test.wander(task, seed)) for seed, task in enumerate(under_test.tasks)]
     for action in ("", CLAIM):  # a shortcut that is paid only where nobody checks
@@ -82,7 +82,7 @@ def _same_elsewhere(under_test: EnvUnderTest, plays: list[tuple[str, int, list[o
 
 
 def same_verdict(under_test: EnvUnderTest) -> str:
-    """Success repeats even if answers differ: the solution and doing nothing end the same way twice."""
+    """Check that success is repeatable even if responses are not, for the solution and for submitting at once."""
     env = under_test.env
     if not env.declared.nondeterministic:
         raise NotChecked("whole answers are compared, and success with them")
@@ -103,7 +103,7 @@ def _success(env: TextEnv, task: Task, seed: int, actions: Sequence[object]) -> 
 
 
 def snapshots_here(under_test: EnvUnderTest) -> str:
-    """A restored snapshot continues the episode unchanged, twice, in the same environment and in another."""
+    """Check that a restored snapshot continues the episode unchanged, in the same environment and twice in another."""
     under_test.repeatable()
     other = under_test.make()
     for seed, task in enumerate(under_test.tasks):
@@ -127,7 +127,7 @@ def snapshots_here(under_test: EnvUnderTest) -> str:
 
 
 def snapshots_elsewhere(under_test: EnvUnderTest) -> str:
-    """A snapshot continues in another process."""
+    """Check that a snapshot restored in another process continues the episode unchanged."""
     if under_test.make().snapshot_kind == "fork":
         raise NotChecked("its snapshots belong to one machine and process")
     under_test.repeatable()
@@ -151,7 +151,7 @@ def snapshots_elsewhere(under_test: EnvUnderTest) -> str:
 
 
 def _unwritten(payload: object) -> str:
-    """Return which attribute of a snapshot cannot be pickled."""
+    """Return a phrase with the name and type of an attribute that cannot be pickled; empty if none is found."""
     parts: list[object] = list(payload) if isinstance(payload, tuple) else [payload]  # pyright: ignore[reportUnknownArgumentType]
     for name, value in (pair for part in parts if isinstance(part, dict) for pair in part.items()):  # pyright: ignore
         try:
@@ -162,7 +162,7 @@ def _unwritten(payload: object) -> str:
 
 
 def chance_afresh(under_test: EnvUnderTest) -> str:
-    """`restore(state, seed=k)` reseeds later chance: the same for the same k, different for another, the past unchanged."""
+    """Check that `restore(state, seed=k)` reseeds the random generator, with equal draws for equal `k` only."""
     env, task = under_test.make(), under_test.tasks[0]
     transcript(env, task, 0, under_test.wander(task, 0, 3)[:2])
     state = env.snapshot()
@@ -179,7 +179,7 @@ def chance_afresh(under_test: EnvUnderTest) -> str:
 
 
 def looking_changes_nothing(under_test: EnvUnderTest) -> str:
-    """Asking for state, key, measures, commands, snapshot, oracle or expert changes no later response."""
+    """Check that reading the state (key, metrics, commands, snapshot, oracle, expert) changes no later response."""
     under_test.repeatable()
     for seed, task in enumerate(under_test.tasks):
 

@@ -1,4 +1,4 @@
-"""Report of the checks: which pass, which are broken, and why."""
+"""Report of the checks: passed, broken and skipped ones, with reasons."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,10 +7,10 @@ LONGEST_ACTION = 60  # characters of an action in a report
 
 
 class Note(str):
-    """Evidence of a check, in words, with its numbers."""
+    """Text about the evidence of a check, with the numbers in it as `numbers`."""
 
     def __new__(cls, text: str, **numbers: object) -> "Note":
-        """Keep the numbers beside the text."""
+        """Create the text and store the numbers with it."""
         note = super().__new__(cls, text)
         note.numbers = numbers
         return note
@@ -19,7 +19,7 @@ class Note(str):
 
 
 class Broken(Exception):
-    """A check does not hold; `actions` is the shortest sequence found that shows it, `cause` the same for one defect."""
+    """A check failed. `actions` is the shortest sequence found that breaks it; equal `cause` means the same defect."""
 
     def __init__(
         self,
@@ -46,21 +46,21 @@ class Result:
 
     check: str
     promise: int
-    """The number of the promise in the design that the check belongs to."""
+    """Number of the promise that the check tests (docs/guides/contract.md)."""
     status: str
     """`holds`, `broken` or `skipped`."""
     note: str = ""
-    """Evidence, the defect, or why the check was skipped."""
+    """The evidence, the defect, or the reason why the check was skipped."""
     task: str = ""
     seed: int | None = None
     actions: list[object] = field(default_factory=list[object])
     """The shortest sequence of actions found that breaks the check, from the reset of `task` with `seed`."""
     cause: str = ""
-    """Exception and its place, the same for two checks that one defect breaks; empty without an exception."""
+    """Exception type and source line, equal for all checks that one defect breaks; empty without an exception."""
     numbers: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Counts by name: tasks, rates, bounds."""
+    """Numbers by name: counts of tasks, rates, bounds."""
     seconds: float = 0.0
-    """Duration of the check."""
+    """Duration of the check in seconds."""
     applies: bool = True
     """False if a check was skipped because it does not apply to this kind of environment."""
 
@@ -73,7 +73,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All checks of one environment."""
+    """Results of all checks of one environment."""
 
     id: str
     results: list[Result]
@@ -95,7 +95,7 @@ class Report:
 
 
 def show(actions: Sequence[object]) -> str:
-    """Return a sequence of actions as one line, the long ones cut."""
+    """Return a sequence of actions as one line, with long actions cut."""
     words: list[str] = []
     for action in actions:
         text = action if isinstance(action, str) else repr(action)

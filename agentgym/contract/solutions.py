@@ -1,4 +1,4 @@
-"""Checks of oracle, expert, shortcut policies and chance."""
+"""Checks of the oracle, the expert, shortcut policies and random play."""
 
 import dataclasses
 import itertools
@@ -27,7 +27,7 @@ class Validated(Protocol):
 
 
 def oracle_solves(under_test: EnvUnderTest) -> str:
-    """The oracle solves every task within the environment's own horizon, as one iterator and asked again each turn."""
+    """Check that the oracle solves every task within the horizon, both as one iterator and queried again every turn."""
     if not has(under_test.env, "oracle"):
         raise NotChecked("it defines no oracle")
     notes, solved, silent = list[str](), 0, 0
@@ -47,7 +47,7 @@ def oracle_solves(under_test: EnvUnderTest) -> str:
 
 
 def reference_holds(under_test: EnvUnderTest) -> str:
-    """Each task's own check, written by its authors, accepts its reference answer."""
+    """Check that each task's own validation, written by its authors, accepts the task's reference answer."""
     env, verdicts = under_test.env, list[bool | None]()
     if not isinstance(env, Validated):
         raise NotChecked("it has no check other than its oracle")
@@ -61,7 +61,7 @@ def reference_holds(under_test: EnvUnderTest) -> str:
 
 
 def _solved(under_test: EnvUnderTest, task: Task, seed: int) -> int:
-    """Return the turns that the oracle takes; Broken where it does not solve the task."""
+    """Return the number of turns that the oracle takes; raise Broken if it does not solve the task."""
     env, actions = under_test.env, solution(under_test, task, seed, horizon=None)
     if not actions:
         next(iter(env.oracle()), None)  # NotImplementedError where this task has no solution
@@ -79,7 +79,7 @@ def _solved(under_test: EnvUnderTest, task: Task, seed: int) -> int:
 
 
 def oracle_recovers(under_test: EnvUnderTest) -> str:
-    """From wherever random play left an unfinished episode, the oracle still solves it."""
+    """Check that the oracle solves an unfinished episode from any state that random play reached."""
     if not has(under_test.env, "oracle"):
         raise NotChecked("it defines no oracle")
     env, count = under_test.env, 0
@@ -105,7 +105,7 @@ def oracle_recovers(under_test: EnvUnderTest) -> str:
 
 
 def expert_is_fair(under_test: EnvUnderTest) -> str:
-    """Equal histories bring equal expert actions: of the same task, and of any two tasks that look alike so far."""
+    """Check that equal histories get equal expert actions, in one task and in two tasks that look the same so far."""
     if not has(under_test.env, "expert"):
         raise NotChecked("it defines no expert")
     bare_first, bare_second, compared = under_test.make(), under_test.make(), 0
@@ -135,7 +135,7 @@ def _comparable(response: tuple[str, Info]) -> tuple[object, ...]:
 
 
 def expert_is_good(under_test: EnvUnderTest) -> str:
-    """The expert's success is at least what the environment declares in `expert_bound`."""
+    """Check that the expert's success rate is at least the declared `expert_bound`."""
     if not has(under_test.env, "expert"):
         raise NotChecked("it defines no expert")
     notes, bound = list[str](), under_test.env.declared.expert_bound
@@ -149,7 +149,7 @@ def expert_is_good(under_test: EnvUnderTest) -> str:
 
 
 def shortcuts_fail(under_test: EnvUnderTest) -> str:
-    """The generic shortcut policies and the environment's own have success 0, or at most what `ceilings` declares."""
+    """Check that generic and environment-specific shortcut policies have success 0, or at most the declared `ceilings`."""
     names, allowed, over = dict[str, float](), dict[str, float](), list[str]()
     env, count = under_test.env, len(under_test.many)
     own = {name: from_text(shortcut) for name, shortcut in env.shortcuts().items()}
@@ -173,7 +173,7 @@ def shortcuts_fail(under_test: EnvUnderTest) -> str:
 
 
 def chance_is_poor(under_test: EnvUnderTest) -> str:
-    """Random play has at most the success the environment declares in `random_bound`."""
+    """Check that the success rate of random play is at most the declared `random_bound`."""
     rate, bound = success_rate(under_test, random_policy), under_test.env.declared.random_bound
     if rate > bound + _slack(bound, len(under_test.many)):
         text = f"success {rate:.2f} by random play; the environment declares random_bound {bound}"
@@ -182,17 +182,17 @@ def chance_is_poor(under_test: EnvUnderTest) -> str:
 
 
 def _slack(share: float, n: int) -> float:
-    """Return three standard errors of a rate over n episodes, the allowed deviation from a declared number."""
+    """Return the allowed deviation from a declared success rate: three standard errors over `n` episodes."""
     return 3 * (share * (1 - share) / n) ** 0.5
 
 
 def from_text(shortcut: Callable[[list[str]], str]) -> Policy:
-    """Return the policy that one of an environment's own shortcut policies is."""
+    """Convert an environment's shortcut policy, a function of the observations, to a `Policy`."""
     return lambda _, observations, __: shortcut(observations)
 
 
 def random_policy(env: TextEnv, observations: list[str], info: Info) -> str:
-    """Play at random, the same way for the same task, seed and turn."""
+    """Return a random action, which is the same for the same task, seed and turn."""
     return random_action(env, observations[-1], info, generator("random", env.task.id, env.seed, env.turn))
 
 

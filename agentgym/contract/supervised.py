@@ -1,4 +1,4 @@
-"""Runs the checks in a separate process, so that an environment that hangs, exits or writes partial output cannot pass.
+"""Run the checks in a separate process, so that an environment that hangs, exits or writes partial output cannot pass.
 
 The process that reports and writes certificates runs no code of the environment. It reads and validates lines of
 JSON, and kills the other process and its descendants when a check takes too long.
@@ -25,23 +25,23 @@ from agentgym.errors import BadConfig
 from agentgym.registry import module_named
 
 Message = dict[str, Any]
-"""A message, as JSON has it."""
+"""A message between the processes, as a JSON object."""
 SECONDS = 600.0
-"""Time limit of one check."""
+"""Default time limit of one check in seconds."""
 HANGS = 2
-"""Checks that may hang before the others are left out."""
+"""Number of checks that may hang before the remaining checks are skipped."""
 LARGEST = 1 << 26
-"""Bytes of a message."""
+"""Maximum bytes of a message."""
 Heard = queue.SimpleQueue[bytes | None]
-"""Messages of the process, and None at their end."""
+"""Messages from the checking process, followed by None."""
 Examined = Message
-"""Subject of the examination, as the process reports it: `certificate.subject`."""
+"""Description of the checked environment from the checking process: the result of `certificate.subject`."""
 _SPAWN = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """Subject of the examination."""
+    """The environment to check, its options, and the checks to run."""
 
     name: str
     options: Mapping[str, object]
@@ -51,8 +51,12 @@ class CheckRequest:
 
 
 def supervised(request: CheckRequest, report: Callable[[Examined], None], seconds: float = SECONDS) -> Generator[Result]:
-    """Yield the result of each check, in order; `report` receives the subject before the first. Raises BadConfig if the
-    environment cannot be made with these options. Any other error breaks the check in which it occurs.
+    """Yield the result of each check, in order; `report` receives the environment's description before the first result.
+
+    `seconds` limits each check. An error breaks the check in which it occurs.
+
+    Raises:
+        BadConfig: the environment cannot be created with these options.
     """
     left, done, hangs = list(request.checks), list[Result](), 0
     while left:
@@ -70,7 +74,7 @@ def supervised(request: CheckRequest, report: Callable[[Examined], None], second
 def _sitting(
     request: CheckRequest, report: Callable[[Examined], None], done: Sequence[Result], seconds: float
 ) -> Iterator[Result]:
-    """Yield results from one process: of all checks, or up to the one in which it ended or hung.
+    """Yield the results from one checking process: of all checks, or up to the check in which the process ended or hung.
 
     Raises:
         BadConfig: the process refused the environment.
@@ -106,7 +110,7 @@ def _sitting(
 
 
 def _listened(here: Connection, messages: int) -> Heard:
-    """Return where messages arrive. A thread reads them, for half a message is waited for without end."""
+    """Return a queue that a thread fills with messages; a thread, since reading half a message would block forever."""
     heard: Heard = queue.SimpleQueue()
 
     def read() -> None:
@@ -140,7 +144,7 @@ def _receive(heard: Heard, process: BaseProcess, seconds: float) -> Message:
 
 
 def _is_subject(message: Message, request: CheckRequest) -> bool:
-    """Return whether a message is a valid subject."""
+    """Return True if a message has the form of the result of `certificate.subject`, for the requested environment."""
     parts = {"environment", "budget", "tasks", "splits"}
     if set(message) != parts or not all(isinstance(part, dict) for part in message.values()):
         return False
@@ -148,7 +152,7 @@ def _is_subject(message: Message, request: CheckRequest) -> bool:
 
 
 def _read(message: Message, name: str) -> Result:
-    """Return the result that a message holds; a broken one where it is none, or none of that check."""
+    """Return the result in a message; a broken result if the message is not a result of the check `name`."""
     if "broken" in message:
         return _result(name, "broken", str(message["broken"]))
     kinds = {
@@ -175,7 +179,7 @@ def _result(name: str, status: str, note: str) -> Result:
 
 
 def _end(process: BaseProcess, ours: set[int]) -> None:
-    """Kill the process and its descendants; those that left its group were adopted by this process."""
+    """Kill the process and its descendants; this process has adopted those that left the process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
         if process.pid is not None:
             os.killpg(process.pid, signal.SIGKILL)  # its own group, see `_examine`
@@ -210,7 +214,7 @@ def _children() -> set[int]:
 
 
 def _examine(there: Connection, request: CheckRequest, done: list[Message]) -> None:
-    """Be the process that checks."""
+    """Run the checks in the child process, send their results and exit."""
     started()
     from agentgym.contract import examine, looks
     from agentgym.contract.certificate import subject

@@ -1,4 +1,4 @@
-"""Checks of tasks and splits, of faults, and of the way an environment is made."""
+"""Checks of tasks and splits, options, faults and wrappers."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ from agentgym.tasks.library import ALL
 
 
 def splits_are_disjoint(under_test: EnvUnderTest) -> str:
-    """The splits share no task; the content of a task determines its split, never a seed."""
+    """Check that no task is in two splits, and that the content of a task, not the seed, determines its split."""
     owner: dict[str, tuple[str, str]] = {}
     counts: dict[str, int] = {}
     for split in under_test.env.splits:
@@ -61,8 +61,7 @@ def _drawn(env: TextEnv, seed: int) -> Task:
 
 
 def answers_stay_hidden(under_test: EnvUnderTest) -> str:
-    """Answers, as the environment names them, are not in the first observation, the instruction, info or a tool's
-    description."""
+    """Check that declared answers do not occur in the first observation, the instruction, info or tool descriptions."""
     names, leaks = under_test.env.declared.answers, 0
     if not names:
         raise NotChecked("it names no answers")
@@ -98,15 +97,15 @@ def shown_in(text: str, env: TextEnv, task: Task) -> set[str]:
 
 @runtime_checkable
 class HasHiddenFiles(Protocol):
-    """An environment whose tasks have files that an agent must not find: tests, solutions."""
+    """An environment whose tasks have files that an agent must not find, such as tests and solutions."""
 
     def found_hidden(self) -> list[str]:
-        """Return where, in the episode as the agent meets it, such a file lies."""
+        """Return the paths of hidden files that the agent can read in the running episode."""
         ...
 
 
 def tests_stay_hidden(under_test: EnvUnderTest) -> str:
-    """Files that a task keeps for its tests are not where the agent works before it hands in."""
+    """Check that the agent cannot read the files of a task's tests before it submits."""
     env = under_test.env
     if not isinstance(env, HasHiddenFiles):
         raise NotChecked("it keeps no files from an agent that could reach files")
@@ -128,7 +127,7 @@ def _texts(value: object) -> list[str]:
 
 
 def bad_options_are_refused(under_test: EnvUnderTest) -> str:
-    """An unknown option, split, preset or reset option is refused when the environment is made or reset, not later."""
+    """Check that the constructor or reset rejects an unknown option, split, preset or reset option."""
     for options in (
         {"no_such_option": 1},
         {"split": "no such split"},
@@ -151,7 +150,7 @@ def bad_options_are_refused(under_test: EnvUnderTest) -> str:
 
 
 def faults_end_one_episode(under_test: EnvUnderTest) -> str:
-    """When a service that the environment uses fails, the episode ends as a fault, and the next one begins normally."""
+    """Check that an infrastructure error ends the episode as a fault, and that the next episode begins normally."""
 
     def fail(self: TextEnv, *_: object, **__: object) -> str:
         raise Fault("the check pulled the plug", reason=Reason.TIMEOUT)
@@ -184,7 +183,7 @@ def _call(tool: Tool) -> str:
 
 
 def made_bare(under_test: EnvUnderTest) -> str:
-    """`gym.make` returns the environment itself, and TextWrapper forwards everything beyond Gymnasium's interface."""
+    """Check that `gym.make` adds no wrapper, and that TextWrapper forwards everything beyond Gymnasium's interface."""
     if under_test.id in gymnasium.registry:
         make: Callable[..., gymnasium.Env[str, str]] = gymnasium.make
         bare = make(under_test.id, **under_test.options)
