@@ -1,1 +1,1 @@
-"""Rollouts: many episodes at once, their workers, and infrastructure errors."""
+"""Rollouts: concurrent episodes, workers for environments, and handling of infrastructure errors."""

@@ -1,4 +1,4 @@
-"""One episode on the caller's event loop, for trainers and harnesses that have their own loop."""
+"""One episode on the caller's event loop, for trainers and harnesses that run their own loop."""
 
 from contextlib import closing
 from typing import Any
@@ -27,12 +27,13 @@ async def play(
     horizon: int | None = None,
     step_seconds: float = 60.0,
 ) -> Episode:
-    """Play one episode on the running event loop and return it; `collect` plays the same one for the same arguments.
+    """Play one episode on the running event loop and return it. `collect` gives an equal episode for equal arguments.
 
-    `task`: a Task, its id, its number in the split of the environment, or None: one drawn by `seed`. Attempts to be
-    compared share `group_id` (default: the task's id), `seed` and `task`. An environment instance is played in the
-    caller's thread, so a step that waits blocks the loop, and it stays open; for an id one is made, in a worker process
-    if it blocks, and closed afterwards. Failures are stored in the episode (`reason`, `error`).
+    `task` is a Task, its id, or its number in the environment's split; None draws a task by `seed`. Attempts to be
+    compared share `group_id` (default: the task's id), `seed` and `task`. If `env` is an environment, its steps run in
+    the caller's thread, so a step that waits blocks the loop; the environment stays open. If `env` is an id, the
+    environment is made for this call, in a worker process if it blocks, and closed afterwards. Failures are recorded in
+    the episode (`reason`, `error`).
 
     Raises:
         BadConfig: no episode could be played with this configuration.

@@ -1,4 +1,4 @@
-"""Groups whose episodes branch off from one another, played round by round."""
+"""Groups whose episodes branch off from earlier episodes of the group, played in rounds."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -18,7 +18,10 @@ Progress = Callable[[Episode], None]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A request for episodes that start before turn `turn` (from 0) of an attempt, or at the beginning of the task."""
+    """A request for `number` episodes that start before turn `turn` (from 0) of attempt `attempt`.
+
+    If `attempt` is None or `turn` is 0, they start at the beginning of the task.
+    """
 
     number: int = 1
     attempt: int | None = None
@@ -27,7 +30,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class GroupInProgress:
-    """A group of episodes that is being played."""
+    """A partly played group of episodes."""
 
     size: int
     """Final number of episodes."""
@@ -36,14 +39,14 @@ class GroupInProgress:
     episodes: Sequence[Episode]
     """Episodes so far, without infrastructure errors."""
     new: Sequence[Episode]
-    """Episodes of the last round."""
+    """Episodes of the last round, without infrastructure errors."""
     rounds: int
-    """Number of rounds with an episode; rounds of only infrastructure errors do not count."""
+    """Number of finished rounds; a round with only infrastructure errors does not count."""
     chance: np.random.Generator
-    """Random generator for the decision, seeded by seed, step, group and round."""
+    """Random generator for the branching decision, seeded by run seed, step, group and round."""
 
     def branches_by_turn(self, episode: Episode) -> dict[int, int]:
-        """Return the number of branches so far at each turn of an episode's path, its own included."""
+        """Return the number of branches so far at each turn of an episode, including the branch that made the episode."""
         counts: dict[int, int] = {}
         for other in self.episodes:
             for attempt, turn, _ in other.forks[-1:]:
@@ -53,17 +56,17 @@ class GroupInProgress:
 
 
 class Branching(Protocol):
-    """Chooses the next episodes of a group."""
+    """Decides where the next episodes of a group start."""
 
     name: str
 
     def __call__(self, growth: GroupInProgress, *, step: int) -> Sequence[Branch]:
-        """Return episodes to play; if empty, the rest of the group starts at the beginning of the task."""
+        """Return the branches to play next; if empty, the remaining episodes start at the beginning of the task."""
         ...
 
 
 class Player(Protocol):
-    """Plays the jobs of a step, in order."""
+    """Plays jobs, one episode for each."""
 
     pool: RolloutPool
 
@@ -75,17 +78,17 @@ class Player(Protocol):
     async def play(
         self, agents: Mapping[str, Any], jobs: Sequence[Job], progress: Progress | None = None, rank: int = -1
     ) -> list[Episode]:
-        """Return the jobs' episodes; among several steps, the lower rank goes first."""
+        """Return the jobs' episodes, in order. If several steps play at once, the lowest `rank` goes first."""
         ...
 
 
 class BranchingPlayer:
-    """Plays groups round by round, as a branching requests."""
+    """Plays groups in rounds, as a `Branching` requests."""
 
     def __init__(self, player: Player, branching: Branching) -> None:
         self.player, self.branching = player, branching
         self.lost = 0
-        """Branches since the last `take_lost` that could not be played because their turn was not reached again."""
+        """Number of branches since the last `take_lost` that were not played, because a replay did not reach their turn."""
 
     def take_lost(self) -> int:
         """Return the number of branches lost since the last call."""
@@ -95,7 +98,7 @@ class BranchingPlayer:
     async def grow(
         self, agents: Mapping[str, Any], jobs: Sequence[Job], step: int, progress: Progress | None
     ) -> list[Episode]:
-        """Play the jobs of one group, in order; some begin inside the episode of another.
+        """Play the jobs of one group and return their episodes in order; some start inside another episode.
 
         Raises:
             BadConfig: the task was drawn with a start, or the branching requests a turn that does not exist.
@@ -150,10 +153,12 @@ class BranchingPlayer:
         return origins
 
     def _parent(self, branch: Branch, growth: GroupInProgress) -> tuple[Episode, int]:
-        """Return the episode that a branch leaves; for a shared turn, the one that played it.
+        """Return the episode that a branch starts from, and the turn.
+
+        If that episode inherited the turn from another attempt, the attempt that played it is returned instead.
 
         Raises:
-            BadConfig: there is no such attempt or turn.
+            BadConfig: the attempt or the turn does not exist.
         """
         by_attempt = {episode.attempt: episode for episode in growth.episodes}
         parent = by_attempt.get(-1 if branch.attempt is None else branch.attempt)
@@ -191,7 +196,7 @@ async def together(growing: Iterable[Coroutine[Any, Any, list[Episode]]]) -> lis
 
 
 def graft(episode: Episode, parent: Episode, turn: int) -> None:
-    """Prepend copies of another attempt's first turns to an episode that continued from there."""
+    """Prepend copies of the parent's first `turn` turns to an episode that continued from that point."""
     own, episode.turns, episode.forks = episode.turns, [], []
     for attempt, end, seed in [*parent.forks, [parent.attempt, turn, parent.seed]]:
         if not episode.forks or episode.forks[-1][1] < turn:

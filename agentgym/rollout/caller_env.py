@@ -1,4 +1,4 @@
-"""Host a caller's environment in a rollout or a session without closing it."""
+"""Hosting of an environment that belongs to the caller, so that it stays open."""
 
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
@@ -12,10 +12,10 @@ from agentgym.rollout.hosted import HostedEnv, LocalEnv
 
 
 def host_caller_env(env: TextEnv) -> HostedEnv:
-    """Host a caller's environment; closing the host closes the copies made for it and leaves the environment open.
+    """Host a caller's environment. Closing the result closes any copies of the environment but leaves `env` open.
 
     A step that faults is repeated in copies (`RetryingEnv`), so no policy can turn a failure into a fault. If the
-    environment cannot be copied (no `spec`, or a wrapper without recorded arguments), a fault stays a fault.
+    environment cannot be copied (it has no `spec`, or a wrapper without recorded arguments), a fault stays a fault.
     """
     hosted = LocalEnv(forwarded(env), owned=False)
     spec: Any = env.spec

@@ -1,4 +1,4 @@
-"""Rollouts: many episodes at once, each stepping as soon as its own reply is ready."""
+"""Rollouts: concurrent episodes, each of which steps as soon as its own reply is ready."""
 
 import asyncio
 import functools
@@ -38,12 +38,13 @@ async def acollect(
     progress: Callable[[Episode], None] | None = None,
     config: RolloutConfig | None = None,
 ) -> list[Episode]:
-    """Play `attempts` episodes of every task, with the concurrency in `config`, and return them in order.
+    """Play `attempts` episodes of every task and return them in order.
 
-    `env` is a registered id or a function that makes an environment; `tasks` a number (the first tasks of the split's
-    fixed list), or tasks or their ids. A repeated task is played with other seeds, in its own group. Each finished
-    episode is appended to `out` as a JSON line at once; `skip` holds (task id, attempt) pairs to skip. A fault is retried
-    once. `config` sets the number of episodes in flight and where blocking environments are played.
+    `env` is a registered id or a function that makes an environment. `tasks` is a number (that many tasks from the
+    start of the split's fixed list), or a sequence of tasks or their ids. Repetitions of a task have different seeds
+    and separate groups. Each finished episode is appended to `out` at once, as a JSON line. `skip` contains (task id,
+    attempt) pairs to leave out. A fault is retried once. `config` sets the number of episodes in flight and where
+    blocking environments run.
 
     Raises:
         BadConfig: an argument is invalid, or no episode could be played with this configuration.
@@ -81,9 +82,9 @@ def jobs_of(
     prefix: str = "",
     repeats: Sequence[int] = (),
 ) -> list[Job]:
-    """Return the jobs, in the order of tasks and attempts.
+    """Return the jobs, ordered by task, then attempt.
 
-    `repeats`: number of earlier occurrences of each task elsewhere.
+    `repeats` is, for each task, the number of its earlier occurrences in other calls.
     """
     ids = [task.id for task in tasks]
     again = repeats or [ids[:place].count(name) if len(set(ids)) < len(ids) else 0 for place, name in enumerate(ids)]
@@ -95,12 +96,12 @@ def jobs_of(
 
 
 def group_of(prefix: str, task: Task, again: int) -> str:
-    """Return the group of a task's attempts; each occurrence of the task has its own."""
+    """Return the group id for a task's attempts; `again` is the number of the task's earlier occurrences."""
     return f"{prefix}{task.id}~{again}" if again else prefix + task.id
 
 
 def play_out(env: TextEnv, agent: Agent, conversation: Conversation | None = None, *, seed: int = 0) -> Episode:
-    """Play an environment from its current state to the end of its episode: one branch from a branch point."""
+    """Play an environment from its current state to the end of its episode, for example from a branch point."""
     job = Job(env.task, 0, seed, env.task.id, env.spec.id if env.spec else type(env).__name__)
     episode = blank(job, env.limit)
     talks = {} if conversation is None else {env.role: conversation}
@@ -110,7 +111,7 @@ def play_out(env: TextEnv, agent: Agent, conversation: Conversation | None = Non
 
 @contextmanager
 def runner() -> Generator[asyncio.Runner]:
-    """Run an event loop in which a second Ctrl-C, which may hit any task, is not reported as that task's failure."""
+    """Provide an event loop in which a second Ctrl-C is not reported as the failure of the task that it interrupts."""
 
     def report(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         if not isinstance(context.get("exception"), KeyboardInterrupt):
@@ -123,7 +124,7 @@ def runner() -> Generator[asyncio.Runner]:
 
 @own_loop()
 def finished(coroutine: Coroutine[object, object, T]) -> T:
-    """Run a coroutine to completion, also from a notebook with a running event loop."""
+    """Run a coroutine to completion and return its result, even in a notebook, where an event loop is already running."""
 
     async def watched() -> T:
         with interrupts_watched():  # in the loop, after the runner has set its own Ctrl-C handler
@@ -134,7 +135,7 @@ def finished(coroutine: Coroutine[object, object, T]) -> T:
 
 
 collect = blocking(acollect)
-"""`acollect` for callers without an event loop."""
+"""Blocking version of `acollect`, for callers without an event loop."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Distribution of a step's groups over the processes of a run: even shares, or one queue."""
+"""Distribution of a step's groups over the processes of a run: in equal shares, or from a shared queue."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from agentgym.rollout.draw import Draw
 
 Progress = Callable[[Episode], None]
 Play = Callable[[Sequence[Draw], int, Progress | None], Coroutine[Any, Any, list[Episode]]]
-"""Plays draws for a step, counted from 0."""
+"""Plays draws for a training step (from 0) and returns their episodes."""
 
 
 class Dealer(Protocol):
@@ -22,22 +22,22 @@ class Dealer(Protocol):
         ...
 
     async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
-        """Return this process's episodes of draws that all processes know; `key` names them uniquely in a session."""
+        """Play this process's part of the draws, which are the same in all processes; `key` is unique within a session."""
         ...
 
 
 class FixedShare:
-    """Gives each process its fixed share."""
+    """Assigns an equal, fixed share of the draws to each process."""
 
     def __init__(self, play: Play, rank: int, processes: int) -> None:
         self._play, self._rank, self._processes = play, rank, processes
 
     def share(self, draws: Sequence[Draw]) -> Sequence[Draw]:
-        """Return every n-th draw for n processes, starting at this process's rank."""
+        """Return every n-th draw, starting at this process's rank, if there are n processes."""
         return list(draws[self._rank :: self._processes])
 
     async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
-        """Return the episodes of the share, in the order of the draws."""
+        """Return the episodes of this process's share, in the order of the draws."""
         del key
         return await self._play(self.share(draws), step, progress)
 
@@ -45,8 +45,9 @@ class FixedShare:
 class TaskQueue:
     """Distributes the draws of a step over the processes of a run with a counter in a shared store.
 
-    A process takes a group when it has free places, so one with long episodes takes fewer. Of two steps in flight the
-    earlier one is served first. `store.add(key, 1)` increments the counter and returns it; it may block.
+    A process takes the next group when it has free places, so a process with long episodes takes fewer groups. If two
+    steps are in flight, the earlier step goes first. `store.add(key, 1)` increments the counter and returns it; the
+    call may block.
     """
 
     def __init__(self, play: Play, store: Any, *, concurrency: int, group_size: int, drawn_by: str) -> None:
@@ -56,7 +57,7 @@ class TaskQueue:
         self._turn = asyncio.Lock()
 
     def share(self, draws: Sequence[Draw]) -> Sequence[Draw]:
-        """Return all draws: this process's part is only known after they are played."""
+        """Return all draws, since nothing determines in advance which process plays a draw."""
         return draws
 
     async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
@@ -85,7 +86,7 @@ class TaskQueue:
             raise
 
     async def _played(self, draw: Draw, step: int, places: int, progress: Progress | None) -> list[Episode]:
-        """Play a group; each episode that ends frees its place."""
+        """Play a group; a finished episode frees its place for the next group."""
         left = places
 
         def ended(episode: Episode) -> None:
@@ -107,7 +108,7 @@ def _check(draw: Draw, drawn_by: str) -> None:
     """Check that any process can play a draw.
 
     Raises:
-        BadConfig: it has a start, which only one process has.
+        BadConfig: the draw has a start, which only one process has.
     """
     if draw.start is not None:
         raise BadConfig(

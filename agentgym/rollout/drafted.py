@@ -1,4 +1,4 @@
-"""Earlier replies offered to an engine as drafts: those of the same task and attempt with the same prompt."""
+"""Earlier replies as drafts for an engine: replies of the same task and attempt to the same prompt."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from agentgym.episodes.episode import Episode
 WORDS = 4
 """Number of 32-bit words in the key of a prompt."""
 Packed = tuple[bytes, bytes]
-"""The replies of an episode: (integers, log-probabilities), as bytes."""
+"""The replies of an episode as bytes: (integers, log-probabilities)."""
 Prompt = tuple[int, ...]
 
 
 def key_of(ids: Sequence[int]) -> Prompt:
-    """Return the key of a prompt: a hash of its tokens."""
+    """Return the key of a prompt, a hash of its token ids."""
     content = np.asarray(ids, dtype=np.int32).tobytes()
     return tuple(np.frombuffer(hashlib.blake2b(content, digest_size=4 * WORDS).digest(), dtype=np.int32).tolist())
 
@@ -35,7 +35,7 @@ class Reply:
 
 
 def packed(replies: Sequence[Reply]) -> Packed:
-    """Return replies as compact plain data that is cheap to copy."""
+    """Encode replies as bytes that are cheap to copy."""
     known = max((len(tokens) for reply in replies for tokens, _ in reply.likeliest), default=0)
     numbers: list[int] = [len(replies), known]
     logprobs: list[float] = []
@@ -49,7 +49,7 @@ def packed(replies: Sequence[Reply]) -> Packed:
 
 
 def unpacked(content: Packed) -> list[Reply]:
-    """Return the replies in packed data."""
+    """Decode replies from bytes."""
     numbers: npt.NDArray[np.int32] = np.frombuffer(content[0], dtype=np.int32)
     logprobs: npt.NDArray[np.float32] = np.frombuffer(content[1], dtype=np.float32)
     count, known = numbers[:2].tolist()
@@ -69,19 +69,19 @@ def unpacked(content: Packed) -> list[Reply]:
 
 
 class Drafting(Completing):
-    """An engine that offers earlier replies to another one as drafts, and records the answers.
+    """An engine that passes requests to `engine` with earlier replies as drafts, and records the new replies.
 
-    `earlier`: replies of an earlier episode at the same task, by episode (`GROUP#ATTEMPT`). After the first different
-    prompt, because the environment or the policy answered differently, there are no more drafts, since a prompt includes
-    all earlier turns.
+    `earlier` has the replies of earlier episodes of the same tasks, by episode (`GROUP#ATTEMPT`). A prompt includes all
+    earlier turns, so once the environment or the policy answers differently, no later prompt of the episode matches a
+    draft.
     """
 
     def __init__(self, engine: Any, earlier: Mapping[str, Sequence[Reply]], lenience: float, known: int) -> None:
         self.engine, self.lenience, self.known = engine, lenience, known
         self.replies: dict[str, list[Reply]] = {}
-        """Answers by episode."""
+        """New replies by episode (`GROUP#ATTEMPT`)."""
         self.offered = self.accepted = 0
-        """Tokens of drafts, and how many of them the engine kept."""
+        """Number of draft tokens, and number of those that the engine accepted."""
         self._drafts: dict[str, dict[Prompt, list[Reply]]] = {}
         for episode, replies in earlier.items():
             by_prompt = self._drafts.setdefault(episode, {})
@@ -89,7 +89,7 @@ class Drafting(Completing):
                 by_prompt.setdefault(reply.prompt, []).append(reply)
 
     async def complete(self, request: Request) -> Completion:
-        """Answer a request, from an earlier reply as far as the engine accepts it."""
+        """Answer a request with an earlier reply, if any, as a draft."""
         episode, prompt = request.session.rpartition("#")[0], key_of(request.prompt_ids)
         drafts = self._drafts.get(episode, {}).get(prompt)
         earlier = drafts.pop(0) if drafts else None
@@ -106,7 +106,7 @@ class Drafting(Completing):
         return completion
 
     def of(self, episode: Episode) -> list[Reply]:
-        """Return the replies in an episode; an attempt that was a fault has left others."""
+        """Return the recorded replies that occur in an episode; replies of an attempt that ended in a fault are left out."""
         recorded = {(r.prompt, tuple(r.ids)): r for r in self.replies.get(f"{episode.group_id}#{episode.attempt}", ())}
         calls = [call for turn in episode.turns for call in turn.calls if call.output_ids]
         replies = [recorded.get((key_of(call.prompt_ids), tuple(call.output_ids))) for call in calls]

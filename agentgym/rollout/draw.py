@@ -1,4 +1,4 @@
-"""A drawn task: one group of episodes, and its differences from the run's settings."""
+"""A drawn task: one group of episodes, with settings that differ from the run's."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,28 +12,28 @@ from agentgym.rollout.play import Start
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A task to play: one group of episodes."""
+    """A task to play as one group of episodes."""
 
     task: Task
     epoch: int = 0
-    """Number of earlier passes through the split; it is part of the seeds and the session, so that a task drawn twice in a
-    step is played differently."""
+    """Number of earlier passes through the split. It is part of seeds and session names, so a task drawn twice in a
+    step is played differently each time."""
     env: str = ""
-    """The run's name of the environment."""
+    """Name of the environment in the run."""
     attempts: int | None = None
-    """Episodes; None for the run's group size."""
+    """Number of episodes; None for the run's group size."""
     horizon: int | None = None
-    """Turns; None for the run's schedule."""
+    """Maximum turns per episode; None for the run's schedule."""
     sampling: Mapping[str, float] = field(default_factory=dict[str, float])
     """Sampling settings that differ from the agent's."""
     start: Start | None = None
     """Start of the episodes; None for the beginning of the task."""
     label: str = ""
-    """Distinguishes groups of one task and epoch, such as two starts."""
+    """Distinguishes groups of the same task and epoch, such as those with different starts."""
     hint: Hint | None = None
-    """Hint for the agent, if any."""
+    """Hint for the agent; None for no hint."""
     hinted: int | None = None
-    """Number of attempts with the hint, the last ones; None for all."""
+    """Number of attempts with the hint, counted from the last attempt; None for all."""
 
     def __post_init__(self) -> None:
         for name in ("attempts", "horizon", "hinted"):
@@ -49,7 +49,7 @@ class Draw:
             )
 
     def plain(self) -> dict[str, object]:
-        """Return the draw as plain data for a checkpoint; without its start, which no checkpoint can store."""
+        """Return the draw as plain data for a checkpoint. The start is left out, since a checkpoint cannot store it."""
         return {
             "env": self.env,
             "task": self.task.id,
@@ -64,7 +64,7 @@ class Draw:
 
 
 def drawn(task: Task, values: Mapping[str, Any]) -> Draw:
-    """Return the draw of a task from the data of `plain`."""
+    """Rebuild the draw of a task from the result of `plain`."""
     others = {name: value for name, value in values.items() if name not in ("task", "hint")}
     others["hint"] = stored_hint(values.get("hint"))
     return Draw(task, **others)

@@ -1,4 +1,4 @@
-"""Environments inside a worker: one thread per environment, which answers its requests one by one."""
+"""Environments inside a worker. Each environment has its own thread, which answers its requests one by one."""
 
 import pickle
 import queue
@@ -16,21 +16,21 @@ from agentgym.rollout.hosted import Status, status_of
 from agentgym.rollout.limits import described
 
 Key = tuple[int, int]
-"""An environment of a worker: (index of its maker, its own number)."""
+"""Identifies an environment of a worker: (index of its factory, number of the environment)."""
 Request = tuple[Any, ...]
-"""A request to an environment and its arguments: see `_Env.answer`; ("close",) closes it."""
+"""A request to an environment, with its arguments: see `_Env.answer`. ("close",) closes the environment."""
 Reply = Callable[[bool, Any], None]
-"""Receives a request's answer; after a failure, False and a Fault, BadConfig or traceback."""
+"""Receives the answer to a request: (True, result), or (False, Fault, BadConfig or traceback) after a failure."""
 
 
 Packed = tuple[Key, bytes]
-"""A request or a reply as sent; content that cannot be unpickled only affects its own environment."""
+"""A pickled request or reply. It is unpickled separately, so broken content affects only its own environment."""
 
 
 def as_bytes(value: object, *, script: bool = False) -> bytes:
-    """Return a value as bytes; definitions of the running script or a notebook go by value, unless imported there.
+    """Pickle a value, including the definitions that it uses from the running script or a notebook.
 
-    `script`: the receiving process imports the script.
+    If `script` is True, these definitions are left out, because the receiving process imports the script.
     """
     try:
         content = pickle.dumps(value)
@@ -46,10 +46,10 @@ def _cloudpickled(value: object) -> bytes:
 
 
 def sendable(what: str, value: object, dumps: Callable[[object], bytes]) -> bytes:
-    """Return a value in the form sent to a worker.
+    """Pickle a value for a worker.
 
     Raises:
-        BadConfig: it cannot be pickled, which would hold for every episode.
+        BadConfig: the value cannot be pickled, which would fail in every episode.
     """
     try:
         return dumps(value)
@@ -61,7 +61,7 @@ def sendable(what: str, value: object, dumps: Callable[[object], bytes]) -> byte
 
 
 def packed_reply(env: Key, ok: bool, value: object, dumps: Callable[[object], bytes] = as_bytes) -> Packed:
-    """Return a reply in the form sent back; if that fails, it is a failure of the environment."""
+    """Pickle a reply for the rollout; if that fails, return a failure of the environment instead."""
     try:
         return env, dumps((ok, value))
     except BaseException as error:  # an environment's own objects raise what they like
@@ -69,14 +69,14 @@ def packed_reply(env: Key, ok: bool, value: object, dumps: Callable[[object], by
 
 
 class EnvThreads:
-    """The environments of one worker, made at their first request."""
+    """The environments of one worker; each is made at its first request."""
 
     def __init__(self, makes: Sequence[Callable[[], TextEnv]]) -> None:
         self._makes = makes
         self._inboxes: dict[Key, queue.SimpleQueue[tuple[Request, Reply]]] = {}
 
     def ask(self, packed: Packed, reply: Reply) -> None:
-        """Have a request answered in its environment's own thread, which also calls `reply`."""
+        """Pass a request to its environment's thread, which calls `reply` with the answer."""
         env, content = packed
         try:
             request: Request = pickle.loads(content)
@@ -114,14 +114,14 @@ class EnvThreads:
 
 
 class _Env:
-    """An environment and the last status sent to its rollout."""
+    """An environment and the last status that was sent to the rollout."""
 
     def __init__(self, env: TextEnv) -> None:
         self.env = env
         self._sent_status: Status | None = None
 
     def answer(self, request: Request) -> Any:
-        """Return the result of a request; for a reset, restore or step with the status, None if unchanged."""
+        """Return the result of a request. A reset, restore or step also returns the status, or None if it is unchanged."""
         env, (what, *arguments) = self.env, request
         if what == "consult":
             return arguments[0](env, *arguments[1])
@@ -148,7 +148,7 @@ class _Env:
 
 
 def _task(env: TextEnv, named: object, seed: int) -> Task | str:
-    """Return the task that a reset with this seed would play, or a text with the reason why there is none."""
+    """Return the task that a reset with `seed` would play, or the reason why there is none."""
     try:
         return env.named_task(named, generator("reset", seed))
     except (BadConfig, BadData, UnknownName, ValueError, OverflowError) as error:

@@ -1,11 +1,14 @@
-"""Attribution of a fault: the agent's failure, or an infrastructure error.
+"""Attribution of a fault to the agent or to the infrastructure.
 
-A policy that could turn its failures into faults would never be trained on them, and its success would be counted over
-the rest. So a step that faults is repeated in fresh environments, in separate processes if they block. Control: the same
-task and seed, a harmless action for each of the agent's, then the environment's `health_check`. Repetition: the agent's
-own actions. A control that faults too shows an infrastructure error; otherwise a repetition that faults again shows that
-the agent's actions caused it; otherwise it was chance, and the episode continues in a third environment in the same
-state. A fault whose environment has made such a control itself (`errors.RULED_OUT`) is an infrastructure error.
+A policy that could turn its failures into faults would never be trained on them, and its success rate would exclude
+them. So a step that faults is repeated in fresh environments (in separate processes, if they block):
+
+1. Control: the same task and seed, with a harmless action in place of each action of the agent, then the environment's
+   `health_check`. If this also faults, the fault is an infrastructure error.
+2. Repetition: the agent's own actions. If this faults again, the agent's actions caused the fault. If not, the fault
+   was chance, and the episode continues in a third environment in the same state.
+
+If the environment has already made such a control itself (`errors.RULED_OUT`), its fault is an infrastructure error.
 """
 
 import dataclasses
@@ -25,21 +28,21 @@ from agentgym.rollout.workers import WorkerLost
 HARMLESS = ""
 """An action that is invalid in every environment."""
 MOST = 5
-"""Maximum repetitions without a fault in one episode; after these it ends as a fault and is replayed in isolation."""
+"""Maximum chance faults in one episode; the next fault ends the episode, which is then replayed in isolation."""
 CAUSED = "the agent's actions caused a "
-"""Prefix of the error of a fault that the agent caused; the failure follows after a colon."""
+"""Prefix of the error message for a fault that the agent caused; a description of the fault follows."""
 LOST = 5
-"""Maximum number of lost worker machines that one episode survives; the next loss is a normal fault."""
+"""Maximum number of lost worker machines that one episode survives; the next loss is treated like any fault."""
 REPLY = 16
-"""Tokens of the reply that tests an engine."""
+"""Maximum tokens of the reply that tests if an engine answers."""
 
 
 Begin = Callable[[HostedEnv], Awaitable[tuple[str, Info]]]
-"""Starts an episode in an environment."""
+"""Starts an episode in an environment by `reset` or `restore`."""
 
 
 Trial = Callable[[HostedEnv, float], Awaitable[Exception | None]]
-"""Tries something in an environment, with a time limit per step, and returns the fault."""
+"""Tries actions in an environment, with a time limit in seconds per step, and returns the fault, if any."""
 
 
 async def _not_begun(hosted: HostedEnv) -> tuple[str, Info]:
@@ -47,10 +50,11 @@ async def _not_begun(hosted: HostedEnv) -> tuple[str, Info]:
 
 
 class RetryingEnv:
-    """An environment of a rollout whose faulting steps are repeated, so that no policy can choose a fault.
+    """An environment that repeats steps that fault, so that no policy can cause a fault on purpose.
 
-    `make` makes an environment like the others, `alone` one in isolation; `hosted` is the first one, if any. A step whose
-    fault the agent caused ends the episode: success False, reason `failure`, and the error.
+    `make` makes an environment like the others; `alone` makes an isolated environment to judge a fault. `hosted` is the
+    first environment to use, if it exists already. If the agent caused the fault, the episode ends with success False,
+    reason `failure`, and an error message.
     """
 
     def __init__(
@@ -69,7 +73,7 @@ class RetryingEnv:
 
     @property
     def env(self) -> Any:
-        """Object that agents query instead of the environment."""
+        """Object that policies query in place of the environment."""
         return self.hosted.env if self.hosted else None
 
     @property
@@ -108,7 +112,7 @@ class RetryingEnv:
         return await self.hosted.snapshot(seconds)
 
     async def step(self, action: str, seconds: float) -> StepResult:
-        """Execute one action; its effects, including time and memory, are the agent's responsibility."""
+        """Execute one action; the agent is responsible for all effects of the action, including time and memory."""
         assert self.hosted is not None
         self._actions.append(action)
         result, fault = await _tried(self.hosted.step(action, seconds))
@@ -117,7 +121,7 @@ class RetryingEnv:
     def step_here(self, action: str, seconds: float) -> StepResult | Coroutine[object, object, StepResult]:
         """Execute one action in an environment of this process; after a fault, return an awaitable of the result.
 
-        It avoids the coroutines of `step`, which would take as long as a step of a small environment.
+        Without a fault it makes no coroutine, which would cost as much as a step of a small environment.
         """
         hosted = self.hosted
         assert isinstance(hosted, LocalEnv)
@@ -133,7 +137,7 @@ class RetryingEnv:
         return result
 
     async def _judged(self, result: StepResult | None, fault: Exception | None, seconds: float) -> StepResult:
-        """Return the result of the last action, which is repeated after a fault."""
+        """Return the result of the last action; after a fault, determine the cause and repeat the episode's actions."""
         while fault is not None:
             self.close()
             if not self._outlived(fault):
@@ -151,12 +155,12 @@ class RetryingEnv:
         return result
 
     def _outlived(self, fault: Exception) -> bool:
-        """Return True if a fault is only a lost worker machine, within the limit."""
+        """Return True if a fault is only the loss of a worker machine, and the episode has not lost too many."""
         self._lost += isinstance(fault, WorkerLost)
         return isinstance(fault, WorkerLost) and self._lost <= LOST
 
     async def _alone_with(self, trial: Trial, seconds: float) -> Exception | None:
-        """Return the fault of a trial in an isolated environment; lost worker machines are retried."""
+        """Run a trial in an isolated environment and return its fault; if the worker machine is lost, run it again."""
         while True:
             async with self._alone() as hosted:
                 try:
@@ -167,23 +171,26 @@ class RetryingEnv:
                 return fault
 
     async def _control(self, hosted: HostedEnv, seconds: float) -> Exception | None:
-        """Return the fault that occurs without the agent's actions."""
+        """Return the fault that occurs with harmless actions in place of the agent's; None if there is none."""
         _, fault = await _tried(self._replay(hosted, [HARMLESS] * len(self._actions), seconds))
         return fault or (await _tried(hosted.check(seconds)))[1]
 
     async def _repetition(self, hosted: HostedEnv, seconds: float) -> Exception | None:
-        """Return the fault that the agent's actions cause again, if they do."""
+        """Return the fault that occurs when the agent's actions are repeated; None if there is none."""
         return (await self._repeated_in(hosted, seconds))[1]
 
     async def _repeated_in(self, hosted: HostedEnv, seconds: float) -> tuple[StepResult | None, Exception | None]:
-        """Return the result of the agent's repeated actions; a difference is due to its programs: all else is repeatable."""
+        """Repeat the agent's actions; return the last result and the fault.
+
+        All else is repeatable, so a different course is due to the agent's programs, and counts as a fault.
+        """
         result, fault = await _tried(self._replay(hosted, self._actions, seconds))
         if result is None and fault is None:
             fault = Fault("the episode was over earlier when the same actions were repeated")
         return result, fault
 
     async def _replay(self, hosted: HostedEnv, actions: list[str], seconds: float) -> StepResult | None:
-        """Play actions from the start; return None if the episode ends before the last of them."""
+        """Play actions from the start of the episode; return the last result, or None if the episode ends before it."""
         await self._begin(hosted)
         result = None
         for place, action in enumerate(actions):
@@ -203,7 +210,7 @@ class RetryingEnv:
         self.status, self._metrics = hosted.status, info["metrics"]
 
     async def check(self, seconds: float) -> None:
-        """Check the health of the environment's dependencies."""
+        """Check the health of the services and tools that the environment needs."""
         assert self.hosted is not None
         await self.hosted.check(seconds)
 
@@ -215,7 +222,7 @@ class RetryingEnv:
 
 
 async def _tried(work: Awaitable[StepResult | None]) -> tuple[StepResult | None, Exception | None]:
-    """Return a result and its fault: raised, or the reason why the environment ended the episode."""
+    """Await a step; return its result and its fault: an exception, or the fault with which the episode ended."""
     try:
         result = await work
     except Exception as error:  # the rollout boundary: any error, whose cause is then determined
@@ -224,7 +231,7 @@ async def _tried(work: Awaitable[StepResult | None]) -> tuple[StepResult | None,
 
 
 def _fault_of(result: StepResult) -> Fault | None:
-    """Return the fault that ended an episode, if any."""
+    """Return the fault with which a step ended the episode, or None."""
     reason = result[4]["reason"]
     return Fault(str(result[4]["error"]), reason=reason) if reason is not None and reason in FAULTS else None
 
@@ -237,7 +244,7 @@ def _or_raise(result: StepResult | None, fault: Exception) -> StepResult:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TurnRequest:
-    """Arguments of `Conversation.take`."""
+    """Arguments for `Conversation.take`."""
 
     observation: str
     info: Info
@@ -246,7 +253,7 @@ class TurnRequest:
     session: str
 
     async def of(self, talk: Conversation) -> Turn:
-        """Return the turn of a conversation.
+        """Return the conversation's answer to this request.
 
         Raises:
             Fault: the engine aborted the request.
@@ -260,11 +267,11 @@ class TurnRequest:
 async def take_turn(
     agent: Agent, talk: Conversation, request: TurnRequest, first: Callable[[], object], *, begun: bool
 ) -> Any:
-    """Return the agent's turn and the conversation after it; a request that its engine refuses is repeated once.
+    """Return the agent's next turn and the conversation after it; if the engine fails, try once more.
 
-    `first` makes the episode's first prompt, which contains nothing of the agent's; `begun`: the agent has had a turn
-    already. A turn that failed twice, while the engine answers that prompt, and over plain chat also as many turns of the
-    same kind, has `finish == "refused"`: the agent's own text caused it.
+    `first` makes the episode's first prompt, which contains no text of the agent; `begun` is True if the agent has had
+    a turn already. If the engine fails twice but answers that prompt (over plain chat, also with harmless turns after
+    it), the agent's own text is the cause, and the turn has `finish == "refused"`.
 
     Raises:
         BadConfig: no episode could be played with this configuration.
@@ -290,7 +297,7 @@ async def take_turn(
 
 
 async def _answers(agent: Agent, talk: Any, first: Callable[[], object], session: str) -> bool:
-    """Return True if the first prompt can be made and the engine answers it, for plain chat with harmless turns after it."""
+    """Return True if the engine answers the first prompt; over plain chat, a prompt with harmless turns after it."""
     engine: Any = agent.engine
     sampling = dataclasses.replace(agent.sampling, max_tokens=REPLY)
     try:
@@ -308,5 +315,5 @@ async def _answers(agent: Agent, talk: Any, first: Callable[[], object], session
 
 
 def error_text(error: Exception) -> str:
-    """Return the text of an exception: the message of a Fault, else the end of the traceback."""
+    """Return the message of a Fault, or the end of another exception's traceback."""
     return str(error) if isinstance(error, Fault) else "".join(traceback.format_exception(error, limit=-8)).strip()

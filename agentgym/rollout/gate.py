@@ -1,4 +1,4 @@
-"""A gate inside an episode: after a number of turns the episode waits for a decision to continue."""
+"""A gate inside an episode: before a turn, the episode waits for a decision to continue or end."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -7,14 +7,14 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import Reason
 
 PRUNED = Reason.PRUNED
-"""Reason of an episode that a gate ended. Code that sets gates removes these from training and counts."""
+"""Reason of an episode that a gate ended. The code that sets gates excludes these episodes from training and counts."""
 
 
 class Gate(Protocol):
-    """The shared gate of a group's episodes."""
+    """A gate that the episodes of a group share."""
 
     async def passes(self, attempt: int, episode: Episode, prompt: Callable[[], Sequence[int]]) -> bool:
-        """Return True if an episode continues; called before each turn. `prompt` makes the tokens of its next prompt."""
+        """Return True if the episode may continue; called before each turn. `prompt` returns the next prompt's tokens."""
         ...
 
     def left(self, attempt: int) -> None:

@@ -1,4 +1,4 @@
-"""Groups of episodes: the draws of a step become jobs, branch if requested, and are played in a pool."""
+"""Groups of episodes: the draws of a step become jobs, which a pool plays, with branches if requested."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ Progress = Callable[[Episode], None]
 
 
 class GroupSettings(Protocol):
-    """Settings for the groups of a run."""
+    """Settings of a run that apply to its groups of episodes."""
 
     @property
     def seed(self) -> int:
@@ -29,12 +29,12 @@ class GroupSettings(Protocol):
 
     @property
     def group_size(self) -> int:
-        """Episodes of a draw without its own number."""
+        """Number of episodes for a draw that does not set one."""
         ...
 
     @property
     def concurrency(self) -> int:
-        """Episodes in flight."""
+        """Maximum number of episodes in flight."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class GroupSettings(Protocol):
 
 
 class Generation(Protocol):
-    """Plays the jobs of a training step in its own way."""
+    """A method to play the jobs of a training step."""
 
     async def play(
         self,
@@ -58,13 +58,13 @@ class Generation(Protocol):
         play: Callable[[Mapping[str, Any], Sequence[Job]], Awaitable[list[Episode]]],
         step: int,
     ) -> list[Episode]:
-        """Return the jobs' episodes; `play` plays jobs in the default way."""
+        """Return the jobs' episodes; `play` is the default method, for use on any part of the jobs."""
         ...
 
 
 @runtime_checkable
 class ExternalAgent(Protocol):
-    """An agent that plays whole attempts by itself, in its own environment."""
+    """An agent that plays whole episodes by itself, in its own environment."""
 
     async def collect(
         self,
@@ -77,33 +77,33 @@ class ExternalAgent(Protocol):
         group_prefix: str = "",
         repeats: Sequence[int] = (),
     ) -> list[Episode]:
-        """Play `attempts` at every task and return the episodes in order."""
+        """Play `attempts` episodes of every task and return them in order."""
         ...
 
 
 class Groups(ABC):
     """Plays draws in a pool that lives as long as this object. Subclasses implement `agents` and `horizon`.
 
-    `ids`: full id of each environment by name.
+    `ids` maps the run's name of each environment to its full id.
     """
 
     generation: Generation | None = None
-    """Method of playing the episodes of training steps; None for independent episodes."""
+    """Method to play the episodes of training steps; None to play them independently."""
 
     def __init__(
         self, settings: GroupSettings, pool: RolloutPool, ids: Mapping[str, str], branching: Branching | None = None
     ) -> None:
         self.settings, self.pool, self.ids = settings, pool, ids
         self.grower = BranchingPlayer(self, branching) if branching else None
-        """Player of groups whose episodes branch, if they do."""
+        """Plays groups with branches; None if the run has no branching."""
 
     @abstractmethod
     def agents(self, temperature: float) -> Mapping[str, Any]:
-        """Return the agent of each environment, with this sampling temperature."""
+        """Return the agent for each environment, by name, with this sampling temperature."""
 
     @abstractmethod
     def horizon(self, env: str, step: int) -> int | None:
-        """Return the turns per episode of a training step; None for the environment's default."""
+        """Return the maximum turns per episode in a training step; None for the environment's default."""
 
     @property
     def seed(self) -> int:
@@ -112,11 +112,11 @@ class Groups(ABC):
 
     @property
     def seconds(self) -> float:
-        """Seconds spent in environments of this process."""
+        """Seconds spent so far in environments of this process."""
         return self.pool.seconds
 
     async def collect(self, draws: Sequence[Draw], step: int, progress: Progress | None = None) -> list[Episode]:
-        """Play a group of episodes for every draw of a step (counted from 0); concurrently, earlier steps go first."""
+        """Play a group of episodes for every draw of a training step (from 0). If steps overlap, earlier ones go first."""
         seed, agents = derive("train", self.settings.seed, step), self.agents(self.settings.temperature)
         if self.grower is None:
             return await self._played(agents, draws, seed, f"{step + 1}/", progress, step)
@@ -146,7 +146,7 @@ class Groups(ABC):
         progress: Progress | None,
         step: int | None = None,
     ) -> list[Episode]:
-        """Play every draw; in a training step, with its scheduled horizon."""
+        """Play every draw. In a training step (`step` is not None), the horizon follows the run's schedule."""
         agent, rank = next(iter(agents.values())), -1 if step is None else step
         if isinstance(agent, ExternalAgent):
             return await self._play_external(agent, draws, seed, prefix)
@@ -162,7 +162,7 @@ class Groups(ABC):
         return episodes
 
     async def _play_external(self, agent: ExternalAgent, draws: Sequence[Draw], seed: int, prefix: str) -> list[Episode]:
-        """Play with an external agent, in its own environment.
+        """Play the draws with an external agent, in the agent's own environment.
 
         Raises:
             BadConfig: a draw has a setting that such agents do not support.
@@ -191,7 +191,7 @@ class Groups(ABC):
     async def play(
         self, agents: Mapping[str, Any], jobs: Sequence[Job], progress: Progress | None = None, rank: int = -1
     ) -> list[Episode]:
-        """Play jobs and record the environment of each episode."""
+        """Play jobs and record in each episode which environment it is from."""
         episodes = await self.pool.collect(agents, jobs, progress=progress, rank=rank)
         for job, episode in zip(jobs, episodes, strict=True):
             episode.env = self.ids[job.env]
@@ -200,7 +200,7 @@ class Groups(ABC):
         return episodes
 
     def jobs(self, draw: Draw, seed: int, prefix: str, step: int | None = None) -> list[Job]:
-        """Return the jobs of a draw; in a training step, with its scheduled horizon."""
+        """Return the jobs of a draw. In a training step (`step` is not None), the horizon follows the run's schedule."""
         seed = derive("again", seed, draw.epoch) if draw.epoch else seed
         seed = derive("label", seed, draw.label) if draw.label else seed
         group = self.group_id(draw, prefix)

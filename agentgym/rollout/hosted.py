@@ -1,4 +1,4 @@
-"""Environments as a rollout uses them, wherever they run, and the one that runs in this process."""
+"""The interface of rollouts to environments, wherever they run, and its implementation for this process."""
 
 import time
 import warnings
@@ -20,16 +20,16 @@ _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class Status(NamedTuple):
-    """State of an environment's episode: immutable, and equal if nothing changed."""
+    """State of an environment's episode. It is immutable, and compares equal if nothing has changed."""
 
     limit: int = 0
-    """Horizon of the episode."""
+    """Maximum turns of the episode."""
     role: str = "agent"
     """Role that acts next."""
     tools: Mapping[str, Tool] = _EMPTY
-    """Tools that may be called."""
+    """Tools that the agent may call, by name."""
     totals: Mapping[str, float] = _EMPTY
-    """Rewards so far by role."""
+    """Rewards so far, by role."""
     outcomes: Mapping[str, RoleReward] = _EMPTY
     """Outcome by role; empty until the episode is over."""
 
@@ -40,11 +40,11 @@ def status_of(env: TextEnv) -> Status:
 
 
 class HostedEnv(Protocol):
-    """The environment interface of rollouts, wherever the environment runs."""
+    """Interface of rollouts to an environment, wherever that runs."""
 
     @property
     def env(self) -> Any:
-        """Object that policies which are part of the environment query with `consult`."""
+        """Object that policies which are part of the environment query through `consult`."""
 
     @property
     def usable(self) -> bool:
@@ -57,11 +57,11 @@ class HostedEnv(Protocol):
         ...
 
     async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
-        """Start an episode within `seconds`."""
+        """Start an episode; the reset may take at most `seconds`."""
         ...
 
     async def step(self, action: str, seconds: float) -> StepResult:
-        """Execute one action within `seconds`."""
+        """Execute one action; the step may take at most `seconds`."""
         ...
 
     async def snapshot(self, seconds: float) -> Snapshot:
@@ -73,10 +73,10 @@ class HostedEnv(Protocol):
         ...
 
     async def check(self, seconds: float) -> None:
-        """Check the health of the environment's dependencies.
+        """Check the health of the services and tools that the environment needs.
 
         Raises:
-            Fault: one of them failed.
+            Fault: a check failed.
         """
 
     def close(self) -> None:
@@ -86,8 +86,8 @@ class HostedEnv(Protocol):
 class LocalEnv:
     """An environment in this process; a step that runs too long is interrupted (in the main thread, on POSIX).
 
-    Policies that are part of the environment see this object, with the environment's own attributes. `owned`: `close`
-    closes the environment.
+    Policies that are part of the environment query this object, which has the environment's attributes. If `owned`,
+    `close` also closes the environment.
     """
 
     usable = True
@@ -99,14 +99,14 @@ class LocalEnv:
 
     @property
     def env(self) -> "LocalEnv":
-        """Object that policies query instead of the environment."""
+        """This object, which policies query in place of the environment."""
         return self
 
     async def consult(self, function: Callable[..., T], *arguments: object) -> T:
         """Return `function(env, *arguments)`.
 
         Raises:
-            Fault: it takes longer than a step may.
+            Fault: the call takes longer than a step may.
         """
         with time_limit(self._seconds, "answer to an agent"):
             return function(self._env, *arguments)
@@ -156,7 +156,7 @@ class LocalEnv:
             return self._env.observation, self._env.info()
 
     async def check(self, seconds: float) -> None:
-        """Check the health of the environment's dependencies."""
+        """Check the health of the services and tools that the environment needs."""
         with time_limit(seconds, "health check"):
             self._env.health_check()
 
@@ -167,7 +167,7 @@ class LocalEnv:
 
 
 def close(env: TextEnv) -> None:
-    """Close an environment; its errors become warnings, because its episodes have ended and others continue.
+    """Close an environment. Its errors become warnings, because its own episodes have ended and others continue.
 
     Raises:
         BaseException: the user pressed Ctrl-C.

@@ -1,4 +1,4 @@
-"""Distinguish the user's Ctrl-C from a KeyboardInterrupt that an environment or an agent raises."""
+"""Tells the user's Ctrl-C from a KeyboardInterrupt that an environment or an agent raises."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from typing import Any, cast
 
 
 class _Watch:
-    """Records each SIGINT and passes it on; blocks may overlap, like collections on one event loop."""
+    """Records each SIGINT and calls the previous handler. Blocks may overlap, as with several collections on one loop."""
 
     def __init__(self) -> None:
         self.blocks = 0
@@ -38,7 +38,7 @@ _watch = _Watch()
 
 @contextmanager
 def interrupts_watched() -> Generator[None]:
-    """Record each Ctrl-C in the block, so that `interrupted` can distinguish it from other code's exceptions."""
+    """Record each Ctrl-C in the block, so that `interrupted` can tell it from other code's KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():  # no signal arrives in other threads
         yield
         return
@@ -50,7 +50,7 @@ def interrupts_watched() -> Generator[None]:
 
 
 def interrupted() -> bool:
-    """Return True if a KeyboardInterrupt here may be the user's: in the main thread, unless no SIGINT was recorded."""
+    """Return True if a KeyboardInterrupt here may be the user's Ctrl-C, rather than one raised by other code."""
     if threading.current_thread() is not threading.main_thread():
         return False
     return not _watch.blocks or _watch.came

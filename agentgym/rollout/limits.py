@@ -1,4 +1,4 @@
-"""Time limits for environments in this process: SIGALRM, set for one call or once for many."""
+"""Time limits for environments in this process, by SIGALRM; one handler can serve many calls."""
 
 import asyncio
 import signal
@@ -14,11 +14,11 @@ from agentgym.rollout.interrupts import interrupted
 
 
 def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
-    """Limit the duration of the block; outside the main thread there is no limit.
+    """Limit the duration of the block. Outside the main thread there is no limit.
 
     Raises:
-        Fault: the block runs longer (`reason="timeout"`).
-        RuntimeError: the block raises something that is not an error, which would end more than an episode or get lost.
+        Fault: the block ran too long (`reason="timeout"`).
+        RuntimeError: the block raised an exception such as SystemExit, which would end more than an episode or be lost.
     """
     if _shared is not None and threading.get_ident() == _shared.thread:
         return _shared.begun(seconds, what)
@@ -27,9 +27,9 @@ def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def one_alarm() -> Generator[None]:
-    """Set the signal handler once for all `time_limit` blocks inside, which makes each of them six times as cheap.
+    """Set the signal handler once for all `time_limit` blocks inside, which makes each of them six times faster.
 
-    The block must not wait for anything else: other tasks of the event loop would run under its handler.
+    The block must not wait for anything else: other tasks of the event loop would run with this handler.
     """
     global _shared
     if not _rings() or _shared is not None:
@@ -46,7 +46,7 @@ def one_alarm() -> Generator[None]:
 
 
 class _Alarm:
-    """Consecutive limits on one timer, which is restarted only when it fires."""
+    """Successive time limits that share one timer, which is restarted only when it fires."""
 
     __slots__ = ("armed", "seconds", "started", "thread", "what")
 
@@ -54,7 +54,7 @@ class _Alarm:
         self.started, self.seconds, self.what = 0.0, 0.0, ""  # started: 0 between two blocks
         self.thread = threading.get_ident()
         self.armed = 0.0
-        """Seconds of the last timer start; 0 if it has to be started."""
+        """Seconds to which the timer was last set; 0 if it is not running."""
 
     def begun(self, seconds: float, what: str) -> "_Alarm":
         self.seconds, self.what = seconds, what
@@ -107,10 +107,10 @@ def _alone(seconds: float, what: str) -> Generator[None]:
 
 
 def _contain(error: BaseException) -> None:
-    """Replace exceptions that would end a task or the program, such as SystemExit, except Ctrl-C.
+    """Replace exceptions that would end a task or the program, such as SystemExit; Ctrl-C is not replaced.
 
     Raises:
-        RuntimeError: in their place.
+        RuntimeError: replaces the exception.
     """
     if (isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration)) or is_ctrl_c(error):
         return
@@ -118,14 +118,14 @@ def _contain(error: BaseException) -> None:
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Return True if an error is the user's Ctrl-C, or a group that contains it."""
+    """Return True if an error is the user's Ctrl-C, or an exception group that contains it."""
     if isinstance(error, BaseExceptionGroup):
         error = cast("BaseException", error.subgroup(KeyboardInterrupt) and KeyboardInterrupt())  # pyright: ignore[reportUnknownMemberType]
     return isinstance(error, KeyboardInterrupt) and interrupted()
 
 
 def described(error: BaseException) -> str:
-    """Return the repr of a foreign error, which may itself raise."""
+    """Return the repr of a foreign error, even if its `__repr__` raises."""
     try:
         return f"{error!r:.500}"
     except BaseException as failure:  # the environment's own class
@@ -133,7 +133,7 @@ def described(error: BaseException) -> str:
 
 
 def ends_more(error: BaseException) -> bool:
-    """Return True if an error concerns more than an episode: the user's Ctrl-C, or the cancellation of this task.
+    """Return True if an error must end more than its episode: the user's Ctrl-C, or the cancellation of this task.
 
     An agent may itself raise CancelledError, GeneratorExit or KeyboardInterrupt, which must not end other episodes.
     """

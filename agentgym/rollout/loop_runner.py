@@ -1,4 +1,4 @@
-"""An event loop that persists between calls, for callers without a loop whose environments outlive a call."""
+"""An event loop that persists between calls, for callers without a loop whose environments stay open between calls."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 class LoopRunner:
-    """Runs coroutines one by one on one loop: in the caller's thread, or in a separate one if a loop runs there.
+    """Runs coroutines one by one on its own loop, in the caller's thread, or in another thread if a loop runs there.
 
-    Worker processes and engines belong to the loop in which they were first used.
+    Worker processes and engines belong to the event loop that first used them.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class LoopRunner:
         self._thread: ThreadPoolExecutor | None = None
 
     def run(self, work: Coroutine[object, object, T]) -> T:
-        """Return the result of a coroutine."""
+        """Run a coroutine and return its result."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -29,7 +29,7 @@ class LoopRunner:
         return self._thread.submit(self._runner.run, work).result()
 
     def close(self, first: Callable[[], None]) -> None:
-        """Call `first`, which frees objects of the loop, and close the loop."""
+        """Call `first`, which frees objects that belong to the loop, then close the loop."""
         first()
         if self._thread is not None:
             self._thread.submit(self._runner.close).result()

@@ -1,4 +1,4 @@
-"""Overlap: play the episodes of later steps while the learner is at an earlier one, within a limit."""
+"""Overlap of training and rollouts: later steps are played while the learner updates, up to a limit."""
 
 import asyncio
 import math
@@ -12,20 +12,20 @@ from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw, drawn
 
 StepProgress = Callable[[int, Sequence[Draw]], Callable[[Episode], None]]
-"""Maps a step and its draws to the progress callback of their episodes."""
+"""Maps (step, draws) to the progress callback for their episodes."""
 
 
 class StepRun(Protocol):
-    """A run whose steps are drawn and played."""
+    """The functions of a run that a scheduler calls."""
 
     async def draw(self, step: int, number: int, before: set[str]) -> list[Draw]:
-        """Return the tasks of a step; `before`: the groups that the step has so far."""
+        """Return draws for a step; `before` contains the ids of the groups that the step already has."""
         ...
 
     async def collect(
         self, draws: Sequence[Draw], step: int, key: str, progress: Callable[[Episode], None] | None = None
     ) -> list[Episode]:
-        """Play this process's part of the draws."""
+        """Play this process's part of the draws and return its episodes."""
         ...
 
     def group_id(self, draw: Draw, step: int) -> str:
@@ -37,40 +37,40 @@ class StepRun(Protocol):
         ...
 
     async def meet(self) -> None:
-        """Wait until all processes are here, while episodes continue."""
+        """Wait until all processes have called this; episodes continue meanwhile."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Limits on how far ahead a run plays."""
+    """Limits on how far rollouts run ahead of training."""
 
     level: int
-    """Steps ahead of the trained one."""
+    """Maximum number of steps that rollouts are ahead of the step in training."""
     steps: int
-    """Steps of the run."""
+    """Total number of training steps."""
     tasks: int
-    """Groups per step to train on."""
+    """Number of groups that each step trains on."""
     oversample: float
-    """Multiple of that number to draw in each round."""
+    """Factor by which each round draws more groups than are missing."""
     drawn_by: str
-    """Name of the drawer, for errors."""
+    """Name of the task sampler, for error messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A step whose episodes are being played."""
+    """A step whose episodes are in progress."""
 
     draws: list[Draw]
     playing: "asyncio.Task[list[Episode]]"
 
 
 class StepScheduler:
-    """Draws and plays steps ahead of time: at most `pace.level` beyond the trained one.
+    """Draws and plays steps ahead of time, at most `pace.level` steps beyond the one in training.
 
-    The sampler is paced: the tasks of step s are drawn when the update of step s - level - 1 is over, so no token is more
-    than `level` versions old when it is trained, and no episode is discarded for being long. Only a step's first round is
-    played ahead; selection and its further rounds happen during the step.
+    The sampler is paced: the tasks of step s are drawn after the update of step s - level - 1. So at training time no
+    token is more than `level` versions old, and no episode is discarded for taking long. Only a step's first round is
+    played ahead; selection and further rounds happen during the step itself.
     """
 
     def __init__(
@@ -79,16 +79,16 @@ class StepScheduler:
         self.run, self.pace, self.progress = run, pace, progress
         self.plans: dict[int, InFlight] = {}
         self._groups: set[str] = set()
-        """Groups that the current step has drawn."""
+        """Ids of the groups that the current step has drawn."""
         self._again = {
             int(step): [drawn(run.find(values["env"], values["task"]), values) for values in draws]
             for step, draws in state.items()
         }
 
     async def round(self, step: int, number: int, missing: int) -> tuple[list[Draw], list[Episode]]:
-        """Return the draws of a round of a step and this process's episodes of them.
+        """Return the draws of a step's round, and this process's episodes of these draws.
 
-        The first round was started ahead; a later one draws fresh tasks for the `missing` groups.
+        The first round (number 0) was started ahead; a later round draws new tasks to replace the `missing` groups.
         """
         if number == 0:
             draws, episodes = await self.take(step)
@@ -98,7 +98,7 @@ class StepScheduler:
         return draws, await self.run.collect(draws, step, f"{step}/{number}", self.progress(step, draws))
 
     async def take(self, step: int) -> tuple[list[Draw], list[Episode]]:
-        """Return the draws of a step and this process's episodes of them; start later steps as far as allowed."""
+        """Return a step's draws and this process's episodes; also start later steps as far as allowed."""
         for number in range(step, min(step + self.pace.level + 1, self.pace.steps)):
             if number not in self.plans:
                 self.plans[number] = await self._begun(number)
@@ -109,7 +109,7 @@ class StepScheduler:
         return plan.draws, episodes
 
     async def _begun(self, step: int) -> InFlight:
-        """Draw a step and start to play it."""
+        """Draw the tasks of a step and start to play them."""
         again = self._again.pop(step, None)
         draws = again or await self.run.draw(step, math.ceil(self.pace.tasks * self.pace.oversample), set())
         for draw in draws if self.pace.level else ():
@@ -119,13 +119,13 @@ class StepScheduler:
         return InFlight(draws, playing)
 
     def state_dict(self) -> dict[int, list[dict[str, Any]]]:
-        """Return the steps in flight, which a later session plays from the start: its sampler will not draw them again."""
+        """Return the draws of steps in flight, for a later session to play, since its sampler will not draw them again."""
         known = {**self._again, **{step: plan.draws for step, plan in self.plans.items()}}
         return {step: [draw.plain() for draw in draws] for step, draws in known.items()}
 
 
 def _retrieve_exception(playing: "asyncio.Task[list[Episode]]") -> None:
-    """Mark a failure as retrieved: the step itself reports it, if the run gets there."""
+    """Mark an exception as retrieved, so asyncio does not report it; the step reports it, if the run reaches that step."""
     if not playing.cancelled():
         playing.exception()
 
@@ -134,7 +134,7 @@ def _check(draw: Draw, drawn_by: str) -> None:
     """Check that a checkpoint can store a draw.
 
     Raises:
-        BadConfig: it has a start.
+        BadConfig: the draw has a start.
     """
     if draw.start is not None:
         raise BadConfig(

@@ -1,4 +1,4 @@
-"""Open requests to a worker."""
+"""Open requests of a rollout to a worker."""
 
 import asyncio
 import pickle
@@ -11,7 +11,7 @@ from agentgym.rollout.limits import described, is_ctrl_c
 
 
 class Pending(ABC):
-    """The rollout's side of the communication with a worker: at most one open request per environment."""
+    """Base class of workers: sends requests and matches replies to them; an environment has at most one open request."""
 
     def __init__(self) -> None:
         self.hosted = self.last = 0
@@ -21,10 +21,10 @@ class Pending(ABC):
         self._pending: dict[Key, asyncio.Future[tuple[bool, Any]]] = {}
 
     async def ask(self, env: Key, request: Request, seconds: float) -> Any:
-        """Return an environment's answer.
+        """Send a request to an environment and return the answer.
 
         Raises:
-            Fault: it takes too long, fails, or the worker ends.
+            Fault: the request takes longer than `seconds` or fails, or the worker ends.
             BadConfig: no episode could be played with this configuration.
         """
         future = self._pending[env] = self._loop.create_future()
@@ -43,7 +43,7 @@ class Pending(ABC):
         return value
 
     def release(self, env: Key) -> None:
-        """Close an environment. A condemned worker is killed when it has no environment left."""
+        """Close an environment; a condemned worker is killed once it has no environments left."""
         if not self.condemned:
             self._send(env, ("close",))
         elif self.hosted == 0:
@@ -81,7 +81,7 @@ class Pending(ABC):
             future.set_result((ok, value))
 
     def _ended(self, reason: str | Exception) -> None:
-        """Answer all open and future requests with the end of the worker."""
+        """Fail all open and future requests, because the worker has ended."""
         self.condemned, self._end_reason = True, reason
         for future in self._pending.values():
             if not future.done():

@@ -1,4 +1,4 @@
-"""One episode: an agent and an environment, turn by turn, including all failures."""
+"""One episode of an agent in an environment, turn by turn, with all failures."""
 
 import asyncio
 import time
@@ -23,16 +23,16 @@ from agentgym.rollout.hosted import HostedEnv
 from agentgym.rollout.limits import ends_more
 
 ENDS = {Finish.CONTEXT: Reason.CONTEXT, Finish.SILENT: Reason.FAILURE, Finish.REFUSED: Reason.FAILURE}
-"""Maps the end of a generation to the reason of an episode that cannot continue after it."""
+"""Maps how a generation ended to the reason of the episode, which cannot continue after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A branch point: a point inside an episode from which another one continues."""
+    """A branch point: the state of an episode from which other episodes can continue."""
 
     snapshot: Snapshot
     conversations: Mapping[str, Conversation] = field(default_factory=dict[str, Conversation])
-    """The agent's conversations at this point by role; each episode takes a fork. Without one the agent starts over."""
+    """The agent's conversations at this point, by role; each new episode gets a fork. Without one the agent starts over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +44,21 @@ class Job:
     seed: int
     group_id: str
     env: str = ""
-    """Environment of a pool, by name."""
+    """Name of the environment in the pool."""
     horizon: int | None = None
-    """Turns; None for the environment's default."""
+    """Maximum turns; None for the environment's default."""
     start: Start | None = None
     """Start of the episode; None for the beginning of the task."""
     sampling: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Sampling settings that differ from the agent's, such as the temperature."""
+    """Sampling settings that override the agent's, such as the temperature."""
     hint: Hint | None = None
-    """Hint for the agent from the beginning of the task; None for nothing, as in every evaluation."""
+    """Hint that the agent sees from the start; None for no hint, as in every evaluation."""
     moments: deque[Start] | None = None
-    """Receives the points before each turn, from which other episodes may start; None if unused."""
+    """Receives the branch point before each turn, from which other episodes may start; None if unused."""
     gate: Gate | None = None
-    """Decides before each turn if the episode continues; None for always."""
+    """Decides before each turn if the episode continues; None to always continue."""
     opponents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
-    """Agents of roles that the agent does not play, by role; their tokens are never trained."""
+    """Agents for the roles that `agent` does not play, by role; their tokens are never trained."""
 
     @property
     def env_seed(self) -> int:
@@ -66,23 +66,23 @@ class Job:
         return derive("world", self.seed, self.task.id, self.attempt)
 
     def turn_seed(self, turn: int) -> int:
-        """Return the seed of one reply."""
+        """Return the seed of the reply at a turn (from 0)."""
         return derive("reply", self.seed, self.task.id, self.attempt, turn)
 
 
 class Lockstep:
-    """Makes all episodes wait for the slowest at every turn, like lockstep trainers."""
+    """A barrier at every turn: each episode waits for the slowest, as in lockstep trainers."""
 
     def __init__(self) -> None:
         self.members = 0
         self.waiting: list[asyncio.Future[None]] = []
 
     def join(self) -> None:
-        """Take part from now on."""
+        """Become a participant."""
         self.members += 1
 
     def leave(self) -> None:
-        """Stop taking part."""
+        """Stop being a participant."""
         self.members -= 1
         self._open_if_full()
 
@@ -102,12 +102,12 @@ class Lockstep:
 
 
 async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float, lockstep: Lockstep | None) -> Episode:
-    """Play one episode; any failure becomes its reason.
+    """Play one episode; a failure is recorded as the episode's reason.
 
     Raises:
         BadConfig: no episode could be played with this configuration.
         EngineDead: the engine is permanently unavailable.
-        BaseException: it `ends_more` than this episode, such as the user's Ctrl-C.
+        BaseException: an error that must end more than this episode, such as the user's Ctrl-C; see `ends_more`.
     """
     agent = sampled(agent, job.sampling) if job.sampling else agent
     episode = blank(job, job.horizon or 0)
@@ -152,7 +152,10 @@ async def play(
     step_seconds: float,
     lockstep: Lockstep | None,
 ) -> None:
-    """Play an episode from the current observation to its end; turns are added to `episode` as they are played."""
+    """Play an episode from the current observation to its end, adding each turn to `episode`.
+
+    `talks` are the conversations by role; `seen` is the current observation and info.
+    """
     observation, info = seen
     first = job.opponents.get(hosted.status.role, agent)
     over, opening = False, partial(_opening, first, job.task, hosted.status.tools, observation, info)
@@ -194,10 +197,10 @@ async def play(
 
 
 async def _hint_text(hosted: HostedEnv, job: Job, talks: Mapping[str, Any]) -> Hint | None:
-    """Return the hint of an episode with the text that the agent sees; None if the text is empty.
+    """Return the job's hint with the text that the agent sees; None if there is no hint or its text is empty.
 
     Raises:
-        BadConfig: the episode has both a start and a hint.
+        BadConfig: the job has both a start and a hint.
     """
     if job.hint is None:
         return next((talk.hint for talk in talks.values() if getattr(talk, "hint", None)), None)  # from a branch point
@@ -209,7 +212,7 @@ async def _hint_text(hosted: HostedEnv, job: Job, talks: Mapping[str, Any]) -> H
 
 
 def blank(job: Job, horizon: int) -> Episode:
-    """Return the episode of a job before its first turn."""
+    """Return a new episode for a job, without turns."""
     task = job.task
     labels = {**({"type": str(task.data["type"])} if "type" in task.data else {}), "difficulty": str(task.difficulty)}
     return Episode(

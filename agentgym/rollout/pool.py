@@ -1,4 +1,4 @@
-"""Environments, worker processes and browsers that live as long as a run, and the episodes played in them."""
+"""A pool of environments, worker processes and browsers that lives as long as a run, and plays episodes in them."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ from agentgym.rollout.workers import StartWorker, Workers
 Factory = Callable[[], TextEnv]
 T = TypeVar("T")
 Replay = Callable[[HostedEnv, float], Awaitable[T]]
-"""Replays an episode in an environment, with a time limit per step."""
+"""Replays an episode in an environment, with a time limit in seconds per step, and returns a result."""
 
 
 WorkerBackend = Literal["process", "ray"]
@@ -37,26 +37,26 @@ WORKER_BACKENDS = get_args(WorkerBackend)
 
 @dataclass(frozen=True)
 class RolloutConfig:
-    """Playing of episodes."""
+    """Settings for playing episodes."""
 
     concurrency: int = 128
-    """Episodes in flight."""
+    """Maximum number of episodes in flight."""
     workers: int = 0
-    """Workers per process for environments whose steps may wait for something external, such as a browser; 0 means one per
-    core, from 2 to 16."""
+    """Number of worker processes for environments whose steps may wait for something external, such as a browser. 0
+    means one per core, at least 2 and at most 16."""
     step_seconds: float = 60.0
-    """Maximum seconds of one step or reset of the environment."""
+    """Maximum seconds for a step or a reset of the environment."""
     worker_backend: WorkerBackend = "process"
-    """Location of the workers: processes of this machine, or actors of the Ray cluster at RAY_ADDRESS (or of one started
-    here), which then hold every environment."""
+    """Where workers run: in processes on this machine, or as actors of the Ray cluster at RAY_ADDRESS (if unset, a
+    local cluster is started). With Ray, every environment runs in a worker."""
     worker_options: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Options of a Ray actor, such as num_cpus (1) or resources."""
+    """Options for each Ray actor, such as num_cpus (default 1) or resources."""
 
     def check_workers(self) -> None:
         """Check that workers of this kind are available.
 
         Raises:
-            UnknownName: there is no such backend.
+            UnknownName: the backend does not exist.
             BadConfig: `worker_options` have no effect with this backend.
             MissingExtra: ray is not installed.
         """
@@ -70,7 +70,7 @@ class RolloutConfig:
             raise MissingExtra(f"workers on Ray need the ray package: {how_to_install('ray')}")
 
     def worker_count(self) -> int:
-        """Return the number of workers per environment, at most the episodes in flight."""
+        """Return the number of workers, which is at most the number of episodes in flight."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
         share = cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # other training processes share the cores
         return min(self.workers or min(max(share, 2), 16), self.concurrency)
@@ -78,23 +78,23 @@ class RolloutConfig:
 
 @dataclass(slots=True)
 class _Source:
-    """One environment of a pool: its factory, its location, and idle instances."""
+    """One of the pool's environments: how to make an instance, where instances run, and idle instances."""
 
     make: Factory
     probe: TextEnv
     timings: dict[str, float]
     workers: Workers | None
     kind: int
-    """Index by which the workers know it."""
+    """Index of the environment's factory in the workers."""
     step_seconds: float
     waiting: list[RetryingEnv]
 
     def fresh(self) -> HostedEnv:
-        """Return a new environment: in this process, or in one of the workers."""
+        """Make an environment: in this process, or in one of the workers."""
         return self.workers.hosted(self.kind) if self.workers else LocalEnv(self.make(), self.timings)
 
     def alone(self) -> AbstractAsyncContextManager[HostedEnv]:
-        """Return an isolated environment to judge a fault in."""
+        """Make an isolated environment, to judge the cause of a fault."""
         return self.workers.alone(self.kind) if self.workers else nullcontext(LocalEnv(self.make(), self.timings))
 
     def single(self) -> HostedEnv:
@@ -104,7 +104,7 @@ class _Source:
         return self.waiting.pop() if self.waiting else RetryingEnv(self.fresh, self.alone)
 
     def isolated(self) -> RetryingEnv:
-        """Return an environment for an episode that is repeated, in its own worker if it has workers."""
+        """Return an environment for a repeated episode; if the environment runs in workers, it gets its own worker."""
         return RetryingEnv(self.single, self.alone)
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class _Source:
 
 @dataclass(slots=True)
 class _Round:
-    """State shared by the episodes of one `collect`."""
+    """State that the episodes of one `collect` share."""
 
     agents: Mapping[str, Agent]
     queue: Iterator[tuple[int, Job]]
@@ -128,7 +128,7 @@ class _Round:
 
 
 class _Slots:
-    """Slots for episodes in flight; among waiters the lowest rank goes first, then the first to arrive."""
+    """Slots for episodes in flight. A free slot goes to the lowest rank that waits, and then to the earliest arrival."""
 
     def __init__(self, number: int) -> None:
         self._free = number
@@ -137,7 +137,7 @@ class _Slots:
 
     @asynccontextmanager
     async def acquired(self, rank: int) -> AsyncGenerator[None]:
-        """Hold a slot during the block."""
+        """Wait for a slot and occupy it during the block."""
         if self._free:
             self._free -= 1
         else:
@@ -166,15 +166,15 @@ class _Slots:
         self._free += 1
 
     def contended(self, rank: int) -> bool:
-        """Return True if a waiter has a lower rank."""
+        """Return True if a lower rank waits for a slot."""
         return bool(self._waiting) and self._waiting[0][0] < rank
 
 
 class RolloutPool:
-    """Plays episodes of one or several environments, which are made when first needed and then reused.
+    """Plays episodes in one or several environments. Instances are made when needed and then reused.
 
-    `envs`: picklable factories by name. Everything lives until `close`; an environment that faulted, or whose episode was
-    cut off, is not reused. `seconds`: time spent in environments of this process so far.
+    `envs` maps names to picklable factories. Instances and workers live until `close`, but an instance is not reused
+    after a fault or an interrupted episode.
     """
 
     def __init__(self, envs: Mapping[str, Factory], config: RolloutConfig | None = None) -> None:
@@ -194,7 +194,7 @@ class RolloutPool:
 
     @property
     def seconds(self) -> float:
-        """Seconds spent in environments of this process."""
+        """Seconds spent so far in environments of this process."""
         return self._timings.get("env", 0.0)
 
     async def collect(
@@ -209,13 +209,13 @@ class RolloutPool:
     ) -> list[Episode]:
         """Play the jobs concurrently and return their episodes in order.
 
-        `agents`: one for all, or one per environment by name. Each finished episode is written to `file` at once. Among
-        concurrent collections, those of a lower `rank` get free slots first. A fault is retried once.
+        `agents` is one agent for all environments, or one per environment by name. Finished episodes are written to
+        `file` at once. Among concurrent calls, a lower `rank` gets free slots first. A fault is retried once.
 
         Raises:
             BadConfig: no episode could be played with this configuration.
             EngineDead: the engine is permanently unavailable.
-            RuntimeError: episodes were cancelled from inside.
+            RuntimeError: an episode was cancelled from inside.
         """
         policies = agents if isinstance(agents, Mapping) else dict.fromkeys(self._makers, agents)
         shared = _Round(policies, iter(enumerate(jobs)), Lockstep() if lockstep else None, file, progress, rank)
@@ -233,9 +233,9 @@ class RolloutPool:
     async def starts(
         self, agent: Agent, env: str, queries: Sequence[tuple[Task, Episode, Collection[int]]]
     ) -> list[dict[int, Start]]:
-        """Return branch points before turns of episodes: per task and episode, by turn (counted from 0).
+        """Return branch points inside episodes: for each query (task, episode, turns), a start by turn (from 0).
 
-        The episode is replayed in an environment of the pool. Turns that cannot be reached are left out.
+        Each episode is replayed in an environment of the pool. Turns that the replay does not reach are left out.
         """
 
         def replay(task: Task, episode: Episode, turns: Collection[int]) -> Replay[dict[int, Start]]:
@@ -245,10 +245,10 @@ class RolloutPool:
         return [of_episode or {} for of_episode in points]
 
     async def consult(self, env: str, queries: Sequence[tuple[Task, Episode]], ask: Callable[[TextEnv], T]) -> list[list[T]]:
-        """Return the results of `ask` on the environment before each turn of replayed episodes.
+        """Return the results of `ask(env)` before each turn of replayed episodes, one list per episode.
 
-        It is called where the environment lives, so it must pickle. An episode's results end with the last turn that can
-        be reached.
+        `ask` is called in the process where the environment runs, so it must pickle. A list ends where the replay can
+        no longer reach the episode's next turn.
         """
 
         def replay(task: Task, episode: Episode) -> Replay[list[T]]:
@@ -258,7 +258,7 @@ class RolloutPool:
         return [of_episode or [] for of_episode in answers]
 
     async def _replayed(self, env: str, replays: Sequence[Replay[T]]) -> list[T | None]:
-        """Return the results of replays, each in an environment of the pool; None for those that fail."""
+        """Return the results of replays, each in an environment of the pool; None for a replay that fails."""
         slots = asyncio.Semaphore(self.config.concurrency)
 
         async def run(replay: Replay[T]) -> T | None:
@@ -296,11 +296,11 @@ class RolloutPool:
         self._sources, self._probes, self._workers = {}, {}, None
 
     def probe(self, name: str) -> TextEnv:
-        """Return an environment for task queries; if it does not block, it also plays the first episode."""
+        """Return an environment for task queries; if it does not block, the first episode is also played in it."""
         return self._source(name).probe
 
     def _source(self, name: str) -> _Source:
-        """Return an environment's source; its first instance tells if it blocks."""
+        """Return the named environment's source; its first instance determines if the environment needs workers."""
         if name not in self._sources:
             make, probe = self._makers[name], self._probed(name)
             isolated = [other for other in self._makers if self._needs_worker(self._probed(other))]
@@ -322,7 +322,7 @@ class RolloutPool:
         return probe.blocking or self.config.worker_backend != "process"
 
     def _shared_workers(self, names: Sequence[str]) -> Workers:
-        """Return the workers, which all environments with workers share."""
+        """Return the workers, which are shared by all environments that need workers."""
         if self._workers is None:
             makes = [self._makers[name] for name in names]
             self._workers = Workers(makes, self.config.worker_count(), self._start_worker())
@@ -338,7 +338,7 @@ class RolloutPool:
         return ray_workers.start_with(self.config.worker_options)
 
     async def _serve(self, shared: _Round) -> None:
-        """Play one job after another."""
+        """Play jobs one after another until none are left."""
         if shared.lockstep:
             shared.lockstep.join()
         try:
@@ -351,7 +351,7 @@ class RolloutPool:
                 shared.lockstep.leave()
 
     async def _serve_on(self, shared: _Round) -> bool:
-        """Play one job after another in one slot; return True if jobs are left because another collection goes first."""
+        """Play jobs one after another in one slot; return True if a collection of lower rank waits for the slot."""
         for index, job in shared.queue:
             episode = await self._played(shared, job)
             if shared.file:
@@ -365,7 +365,7 @@ class RolloutPool:
         return False
 
     async def _played(self, shared: _Round, job: Job) -> Episode:
-        """Play a job, and once more if it ends in a fault."""
+        """Play a job; if it ends in a fault, play it once more."""
         source, agent = self._source(job.env), shared.agents[job.env]
         env, whole = source.take(), False
         try:

@@ -1,4 +1,4 @@
-"""A worker that is a spawned process of this machine."""
+"""A worker that is a spawned process on this machine."""
 
 import contextlib
 import multiprocessing
@@ -21,7 +21,7 @@ from agentgym.rollout.spawning import GUARD, defined_in_script, spawned
 
 
 class ProcessWorker(Pending):
-    """One worker process and its open replies; replies that are ready at the same time are sent together."""
+    """One worker process and its open requests."""
 
     def __init__(self, makes: Sequence[Callable[[], TextEnv]], alone: bool = False) -> None:
         super().__init__()
@@ -39,10 +39,10 @@ class ProcessWorker(Pending):
         return not self.condemned and self.process.is_alive()
 
     async def begun(self) -> None:
-        """Return at once: requests wait in the pipe until the process has started."""
+        """Do nothing: requests wait in the pipe until the process has started."""
 
     def _send(self, env: Key, request: Request) -> None:
-        """Send at once: a policy that is sampled in this process may block its event loop for long."""
+        """Send a request at once, because a policy in this process may block the event loop for long afterwards."""
         packed = self._packed(request[0], request)
         try:
             self.connection.send((env, packed))
@@ -65,7 +65,7 @@ class ProcessWorker(Pending):
             self._ended(self._end())
 
     def _end(self) -> str | BadConfig:
-        """Return the reason for the end: the process died, or the script that it imports failed, which prints its error."""
+        """Return the reason for the worker's end: its process died, or failed to import the script and printed an error."""
         self.process.join(1)
         if self._answers or not self._imports_script or self.process.exitcode != 1:
             return "the worker process died"
@@ -83,9 +83,9 @@ class ProcessWorker(Pending):
 
 @contextlib.contextmanager
 def _allowed_children() -> Generator[None]:
-    """Let a daemonic process, such as one of `multiprocessing.Pool`, start a worker.
+    """Allow a daemonic process, such as one of `multiprocessing.Pool`, to start a worker.
 
-    This is normally forbidden because its end would orphan children; a worker ends when its pipe does.
+    Python normally forbids this, because the child would be orphaned; a worker ends when its pipe is closed.
     """
     settings: dict[str, Any] = getattr(multiprocessing.current_process(), "_config", {})
     daemonic = settings.pop("daemon", None)
@@ -97,7 +97,7 @@ def _allowed_children() -> Generator[None]:
 
 
 def _work(connection: Connection, makes: bytes) -> None:
-    """Serve requests in a worker process."""
+    """Serve requests until the pipe is closed; the main function of a worker process."""
     started()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     envs, replies = EnvThreads(pickle.loads(makes)), _Replies(connection)
@@ -110,14 +110,14 @@ def _work(connection: Connection, makes: bytes) -> None:
 
 
 class _Replies:
-    """Sends replies of many threads: the thread that finds the pipe free sends all that have accumulated."""
+    """Sends the replies of many threads: a thread that finds the pipe free sends all accumulated replies together."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection, self._lock = connection, threading.Lock()
         self._ready: deque[Packed] = deque()
 
     def send(self, env: Key, ok: bool, value: object) -> None:
-        """Send one reply soon."""
+        """Queue one reply, and send it unless another thread is sending."""
         self._ready.append(packed_reply(env, ok, value))
         while self._ready and self._lock.acquire(blocking=False):  # else the lock's holder checks again when it is done
             try:

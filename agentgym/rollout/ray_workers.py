@@ -1,7 +1,7 @@
-"""A worker that is an actor of a Ray cluster: environments, their sandboxes and browsers, on other machines.
+"""A worker that is an actor of a Ray cluster: environments, their sandboxes and browsers run on other machines.
 
-Ray never restarts an actor or repeats its calls: the rollout replays an episode whose worker is gone, and counts it once.
-Ray: https://docs.ray.io
+Ray never restarts these actors or repeats their calls: if a worker is lost, the rollout itself replays the episode and
+counts it once. Ray: https://docs.ray.io
 """
 
 import asyncio
@@ -28,11 +28,11 @@ OPTIONS: Mapping[str, object] = {"num_cpus": 1, "scheduling_strategy": "SPREAD",
 SECONDS = 10
 """Maximum seconds for a cluster to answer."""
 OURS = ("max_restarts", "max_task_retries", "name", "namespace", "get_if_exists", "lifetime", "concurrency_groups")
-"""Options with which an episode could be played twice or outlive the rollout."""
+"""Reserved options of an actor: with them an episode could be played twice, or outlive the rollout."""
 
 
 class RayWorker(Pending):
-    """One actor. All requests of one turn of the event loop are one call, and all replies that are ready are one answer."""
+    """One actor. Requests and replies are batched: a call sends all new requests, and an answer has all ready replies."""
 
     def __init__(self, actor: Any) -> None:
         super().__init__()
@@ -45,10 +45,10 @@ class RayWorker(Pending):
         return not self.condemned
 
     async def begun(self) -> None:
-        """Return when the actor runs.
+        """Wait until the actor runs.
 
         Raises:
-            Fault: it failed at its start.
+            Fault: the actor failed to start.
         """
         if self._hearing:
             return
@@ -60,7 +60,7 @@ class RayWorker(Pending):
         self._hearing = asyncio.create_task(self._hear())
 
     async def _hear(self) -> None:
-        """Receive answers until the actor ends."""
+        """Receive replies until the actor ends."""
         try:
             while True:
                 for reply in await self._actor.answers.remote():
@@ -70,7 +70,7 @@ class RayWorker(Pending):
             self._ended(await self._why(error))
 
     async def _why(self, error: Exception) -> Fault:
-        """Return the fault for the end of an actor: its own, or that of its machine."""
+        """Return the fault for an actor that has ended; WorkerLost if its machine is gone."""
         from ray import exceptions
 
         message = f"the Ray actor is gone: {str(error).strip()}"
@@ -101,7 +101,7 @@ class RayWorker(Pending):
 
 
 class _Actor:
-    """The worker's part in the cluster."""
+    """The actor's class: the part of a worker that runs in the cluster."""
 
     def __init__(self, makes: bytes, path: list[str]) -> None:
         sys.path.extend(folder for folder in path if folder not in sys.path)  # for the user's modules
@@ -110,13 +110,13 @@ class _Actor:
         self._available = asyncio.Event()
 
     async def begun(self) -> str:
-        """Return the node on which it runs."""
+        """Return the id of the node on which the actor runs."""
         ray = importlib.import_module("ray")
         self._loop = asyncio.get_running_loop()
         return ray.get_runtime_context().get_node_id()
 
     async def take(self, requests: list[Packed]) -> None:
-        """Have requests answered, each when it is ready."""
+        """Accept requests; each reply is available from `answers` when it is ready."""
         for packed in requests:
             self._envs.ask(packed, partial(self._reply, packed[0]))
 
@@ -125,19 +125,19 @@ class _Actor:
         self._loop.call_soon_threadsafe(self._available.set)
 
     async def answers(self) -> list[Packed]:
-        """Return the ready replies, once there are any."""
+        """Wait until replies are ready, and return them."""
         await self._available.wait()
         self._available.clear()
         return [self._ready.popleft() for _ in range(len(self._ready))]
 
 
 def _pickled(value: object) -> bytes:
-    """Return a value as bytes, with definitions of a script, which is not imported there."""
+    """Pickle a value, including definitions in the script, since the actor does not import the script."""
     return importlib.import_module("ray.cloudpickle").dumps(value)
 
 
 def _stands(node: str) -> bool:
-    """Return True if a node still exists; an actor that never ran has none."""
+    """Return True if a node is still alive; False for an actor that never ran, which has no node."""
     ray = importlib.import_module("ray")
     try:
         return any(known["NodeID"] == node and known["Alive"] for known in ray.nodes())
@@ -146,10 +146,10 @@ def _stands(node: str) -> bool:
 
 
 def start_with(options: Mapping[str, object]) -> StartWorker:
-    """Connect to the cluster at RAY_ADDRESS, or to one of this machine, and return a function that starts actors there.
+    """Connect to the cluster at RAY_ADDRESS, or start a local one, and return a function that starts actors.
 
-    `options`: of an actor (`num_cpus`, `resources`, `runtime_env`, `label_selector` …). An actor for a single environment
-    requests no CPU, so that a full cluster has room for it.
+    `options` are those of a Ray actor (`num_cpus`, `resources`, `runtime_env`, `label_selector` …). An actor for a
+    single environment requests no CPU, so that it fits into a full cluster.
 
     Raises:
         BadConfig: an option is invalid or reserved, or no cluster answers.
@@ -186,7 +186,7 @@ def _connect(ray: Any) -> None:
 
 @contextmanager
 def _own_sigterm() -> Generator[None]:
-    """Keep this program's SIGTERM handler, because Ray's would exit at once."""
+    """Restore this program's SIGTERM handler after the block, because Ray's handler would exit at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

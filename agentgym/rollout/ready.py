@@ -1,4 +1,4 @@
-"""Many environments for your own loop: send actions to some, receive those that are ready first (like EnvPool)."""
+"""Many environments for a custom loop: send actions to some, receive the answers that are ready first (like EnvPool)."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ class EnvAnswer:
     """An environment's answer to an action or its reset."""
 
     number: int
-    """Number of the environment, from 0."""
+    """Index of the environment, from 0."""
     observation: str
     reward: float
     terminated: bool
@@ -28,20 +28,20 @@ class EnvAnswer:
 
     @property
     def over(self) -> bool:
-        """True if the episode has ended: the next action, with any text, starts another episode."""
+        """True if the episode has ended; then the next action, with any text, starts another episode."""
         return self.terminated or self.truncated
 
 
 class ReadyEnvs:
-    """Environments that step in threads, each at its own pace: `recv` returns those that are ready first.
+    """Environments that step in threads, each at its own pace; `recv` returns the answers that are ready first.
 
-    A slow step (a sandbox, a browser) then delays no other. The k-th episode of environment i is a function of `seed`, i
-    and k; their order depends on timing. Use it in a `with` block, or call `close`.
-    Source of the interface: EnvPool, arXiv 2206.10558.
+    A slow step (a sandbox, a browser) does not delay other environments. The k-th episode of environment i is a
+    function of `seed`, i and k; the order of answers depends on timing. Use this object in a `with` block, or call
+    `close`. Source of the interface: EnvPool, arXiv 2206.10558.
     """
 
     def __init__(self, env: str, number: int, *, ready: int = 1, seed: int = 0, **options: object) -> None:
-        """Make `number` environments and start an episode in each; `ready`: number of environments that `recv` waits for.
+        """Make `number` environments and start an episode in each; `ready` is the number of answers that `recv` waits for.
 
         Raises:
             BadConfig: a number is out of range.
@@ -60,10 +60,10 @@ class ReadyEnvs:
         self.send(range(number), [""] * number)
 
     def send(self, numbers: Iterable[int], actions: Sequence[str]) -> None:
-        """Let each of these environments execute an action, or start its next episode if one has ended.
+        """Let each of these environments execute an action, or start its next episode if the last one has ended.
 
         Raises:
-            BadConfig: the last answer of an environment was not received yet, or it does not exist.
+            BadConfig: an environment does not exist, or its last answer was not received yet.
         """
         pairs = list(zip(numbers, actions, strict=True))
         busy = {*self._running.values()}
@@ -79,7 +79,7 @@ class ReadyEnvs:
             future.add_done_callback(self._finished.append)
 
     def recv(self, ready: int | None = None) -> list[EnvAnswer]:
-        """Wait for `ready` environments (default: the constructor's number) and return the first ones; raise their errors.
+        """Wait for `ready` answers (default: the constructor's number) and return them; raise an environment's error.
 
         Raises:
             BadConfig: fewer environments have an open action.

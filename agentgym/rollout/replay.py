@@ -1,4 +1,4 @@
-"""Replay of an episode to branch off from its turns: same actions for the environment, same replies for the conversation."""
+"""Replay of an episode, to branch off from its turns: the environment gets the same actions, the agent the same replies."""
 
 import copy
 import itertools
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Replayed(Completing):
-    """An engine that returns the recorded replies of one session in order; the real engine answers all other requests."""
+    """An engine that answers one session with recorded replies, in order, and passes other requests to the real engine."""
 
     def __init__(self, engine: Any, session: str, episode: Episode, stop_ids: Collection[int] = ()) -> None:
         self.engine, self.session = engine, session
@@ -45,16 +45,16 @@ class Replayed(Completing):
 
 
 def begins_a_reply(turns: Sequence[Turn], place: int) -> bool:
-    """Return False if a turn is a later call of the previous reply, where nothing is sampled."""
+    """Return True if a reply was sampled at this turn; False if the turn is a later call of the previous reply."""
     before = turns[place - 1] if place else None
     return before is None or list(turns[place].prompt_ids) != [*before.prompt_ids, *before.output_ids]
 
 
 def replies(calls: Sequence[Turn], stop_ids: Collection[int]) -> list[tuple[list[int], Completion]]:
-    """Return each reply's prompt and tokens, which several turns share if the reply had several calls.
+    """Return (prompt, completion) for each reply; several turns share a reply that had several calls.
 
-    Calls after a failed one were not executed and have no turn: the rest of their reply is in the next prompt, up to the
-    token that ended it, with unknown log-probabilities.
+    After a failed call, the reply's other calls were not executed and have no turn. Their tokens are taken from the
+    next prompt, up to the stop token, with unknown log-probabilities (NaN).
     """
     pairs: list[tuple[list[int], Completion]] = []
     for place, call in enumerate(calls):
@@ -78,11 +78,11 @@ def replies(calls: Sequence[Turn], stop_ids: Collection[int]) -> list[tuple[list
 async def starts(
     hosted: HostedEnv, agent: Agent, task: Task, episode: Episode, turns: Collection[int], seconds: float
 ) -> dict[int, Start]:
-    """Return a branch point before each of these turns (counted from 0) of an episode with one role.
+    """Return a branch point before each of the requested turns (from 0) of an episode with one role.
 
-    Turns are left out from the first differing observation on, because the episode cannot be repeated from there. So are
-    the second and later calls of one reply, which were sampled before. A branch is replayed from the beginning of the
-    task, with new random seeds at each of its forks as in the original.
+    The episode is replayed from the beginning of the task; if it is itself a branch, the random seed changes at each of
+    its forks, as in the original. Turns are left out after the replay's first difference from the record. Later calls
+    of a reply are also left out, since nothing is sampled there.
     """
     session = f"{episode.group_id}#{episode.attempt}#replay"
     numbers = {number for number in turns if number < len(episode.turns) and begins_a_reply(episode.turns, number)}
@@ -112,9 +112,9 @@ async def starts(
 
 
 async def consulted(hosted: HostedEnv, task: Task, episode: Episode, ask: Callable[[TextEnv], T], seconds: float) -> list[T]:
-    """Return the results of `ask` on the environment before each turn of an episode with one role.
+    """Return the results of `ask(env)` before each turn of an episode with one role.
 
-    The list ends at the first differing observation, because the episode cannot be repeated from there.
+    The list ends where the replay's observation first differs from the record.
     """
     async with aclosing(_again(hosted, task, episode, seconds)) as turns_again:
         return [await consult(hosted.env, ask) async for _ in turns_again]
@@ -123,9 +123,10 @@ async def consulted(hosted: HostedEnv, task: Task, episode: Episode, ask: Callab
 async def _again(
     hosted: HostedEnv, task: Task, episode: Episode, seconds: float
 ) -> AsyncGenerator[tuple[int, Turn, str, Info]]:
-    """Replay an episode: before each turn, yield its number, the turn, and the current observation and info.
+    """Replay an episode; before each turn, yield its number, the turn, and the current observation and info.
 
-    It ends at the first differing observation. Random seeds change at each of the episode's forks, as in the original.
+    The replay ends at the first observation that differs from the record. If the episode is a branch, the random seed
+    changes at each of its forks, as in the original.
     """
     seeds = [*(seed for _, _, seed in episode.forks), episode.seed]
     afresh = {turn: seed for (_, turn, _), seed in zip(episode.forks, seeds[1:], strict=True)}

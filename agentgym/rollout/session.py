@@ -1,4 +1,4 @@
-"""An episode of an external agent: text in, text out, in calls that never raise because of model output."""
+"""An episode for an external agent: text in, text out, in calls that never raise because of model output."""
 
 import json
 import traceback
@@ -22,21 +22,21 @@ OVER = "The episode is over ({reason}). Nothing was done."
 
 
 class Session:
-    """One environment and its episode, played by calls, for harnesses that drive the agent themselves.
+    """One environment and its episode, for harnesses that drive the agent themselves.
 
-    `reset` starts an episode; `act(text)` and `call(tool, arguments)` return the observation. After the end they change
-    nothing and say so. `tools` are the callable tools; for environments with plain commands, `act(command)`. Everything
-    runs in the caller's thread. This class has no tokens; `agentgym.play` has.
+    `reset` starts an episode; `act(text)` and `call(tool, arguments)` return the next observation. After the end of the
+    episode they change nothing and return a notice. `tools` are the tools to call; if the environment has none, use
+    `act(command)`. Everything runs in the caller's thread. A session has no tokens; use `agentgym.play` for those.
     """
 
     info: Info
-    """Info with the observation; unset before `reset`."""
+    """Info that came with the last observation; not set before `reset`."""
 
     def __init__(self, env: TextEnv | str, *, step_seconds: float = 60.0, **options: object) -> None:
-        """Take an environment, which the caller keeps, or an id with options of the environment.
+        """Use an environment, which stays open at `close`, or make one from an id and the environment's options.
 
         Raises:
-            BadConfig: options are given with an environment.
+            BadConfig: options are passed along with an environment.
         """
         if not isinstance(env, str) and options:
             raise BadConfig(f"options ({', '.join(options)}) go with a registered id, not with an environment")
@@ -51,21 +51,23 @@ class Session:
         self.rewards: list[float] = []
         """Reward of each turn."""
         self.turns = self.invalid = self.late = 0
-        """Actions so far; of these, those that the environment did not accept; actions after the end, which did nothing."""
+        """Number of actions so far, of those that were invalid, and of actions after the end, which had no effect."""
         self.done = True
         self.success: bool | None = None
-        """None while undecided, and after a fault."""
+        """Outcome of the episode; None while undecided, and after a fault."""
         self.reason: str | None = None
         """Reason why the episode ended; `timeout`, `crash` and `engine` are faults, which are never trained on."""
         self.error: str | None = None
 
     @property
     def reward(self) -> float:
-        """Reward of the episode so far."""
+        """Sum of rewards in the episode so far."""
         return sum(self.rewards, 0.0)
 
     def reset(self, task: Task | str | int | None = None, *, seed: int = 0, horizon: int | None = None) -> str:
-        """Start an episode of a task (a Task, its id, its number, or one drawn by the seed); return the observation.
+        """Start an episode and return its first observation.
+
+        `task` is a Task, its id or its number; None draws a task by `seed`.
 
         Raises:
             BadConfig: the task or the horizon is invalid.
@@ -86,7 +88,7 @@ class Session:
         return self.observation
 
     def act(self, action: str) -> str:
-        """Execute an action as the environment parses it, and return the observation.
+        """Execute an action, given as the text that the environment parses, and return the observation.
 
         Raises:
             EpisodeOver: no episode was started.
@@ -115,7 +117,7 @@ class Session:
         return self.observation
 
     def call(self, name: str, arguments: Mapping[str, object] | None = None) -> str:
-        """Call a tool and return the observation; a bad call is an invalid action, which the environment answers."""
+        """Call a tool and return the observation; a malformed call is an invalid action, which the environment explains."""
         text = json.dumps({"name": name, "arguments": dict(arguments or {})}, ensure_ascii=False, default=str)
         call = parse_call(text, self.tools) if ACT.name in self.tools and not self.env.tools else None
         return self.act(str(call.arguments["command"]) if isinstance(call, Call) else text)
@@ -140,10 +142,10 @@ class Session:
 
 
 def _now(work: Coroutine[object, object, T]) -> T:
-    """Return the result of a coroutine that never waits, such as one of an environment in this process.
+    """Return the result of a coroutine that never waits, such as a step of an environment in this process.
 
     Raises:
-        RuntimeError: it waits.
+        RuntimeError: the coroutine waits.
     """
     try:
         with interrupts_watched():

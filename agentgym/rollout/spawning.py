@@ -1,4 +1,4 @@
-"""Start processes that do not run the user's script again."""
+"""Start of processes that do not run the user's script again."""
 
 import multiprocessing
 import pickle
@@ -11,11 +11,11 @@ from agentgym.errors import BadConfig
 
 GUARD = 'put the script\'s code under `if __name__ == "__main__":`, or the environment into a separate module'
 _LOCK = threading.Lock()
-"""Locked while the script is hidden, which affects all threads."""
+"""Lock for the time in which the script is hidden, since that affects all threads."""
 
 
 def defined_in_script(sent: object) -> bool:
-    """Return True if an object for another process can only be found in the running script."""
+    """Return True if unpickling an object in another process requires a definition from the running script."""
     try:
         return b"__main__" in pickle.dumps(sent)
     except Exception:  # for example a lambda, which goes by value
@@ -24,9 +24,9 @@ def defined_in_script(sent: object) -> bool:
 
 @contextmanager
 def spawned(*, script: bool) -> Generator[None]:
-    """Start processes of `multiprocessing` that import the script only if requested.
+    """Make `multiprocessing` start processes that import the script only if `script` is True.
 
-    They always do so by default, and a script without `if __name__ == "__main__":` would run again in each of them.
+    By default they always import it, so a script without `if __name__ == "__main__":` would run again in each process.
     """
     main = sys.modules["__main__"]
     with _LOCK:

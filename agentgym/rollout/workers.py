@@ -1,4 +1,4 @@
-"""Environments in workers: processes of this machine, or actors of a Ray cluster."""
+"""Environments in workers: processes on this machine, or actors of a Ray cluster."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -19,48 +19,48 @@ T = TypeVar("T")
 Make = Callable[[], TextEnv]
 
 START_SECONDS = 600.0
-"""Seconds without any started worker after which a rollout ends."""
+"""Seconds after which a rollout ends if no worker has started."""
 GATHER_SECONDS = 30.0
-"""Seconds to wait for all workers, so that environments are spread evenly; then those that run are used."""
+"""Seconds to wait for all workers, so that environments are spread evenly; after that, only started workers are used."""
 FAILED_STARTS = 3
 """Number of consecutive failed worker starts that ends the rollout."""
 
 
 class WorkerLost(Fault):
-    """A worker's machine left, or never accepted it: no fault of the episode, and the request is repeated elsewhere."""
+    """A worker's machine is gone, or never accepted it. The episode is not at fault: the request is repeated elsewhere."""
 
 
 class Worker(Protocol):
-    """Holder of environments elsewhere; made in a running event loop, which is the only one to use it."""
+    """Runs environments elsewhere. A worker is made inside a running event loop, and only that loop may use it."""
 
     hosted: int
-    """Number of environments that it holds."""
+    """Number of environments in the worker."""
     last: int
-    """Number of its newest environment."""
+    """Number of the worker's newest environment."""
     condemned: bool
-    """True if it takes no more environments and ends with its last one."""
+    """True if the worker accepts no new environments and ends after closing its last."""
 
     def usable(self) -> bool:
         """Return True if new environments may be placed here."""
         ...
 
     async def begun(self) -> None:
-        """Return when the worker runs.
+        """Wait until the worker runs.
 
         Raises:
-            Fault: it failed at its start.
+            Fault: the worker failed to start.
         """
 
     async def ask(self, env: "Key", request: "Request", seconds: float) -> Any:
-        """Return an environment's answer within `seconds`.
+        """Send a request to an environment and return the answer.
 
         Raises:
-            Fault: it takes longer, or the worker ends.
+            Fault: the answer takes longer than `seconds`, or the worker ends.
         """
         ...
 
     def release(self, env: "Key") -> None:
-        """Close an environment; a condemned worker ends with its last one."""
+        """Close an environment; a condemned worker ends after closing its last."""
         ...
 
     def kill(self) -> None:
@@ -69,19 +69,22 @@ class Worker(Protocol):
 
 
 StartWorker = Callable[[Sequence[Make], bool], Worker]
-"""Starts a worker that can make each of these environments; True for a worker of a single environment."""
+"""Starts a worker that can make each of these environments; True means that it will run a single environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """A worker's start: its task, and its begin on the loop's clock."""
+    """Start of a worker: the task that waits for it, and its time on the event loop's clock, in seconds."""
 
     task: asyncio.Task[None]
     since: float
 
 
 class Workers:
-    """Workers that live as long as a run, with many environments in each; a kind is an index into `makes`."""
+    """Workers that live as long as a run, with many environments in each.
+
+    `makes` are the factories of environments; the index of a factory is the environment's `kind`.
+    """
 
     def __init__(self, makes: Sequence[Make], count: int, start: StartWorker | None = None) -> None:
         self.count = max(1, count)
@@ -91,14 +94,14 @@ class Workers:
         self._starts: dict[Worker, _Start] = {}
         self._failures = 0
         self.retries, self.trials = asyncio.Semaphore(self.count), asyncio.Semaphore(self.count)
-        """Maximum numbers of separate workers for replayed episodes and for judging faults."""
+        """Limits on separate workers: those for replayed episodes, and those for judging faults."""
 
     def hosted(self, kind: int = 0) -> "RemoteEnv":
-        """Return a fresh environment; each of its episodes goes to a worker with few environments."""
+        """Return a new environment; before each episode it moves to a worker with few environments."""
         return RemoteEnv(kind, self.place)
 
     def single(self, kind: int = 0) -> "RemoteEnv":
-        """Return an environment in its own worker, which ends with the environment."""
+        """Return an environment in its own worker, which ends when the environment is closed."""
         worker = self._start([self._makes[kind]], True)
         worker.condemned = True
 
@@ -110,12 +113,12 @@ class Workers:
 
     @asynccontextmanager
     async def alone(self, kind: int = 0) -> AsyncGenerator["RemoteEnv"]:
-        """Yield an environment in its own worker to judge a fault in, `count` of them at a time."""
+        """Yield an environment in its own worker, to judge a fault; at most `count` exist at a time."""
         async with self.trials:
             yield self.single(kind)
 
     async def place(self, present: Worker | None) -> Worker:
-        """Return the worker of an environment's next episode: its current one, unless another holds far fewer."""
+        """Return the worker of an environment's next episode: its current one, unless another has far fewer environments."""
         workers = await self._standing()
         fewest = min(workers, key=lambda worker: worker.hosted)
         if present in workers and present.hosted <= fewest.hosted + 1:
@@ -123,7 +126,7 @@ class Workers:
         return fewest
 
     async def _standing(self) -> list[Worker]:
-        """Return the workers that run, at least one, after starting missing ones.
+        """Start missing workers and return the workers that run, at least one.
 
         Raises:
             BadConfig: no worker could be started.
@@ -143,10 +146,10 @@ class Workers:
             await asyncio.wait([start.task for start in coming], timeout=wait, return_when=asyncio.FIRST_COMPLETED)
 
     def _fill(self) -> None:
-        """Replace workers that are gone.
+        """Replace workers that have ended.
 
         Raises:
-            BadConfig: workers repeatedly fail at their start.
+            BadConfig: workers repeatedly fail to start.
         """
         loop = asyncio.get_running_loop()
         for worker, start in list(self._starts.items()):
@@ -175,7 +178,7 @@ class Workers:
 
 
 class RemoteEnv:
-    """An environment in a worker, which `place` chooses for each of its episodes."""
+    """An environment in a worker; before each episode, `place` chooses the worker."""
 
     def __init__(self, kind: int, place: Callable[[Worker | None], Awaitable[Worker]], worker: Worker | None = None) -> None:
         self._kind, self._place = kind, place
@@ -189,7 +192,7 @@ class RemoteEnv:
 
     @property
     def usable(self) -> bool:
-        """True if another episode may be played here; false during a step that hangs, because the worker must end."""
+        """True if another episode may be played here. False during a step that hangs, because its worker has to end."""
         return self.worker is None or self.worker.usable()
 
     async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
@@ -214,11 +217,11 @@ class RemoteEnv:
         return await self._ask(("snapshot",), seconds)
 
     async def consult(self, function: Callable[..., T], *arguments: object) -> T:
-        """Return `function(env, *arguments)`, computed in the environment's worker."""
+        """Return `function(env, *arguments)`, computed in the environment's worker process."""
         return await self._ask(("consult", function, arguments), self.seconds)
 
     async def task(self, named: object, seed: int, seconds: float) -> Task | str:
-        """Return the task with this id or number, or None for one drawn by the seed; a text says why there is none."""
+        """Return the task with this id or number (None: drawn by the seed), or the reason why there is none."""
         worker = await self._place(self.worker)
         if worker is not self.worker:
             self._move(worker)
@@ -226,7 +229,7 @@ class RemoteEnv:
         return await self._ask(("task", named, seed), seconds)
 
     async def check(self, seconds: float) -> None:
-        """Check the health of the environment's dependencies."""
+        """Check the health of the services and tools that the environment needs."""
         await self._ask(("check",), seconds)
 
     def close(self) -> None:
