@@ -1,4 +1,4 @@
-"""A task family: instruction, success condition, and a plan."""
+"""Base class of task families; a family has an instruction, a success condition and a solution plan."""
 
 import re
 from collections.abc import Callable, Collection, Generator
@@ -13,50 +13,51 @@ from agentgym.envs.web.state import EpisodeState
 from agentgym.errors import BadConfig
 
 Ask = dict[str, Any]
-"""Content of the instruction as plain values, the only input of `effect` and `solve`."""
+"""Parameters of an instruction as plain values, the only description of the task that `effect` and `solve` receive."""
 Made = tuple[str, dict[str, object]]
-"""An instruction, and the result of `asked` or `question`."""
+"""An instruction, and its task data as returned by `change_data` or `question`."""
 
 IMPOSSIBLE_SHARE = 0.15
-"""Share of impossible tasks in every family that has such tasks."""
+"""Fraction of impossible tasks, in families that have impossible tasks."""
 
 MOST_SITES = 200
-"""Number of sites drawn for a task before the family counts as having none at a difficulty."""
+"""Maximum number of random site contents tried for one task; if none fits, the family has no such task."""
 MOST_DRAWS = 1000
-"""Number of draws of an item before the sites count as having no room for it."""
+"""Maximum number of random draws in `fitting`."""
 
 _SEEDS = 2**31
 _Item = TypeVar("_Item")
 
 
 class NoSubject(LookupError):
-    """The sites of an episode hold nothing that the new task could be about."""
+    """The sites of this episode contain no suitable subject for the new task."""
 
 
 class TaskFamily:
-    """Tasks of one kind. A family of a site is one subclass, listed in FAMILIES of the site's `tasks.py`.
+    """Base class for tasks of one kind. Each site lists its subclasses as FAMILIES in `tasks.py`.
 
-    A task is solved if the answer is right and all databases end in their initial state plus `effect`.
+    A task is solved if the answer is right and every database equals its initial state plus the changes made by
+    `effect`.
     """
 
     name: ClassVar[str]
     sites: ClassVar[tuple[str, ...]]
-    """Sites it needs; the browser starts on the first host of the first one."""
+    """Sites that the tasks use; the browser starts on the first host of the first site."""
     always_possible: ClassVar[bool] = False
-    """True if it has no impossible tasks."""
+    """True if the family has no impossible tasks."""
 
     def draw(self, rng: np.random.Generator, difficulty: int) -> Made:
         """Draw a task: the instruction, and the data that recreates and judges it.
 
-        Only this method draws whether the task is possible; sites that do not fit are drawn again.
+        The task is impossible with probability IMPOSSIBLE_SHARE, unless `always_possible` is set.
         """
         return self.draw_one(rng, difficulty, float(rng.random()) >= IMPOSSIBLE_SHARE or self.always_possible)
 
     def draw_one(self, rng: np.random.Generator, difficulty: int, possible: bool) -> Made:
-        """Draw a possible task, or an impossible one.
+        """Draw a possible or an impossible task, as `possible` requests.
 
         Raises:
-            BadConfig: many draws of sites at this difficulty hold none.
+            BadConfig: after many random site contents, none fits such a task at this difficulty.
         """
         for _ in range(MOST_SITES):
             try:
@@ -79,21 +80,22 @@ class TaskFamily:
         return text, {**data, "family": self.name, "seed": seed, "size": difficulty, "possible": possible}
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
-        """Make a task in these sites, possible or not as `possible` says; raise NoSubject if there is none."""
+        """Make a possible or impossible task in these sites; raise NoSubject if they have no subject for it."""
         raise NotImplementedError
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
-        """Make the expected change in a fresh state; nothing if a task only asks."""
+        """Apply the task's expected changes to a fresh state; a question without changes leaves it as it is."""
 
     def solve(self, ask: Ask) -> Plan:
-        """Yield the steps of a solution from any page, all sites in their initial state, using only `ask` and the pages.
+        """Yield the steps of a solution, using only `ask` and the pages.
 
-        It ends with `Answer` for a question, raises ImpossibleTask for an impossible task, and otherwise returns at the end.
+        The plan starts on any page, with all sites in their initial state. For a question, it ends with `Answer`. For
+        an impossible task, it raises ImpossibleTask. Otherwise it returns after the last step.
         """
         raise NotImplementedError
 
     def plan(self, ask: Ask) -> Plan:
-        """Yield the steps of a solution, ending with an answer."""
+        """Yield the steps of a solution; the last step is an answer."""
         try:
             yield from self.solve(ask)
         except ImpossibleTask:
@@ -102,7 +104,7 @@ class TaskFamily:
             yield Answer(DONE)
 
     def check(self, state: EpisodeState, answer: str, data: Ask) -> bool:
-        """Return whether the task is solved by this state and this answer."""
+        """Return whether this state and this answer solve the task."""
         answers: list[str] = data["answers"]
         expected = answers[0] if answers else DONE if data["possible"] else IMPOSSIBLE
         if plain(answer) != plain(expected):
@@ -131,9 +133,10 @@ _DOLLARS_AND_CENTS = re.compile(r"(\d+) dollars?(?:,| and|, and)? (\d\d?) cents?
 
 
 def plain(text: str) -> str:
-    """Return a normalized answer.
+    """Normalize an answer for comparison.
 
-    Ignored are case, spaces, quotes, a final full stop, commas in numbers, and the format of dates, times and amounts.
+    Normalization ignores case, spaces, quotes, a final full stop, commas in numbers, and the format of dates, times and
+    amounts.
     """
     text = " ".join(text.casefold().split()).strip("\"'`“”‘’ ")
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.removesuffix(".").strip("\"'`“”‘’ "))
@@ -143,9 +146,9 @@ def plain(text: str) -> str:
 
 
 def _counted(text: str) -> str:
-    """Return a number or an amount of dollars as 12.50, or as 12 without cents; any other text unchanged.
+    """Normalize a number or dollar amount to 12.50, or to 12 if there are no cents; return other text unchanged.
 
-    Rounded ($5k) or vague (about $5) amounts, other currencies and decimal commas are not such amounts.
+    Rounded ($5k) and vague (about $5) amounts, other currencies and decimal commas count as other text.
     """
     spoken = _DOLLARS_AND_CENTS.fullmatch(text)
     if spoken:
@@ -155,7 +158,7 @@ def _counted(text: str) -> str:
 
 
 def _dated(text: str) -> str:
-    """Return a date, with or without weekday, as 2026-03-05; any other text unchanged."""
+    """Normalize a date, with or without weekday, to 2026-03-05; return other text unchanged."""
     for form in ("%d %B %Y", "%A, %d %B %Y", "%B %d, %Y", "%A, %B %d, %Y", "%Y-%m-%d"):
         try:
             return datetime.strptime(text, form).date().isoformat()
@@ -165,10 +168,10 @@ def _dated(text: str) -> str:
 
 
 def fitting(draw: Callable[[], _Item], fits: Callable[[_Item], bool]) -> _Item:
-    """Return the first draw that fits.
+    """Call `draw` until `fits` accepts the item, and return the item.
 
     Raises:
-        NoSubject: none of many draws fits.
+        NoSubject: `fits` rejected MOST_DRAWS items.
     """
     for _ in range(MOST_DRAWS):
         drawn = draw()
@@ -178,17 +181,17 @@ def fitting(draw: Callable[[], _Item], fits: Callable[[_Item], bool]) -> _Item:
 
 
 def absent(known: Collection[str], draw: Callable[[], str]) -> str:
-    """Return a draw that is not among the known items; Unfit if they seem to be all there is."""
+    """Return a drawn item that is not in `known`; raise NoSubject if every draw is known."""
     return fitting(draw, lambda value: value not in known)
 
 
 def contested(rng: np.random.Generator, counts: Collection[int], most: int) -> int:
-    """Draw a rank up to `most` (or the first one above) that some counts reach and others do not.
+    """Draw a rank that some of the counts reach and others do not, at most `most` if such a rank exists.
 
-    So possible and impossible tasks ask for the same ranks.
+    Possible and impossible tasks thereby ask for the same ranks.
 
     Raises:
-        NoSubject: there is no such rank.
+        NoSubject: all counts are equal.
     """
     first, last = min(counts) + 1, max(counts)
     if first > last:
@@ -197,7 +200,7 @@ def contested(rng: np.random.Generator, counts: Collection[int], most: int) -> i
 
 
 def every_page(page: Page, column: str) -> Generator[Step, Page, list[dict[str, str]]]:
-    """Return the rows of a paginated table with this column, starting at its first page."""
+    """Visit all pages of a table that has this column, and return the table's rows; `page` is its first page."""
     records = page.records(column)
     while page.has("link", "Next page"):
         page = yield Click("link", "Next page")

@@ -1,4 +1,4 @@
-"""A plan's next step given the actions and pages so far; shared by oracle and expert."""
+"""Next step of a plan, given the actions and pages so far; shared by oracle and expert."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -20,12 +20,12 @@ class PageStep(NamedTuple):
     done: Done = ()
 
     def page(self) -> Page:
-        """Return the page."""
+        """Return the page, parsed from its lines."""
         return page_of(self.url, self.lines)
 
 
 def resolved(step: Step, page: Page) -> Done:
-    """Return a step's action on a page; Lost if the page lacks its target."""
+    """Return the browser action for a step on this page; raise Lost if the page lacks the step's target."""
     if isinstance(step, Goto):
         return ("navigate", step.url)
     if isinstance(step, Answer):
@@ -37,10 +37,10 @@ def resolved(step: Step, page: Page) -> Done:
 
 
 def next_action(plan: Callable[[], Plan], trail: Sequence[PageStep], now: PageStep) -> Done:
-    """Return the next action of the plan being followed, else its first one.
+    """Return the plan's next action on the current page.
 
-    A plan can begin wherever the sites cannot have changed since their initial state: only buttons and keys can change
-    them. Elsewhere the sites are restored first.
+    If the latest actions follow the plan, the plan continues; otherwise it starts here. A plan can only start while the
+    sites are in their initial state. If buttons or keys may have changed the sites, the action restores them first.
     """
     pages = [step.page() for step in (*trail, now)]
     begins: list[int] = []
@@ -63,7 +63,7 @@ def next_action(plan: Callable[[], Plan], trail: Sequence[PageStep], now: PageSt
 
 
 def _next_from(plan: Callable[[], Plan], trail: Sequence[PageStep], pages: Sequence[Page], begin: int) -> Done | None:
-    """Return the plan's next action if all actions from a position on follow the plan; else None."""
+    """Return the plan's next action if every action of the trail from index `begin` on follows the plan, else None."""
     steps = plan()
     step = next(steps)
     for place in range(begin, len(trail)):

@@ -10,11 +10,11 @@ def day(value: str | date | datetime) -> str:
 
 
 def moment(value: str | datetime) -> str:
-    """Return a date and a time: 5 March 2026, 09:30."""
+    """Return a date and time in the sites' format: 5 March 2026, 09:30."""
     when = datetime.fromisoformat(value) if isinstance(value, str) else value
     return f"{day(when)}, {when:%H:%M}"
 
 
 def money(cents: int) -> str:
-    """Return an amount of cents: $12.50."""
+    """Return an amount in cents in the sites' format: $12.50."""
     return f"${cents / 100:,.2f}"

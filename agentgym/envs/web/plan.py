@@ -1,4 +1,4 @@
-"""Plans: steps in the words of a page (links by text, fields by label), and the page as displayed."""
+"""Plans for solving web tasks: steps that name links by text and fields by label, and the displayed pages."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Node:
-    """One node of a displayed page. `id` is its number for tools; "" if it is not interactive."""
+    """Node of a displayed page. `id` is the number that tools use, or "" if the node is not interactive."""
 
     role: str
     name: str = ""
@@ -24,11 +24,11 @@ class Node:
 
     @property
     def text(self) -> str:
-        """The node's text: its name, else its descendants' text."""
+        """Name of the node, or the joined text of its descendants if it has no name."""
         return self.name or " ".join(filter(None, (child.text for child in self.children)))
 
     def all(self, role: str, name: str | None = None) -> list["Node"]:
-        """Return the nodes with a role (and a name) among this node and its descendants."""
+        """Return this node and its descendants, filtered by role and, if given, by name."""
         return [node for node in self.walk() if node.role == role and name in (None, node.name)]
 
 
@@ -40,7 +40,10 @@ class Page:
     root: Node = field(default_factory=lambda: Node("page"))
 
     def find(self, role: str, name: str, row: str = "") -> Node | None:
-        """Return the first node with a role and a name; with `row`, only in table rows and articles with that text."""
+        """Return the first node with this role and name.
+
+        With `row`, search only the table rows, list items and articles that contain this text.
+        """
         places = [self.root] if not row else [node for node in self.boxes() if any(row == n.text for n in node.walk())]
         return next((node for place in places for node in place.all(role, name)), None)
 
@@ -49,7 +52,7 @@ class Page:
         return [node for node in self.root.walk() if node.role in ("row", "article", "listitem")]
 
     def has(self, role: str, name: str) -> bool:
-        """Return whether there is a node with this role and name."""
+        """Return whether the page has a node with this role and name."""
         return self.find(role, name) is not None
 
     def says(self, text: str) -> bool:
@@ -57,7 +60,7 @@ class Page:
         return any(text in node.name or text in node.value for node in self.root.walk())
 
     def records(self, column: str) -> list[dict[str, str]]:
-        """Return the rows of the tables with this column, each as cell texts by column header."""
+        """Return the rows of all tables that have this column, as dicts from column header to cell text."""
         records_found: list[dict[str, str]] = []
         for table in self.root.all("table"):
             rows = [[cell.text for cell in row.children] for row in table.all("row")]
@@ -79,7 +82,7 @@ _CELL = re.compile(r"\"(?:[^\"\\]|\\.)*\"")
 
 
 def page_of(url: str, lines: Sequence[tuple[int, str]]) -> Page:
-    """Return the page displayed by an observation's lines (depth, text)."""
+    """Parse the lines of an observation, each (depth, text), into a page."""
 
     def nodes(start: int, end: int) -> tuple[Node, ...]:
         nodes_found: list[Node] = []
@@ -95,7 +98,7 @@ def page_of(url: str, lines: Sequence[tuple[int, str]]) -> Page:
 
 
 def _node(line: str, below: tuple[Node, ...]) -> Node:
-    """Return the node of one line: `[12] textbox "Name" value="…"`; a row of texts alone is `row "…" | "…"`."""
+    """Parse a line into a node: `[12] textbox "Name" value="…"`, or `row "…" | "…"` for a table row of plain cells."""
     if line.startswith('row "') and not below:
         return Node("row", children=tuple(Node("cell", json.loads(cell)) for cell in _CELL.findall(line)))
     match = _LINE.fullmatch(line)
@@ -114,7 +117,7 @@ class Goto:
 
 @dataclass(frozen=True)
 class Click:
-    """Click the link or button with this name; with `row`, the one in the table row or article with that text."""
+    """Click the link or button with this name; `row` is a text in the table row, list item or article around it."""
 
     role: str
     name: str
@@ -148,7 +151,7 @@ class Answer:
 
 Step = Goto | Click | Fill | Select | Answer
 Plan = Generator[Step, Page, None]
-"""Yields steps and is sent the page after each; it knows only the instruction and the pages."""
+"""Generator that yields steps and receives the page after each step; it knows only the instruction and the pages."""
 
 DONE, IMPOSSIBLE = "done", "impossible"
 _FIELDS = ("textbox", "searchbox", "spinbutton")
@@ -156,11 +159,11 @@ _LISTS = ("combobox", "listbox")
 
 
 class ImpossibleTask(LookupError):
-    """The task's subject is missing or forbidden; its plan ends with that answer."""
+    """The task's subject is missing or off limits; a plan that raises it ends with the answer `impossible`."""
 
 
 class Lost(LookupError):
-    """A plan refers to something that is not on the page."""
+    """A step refers to a node that is not on the page."""
 
 
 def target(step: Click | Fill | Select, page: Page) -> Node:
@@ -179,7 +182,7 @@ def target(step: Click | Fill | Select, page: Page) -> Node:
 
 
 def follow(plan: Callable[[], Plan], act: Callable[[Step], Page]) -> None:
-    """Execute a plan to its end; `act` takes a step and returns the resulting page."""
+    """Execute a plan to its end; `act` executes a step and returns the resulting page."""
     steps = plan()
     try:
         step = next(steps)

@@ -1,4 +1,4 @@
-"""State of an episode's sites: a database for each, filled from a seed, and shared people and clock."""
+"""State of an episode's sites: one database per site, generated from a seed, and the shared people and clock."""
 
 import hashlib
 import sqlite3
@@ -17,7 +17,7 @@ from agentgym.envs.web.sites import data_of
 
 FIRST_DAY = datetime(2025, 1, 6, 9, 0)  # a Monday
 DAYS = 700
-"""Number of possible days; an episode's clock is at nine o'clock of one of them."""
+"""Number of possible dates of an episode; the clock always shows nine o'clock."""
 PEOPLE = 24
 _Item = TypeVar("_Item")
 
@@ -49,13 +49,13 @@ class Setting:
 
     @property
     def others(self) -> tuple[Person, ...]:
-        """Everyone except the user."""
+        """All people except the user."""
         return self.people[1:]
 
 
 @lru_cache(maxsize=64)
 def setting(seed: int) -> Setting:
-    """Return a seed's people and clock."""
+    """Return the people and the clock generated from a seed."""
     rng = generator("web setting", seed)
     firsts = [words.FIRST_NAMES[int(i)] for i in rng.permutation(len(words.FIRST_NAMES))[:PEOPLE]]
     lasts = [words.LAST_NAMES[int(i)] for i in rng.permutation(len(words.LAST_NAMES))[:PEOPLE]]
@@ -88,9 +88,10 @@ def _filled(site: str, seed: int, size: int) -> bytes:
 
 
 class EpisodeState:
-    """The databases of one episode. Sites are filled on first use, always with the same content.
+    """Databases of an episode's sites, each filled on first use with content that depends only on `seed` and `size`.
 
-    `size` is an int from 0, with which the content grows. Used by the server's threads and the environment's: hold `lock`.
+    `size`, from 0, sets the amount of content. The server's threads and the environment share the object; `lock` guards
+    it.
     """
 
     def __init__(self, seed: int, size: int = 0) -> None:
@@ -101,7 +102,7 @@ class EpisodeState:
 
     @property
     def setting(self) -> Setting:
-        """People and clock."""
+        """People and clock of the episode."""
         return setting(self.seed)
 
     @property
@@ -173,7 +174,7 @@ class EpisodeState:
         return known
 
     def close(self) -> None:
-        """Free the memory."""
+        """Close the databases and free their memory."""
         with self.lock:
             for db in self._open.values():
                 db.close()

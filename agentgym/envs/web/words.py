@@ -1,4 +1,4 @@
-"""Vocabulary of all sites: names of people, things and places, and sentences made of them."""
+"""Vocabulary of all sites: names of people, objects and places, and sentences made of them."""
 
 import re
 import tomllib
@@ -24,12 +24,12 @@ _Item = TypeVar("_Item")
 
 
 def pick(rng: np.random.Generator, items: Sequence[_Item]) -> _Item:
-    """Return one of the items."""
+    """Return a random item."""
     return items[int(rng.integers(len(items)))]
 
 
 def sentence(rng: np.random.Generator) -> str:
-    """Return a meaningless sentence."""
+    """Return a meaningless random sentence."""
     drawn = int(rng.integers(2**62))  # one draw for all words, since sites have thousands of sentences
 
     def one(items: Sequence[str]) -> str:
@@ -50,5 +50,5 @@ def with_articles(text: str) -> str:
 
 
 def paragraph(rng: np.random.Generator, sentences: int) -> str:
-    """Return `sentences` sentences in a row."""
+    """Return a paragraph of `sentences` random sentences."""
     return " ".join(sentence(rng) for _ in range(sentences))

@@ -1,4 +1,4 @@
-"""The sites: a folder each, with `data.py` (schema, filling), `app.py` (pages), `templates/`, `tasks.py` (task families)."""
+"""Embedded sites, one folder each: `data.py` (database), `app.py` and `templates/` (pages), `tasks.py` (families)."""
 
 import importlib
 import sqlite3
@@ -32,7 +32,7 @@ class SiteData(Protocol):
     SCHEMA: str
 
     def fill(self, db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: "Setting") -> None:
-        """Fill a database that has the schema; the amount grows with `size` from 0."""
+        """Insert generated content into a database with this schema; `size`, from 0, sets the amount."""
         ...
 
 
@@ -42,7 +42,10 @@ def data_of(site: str) -> SiteData:
 
 
 def apps() -> Mapping[str, Wsgi]:
-    """Return the application of each host; a request's state is `environ["agentgym.episode"]`. Needs the extra `web`."""
+    """Return the WSGI application of each host; needs the extra `web`.
+
+    A request carries the state of its episode as `environ["agentgym.episode"]`.
+    """
     applications: dict[str, Wsgi] = {}
     for site, (hosts, _) in SITES.items():
         app = cast("Wsgi", importlib.import_module(f"{__name__}.{site}.app").app)

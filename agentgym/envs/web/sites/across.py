@@ -1,4 +1,4 @@
-"""Task families over two of shop, forum and wiki: a fact from one site is needed on the other."""
+"""Task families over two of shop, forum and wiki; a fact from one site is needed on the other."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from agentgym.envs.web.state import EpisodeState
 
 
 class Recommend(TaskFamily):
-    """Post a category's cheapest product in the forum."""
+    """Post the cheapest product of a category in the forum."""
 
     name = "shop-forum-recommend"
     sites = ("shop", "forum")
@@ -38,7 +38,7 @@ class Recommend(TaskFamily):
         return text, change_data(ask)
 
     def _cheapest(self, state: EpisodeState, category: str) -> str | None:
-        """Return name and price of the cheapest product in stock; None if two cost the same."""
+        """Return name and price of the category's cheapest product in stock; None if there is a tie or none."""
         sql = "SELECT name, price FROM product WHERE category = ? AND stock > 0 ORDER BY price LIMIT 2"
         rows = state.rows("shop", sql, category)
         if not rows or len({row["price"] for row in rows}) < len(rows):
@@ -66,7 +66,7 @@ class Recommend(TaskFamily):
 
 
 class Report(TaskFamily):
-    """Answer a forum topic with a fact from the wiki."""
+    """Reply to a forum topic with a fact from the wiki."""
 
     name = "wiki-forum-report"
     sites = ("forum", "wiki")
@@ -138,7 +138,7 @@ class Move(TaskFamily):
 
 
 class Reviewed(TaskFamily):
-    """Post a product's reviewer in the forum, and put the product on the wish list."""
+    """Post the name of a product's reviewer in the forum, and add the product to the wish list."""
 
     name = "shop-forum-reviewed"
     sites = ("shop", "forum")

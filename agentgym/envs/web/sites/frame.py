@@ -1,4 +1,4 @@
-"""Common parts of all sites: layout, style, log-in, notices, pagination, restoring the data, errors."""
+"""Parts shared by all sites: layout, style, log-in, notices, pagination, restoring the data, errors."""
 
 import re
 import sqlite3
@@ -28,7 +28,7 @@ LONGEST = 5000
 
 
 class Site(Flask):
-    """The application of one site. Requests of an episode are served one at a time, each as a transaction."""
+    """Flask application of one site. Requests of an episode are served one at a time, each as a transaction."""
 
     def __init__(self, name: str, title: str, nav: Sequence[tuple[str, str]], notices: Mapping[str, str]) -> None:
         """Create the site.
@@ -113,7 +113,7 @@ def needs_login(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseR
 
 
 def done(notice: str, endpoint: str, **values: Any) -> AnyResponse:
-    """Redirect after a change to a page that confirms it."""
+    """Redirect to a page that confirms a change with a notice."""
     return redirect(url_for(endpoint, done=notice, **values), 303)
 
 
@@ -123,14 +123,14 @@ def refused(template: str, errors: Sequence[str], /, **values: object) -> tuple[
 
 
 def field(name: str, most: int = LONGEST) -> str:
-    r"""Return a field of the posted form: stripped, line ends as \n, no control characters, at most `most` characters."""
+    r"""Return a posted form field, stripped, with line ends as \n, no control characters, at most `most` long."""
     text = request.form.get(name, "").replace("\r\n", "\n").replace("\r", "\n")
     text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "", text)
     return text.encode("utf-8", "ignore").decode().strip()[:most]
 
 
 def number(text: str | None, least: int, most: int) -> int | None:
-    """Return a text's integer if it is in range, else None."""
+    """Parse an integer; return None if the text is no integer or out of range."""
     if text is None or not re.fullmatch(r"\s*\d{1,9}\s*", text, re.ASCII) or not least <= int(text) <= most:
         return None
     return int(text)
@@ -138,7 +138,7 @@ def number(text: str | None, least: int, most: int) -> int | None:
 
 @dataclass(frozen=True)
 class Slice:
-    """One page of a long list."""
+    """One page of a long list: its rows and its number from 1, and the total numbers of pages and rows."""
 
     rows: list[sqlite3.Row]
     number: int
@@ -147,7 +147,7 @@ class Slice:
 
 
 def slice_of(sql: str, values: Sequence[object] = (), size: int = 10) -> Slice:
-    """Return the page of a query's rows named by `?page=`; a page out of range becomes the nearest."""
+    """Return one page of a query's rows, `size` rows long; `?page=` selects it, clamped to the valid range."""
     total = int(db().execute(f"SELECT count(*) FROM ({sql})", values).fetchone()[0])
     pages = max(1, -(-total // size))
     at = min(number(request.args.get("page"), 1, 10**9) or 1, pages)
@@ -156,12 +156,12 @@ def slice_of(sql: str, values: Sequence[object] = (), size: int = 10) -> Slice:
 
 
 def to_page(at: int) -> str:
-    """Return the address of another page of the current list."""
+    """Return the URL of page number `at` of the current list."""
     return f"{request.path}?{urlencode({**request.args.to_dict(), 'page': at})}"
 
 
 def like(text: str) -> str:
-    r"""Return the LIKE pattern (with ESCAPE '\') that finds a text anywhere, within SQLite's limit on patterns."""
+    r"""Return a LIKE pattern (with ESCAPE '\') that finds a text anywhere, cut to SQLite's limit on patterns."""
     escaped = text[:LONGEST].replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
 
@@ -201,7 +201,7 @@ def style() -> Response:
 
 
 def favicon() -> tuple[str, int]:
-    """Return 404 without logging."""
+    """Return an empty response, since the sites have no icon."""
     return "", 204
 
 
@@ -212,7 +212,7 @@ def _error(error: HTTPException) -> ResponseReturnValue:
 
 
 def _too_large(error: Exception) -> ResponseReturnValue:
-    """Return 404 for a number in an address that exceeds SQLite's integers."""
+    """Return 404 for a URL with a number that exceeds SQLite's integers."""
     return _error(NotFound())
 
 

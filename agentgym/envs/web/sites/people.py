@@ -1,4 +1,4 @@
-"""Shared helpers of tracker, calendar and mail for people and dates."""
+"""Helpers for people and dates, shared by tracker, calendar and mail."""
 
 from datetime import date
 
@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 from agentgym.envs.web.sites.frame import state, user
 
 OPEN_TO_ALL = ("login", "logout", "style", "favicon", "restore")
-"""Pages that need no log-in."""
+"""Endpoints that need no log-in."""
 
 
 def ask_to_log_in() -> ResponseReturnValue | None:
@@ -19,12 +19,12 @@ def ask_to_log_in() -> ResponseReturnValue | None:
 
 
 def full_name(username: str) -> str:
-    """Return a user's name; "none" for no user."""
+    """Return a user's full name; "none" for an empty user name."""
     return next((person.name for person in state().setting.people if person.username == username), username or "none")
 
 
 def usernames_of(text: str) -> tuple[list[str], list[str]]:
-    """Parse comma-separated names or mail addresses; return distinct user names, and the unknown names."""
+    """Parse comma-separated full names or mail addresses; return distinct user names, and the unknown names."""
     known = {key.lower(): person.username for person in state().setting.people for key in (person.name, person.email)}
     words = [word.strip() for word in text.replace(";", ",").replace("\n", ",").split(",") if word.strip()]
     names = {known[word.lower()] for word in words if word.lower() in known}

@@ -1,4 +1,4 @@
-"""Shorthands for the database queries of the sites' pages."""
+"""Short functions for the database queries of the sites' pages."""
 
 import sqlite3
 
@@ -21,7 +21,7 @@ def maybe(sql: str, *values: object) -> sqlite3.Row | None:
 
 
 def one(sql: str, *values: object) -> sqlite3.Row:
-    """Return the first row of a query; without one the request ends with 404."""
+    """Return the first row of a query; without any row the request ends with 404."""
     return maybe(sql, *values) or abort(404)
 
 

@@ -1,1 +1,1 @@
-"""A calendar: month, week, day, events with attendees, invitations."""
+"""A calendar site: month, week, day, events with attendees, invitations."""

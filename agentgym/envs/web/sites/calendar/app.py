@@ -1,4 +1,4 @@
-"""The calendar: month, week and day, and a list to search; events live in `events.py`."""
+"""Calendar pages: month, week, day, and a searchable list. Pages of single events are in `events.py`."""
 
 import calendar
 import sqlite3
@@ -22,7 +22,7 @@ NOTICES = {
     "replied": "Your reply was saved.",
 }
 PAGE = 20
-"""Events per page of the list."""
+"""Events per page in the list view."""
 pages = Blueprint("views", __name__)
 
 
@@ -38,12 +38,12 @@ def site() -> Site:
 
 
 def weekday(day: date | str) -> str:
-    """Return the name of a day of the week."""
+    """Return the weekday of a date, such as Monday."""
     return f"{date.fromisoformat(day) if isinstance(day, str) else day:%A}"
 
 
 def day_of(text: str) -> date:
-    """Return the date in an address, or end with 404."""
+    """Parse a date from a URL, or end the request with 404."""
     try:
         parsed = date.fromisoformat(text)
     except ValueError:
@@ -64,7 +64,7 @@ def events_between(first: date, last: date) -> dict[str, list[sqlite3.Row]]:
 
 @pages.get("/")
 def home() -> ResponseReturnValue:
-    """Go to the month of the episode's day."""
+    """Redirect to the month of the episode's date."""
     return redirect("/month")
 
 
@@ -88,7 +88,7 @@ def show_month(month: str | None) -> ResponseReturnValue:
 @pages.get("/week", defaults={"day": None})
 @pages.get("/week/<day>")
 def show_week(day: str | None) -> ResponseReturnValue:
-    """Show the week of a day, from Monday to Sunday."""
+    """Show the week that contains a day, from Monday to Sunday."""
     selected_day = day_of(day) if day else state().now.date()
     monday = selected_day - timedelta(days=selected_day.weekday())
     days = events_between(monday, monday + timedelta(days=6))
@@ -114,7 +114,7 @@ def show_day(day: str | None) -> ResponseReturnValue:
 
 @pages.get("/list")
 def search() -> ResponseReturnValue:
-    """List events by words, person, calendar and time."""
+    """List events, filtered by words, person, calendar and time."""
     form = request.args
     where, values = ["(title LIKE ? ESCAPE '\\' OR place LIKE ? ESCAPE '\\')"], [like(form.get("q", "").strip())] * 2
     if form.get("with"):

@@ -31,13 +31,13 @@ KINDS = (
 )
 ROOMS = ("Room Ash", "Room Birch", "Room Cedar", "Room Elm", "Room Oak", "Room Pine", "Room Willow")
 WEEKS = 4
-"""Weeks before and after the episode's day with events, at size 0."""
+"""Number of weeks with events before and after the episode's date, at size 0."""
 _MOST_A_DAY = 11
-"""Maximum events per day: at least half an hour each, with gaps as long."""
+"""Maximum number of events per day; events and the gaps between them last at least half an hour each."""
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Fill a database: one to three events a day; with each size one more week on both sides, and more events a day."""
+    """Fill a database with one to three events per day; larger sizes have more weeks, and more events per day."""
     titles = event_titles(rng, size)
     today = setting.now.date()
     monday = today - timedelta(days=today.weekday())
@@ -47,9 +47,10 @@ def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: S
 
 
 def event_titles(rng: np.random.Generator, size: int) -> list[str]:
-    """Return distinct titles of events in random order, at least a sixth more than a calendar of the size holds.
+    """Return distinct event titles in random order, at least a sixth more than a calendar of this size uses.
 
-    Large calendars also have numbered things (Bridge 2 review), which no search for a plain title finds.
+    Large calendars also have titles with a number, such as "Bridge 2 review", which a search for "Bridge review"
+    misses.
     """
     most = 7 * (2 * (WEEKS + size) + 1) * min(3 + size // 2, _MOST_A_DAY)
     series = range(1, 2 + most * 6 // 5 // (len(NOUNS) * len(KINDS)))
@@ -61,7 +62,7 @@ def event_titles(rng: np.random.Generator, size: int) -> list[str]:
 def _fill_day(
     db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting, day: date, titles: list[str]
 ) -> None:
-    """Insert the events of a day, in sequence with gaps."""
+    """Insert the events of a day, one after another with gaps."""
     minute = 8 * 60 + 30 * int(rng.integers(0, 4))
     for _ in range(int(rng.integers(1, 4)) + size // 2):
         length = 30 * int(rng.integers(1, 5))
@@ -90,10 +91,10 @@ def _fill_day(
 
 
 def clock(minute: int) -> str:
-    """Return a minute of the day in the sites' format: 09:30."""
+    """Format a minute of the day as a time such as 09:30."""
     return f"{minute // 60:02d}:{minute % 60:02d}"
 
 
 def minutes(text: str) -> int:
-    """Return the minute of the day of a time such as 09:30."""
+    """Parse a time such as 09:30 into the minute of the day, from 0."""
     return int(text[:2]) * 60 + int(text[3:])

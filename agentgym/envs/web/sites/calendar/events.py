@@ -1,4 +1,4 @@
-"""Events: one event, the form, moving, deleting, replying to an invitation."""
+"""Pages of single events: show, create, change, move, delete, reply to an invitation."""
 
 import re
 import sqlite3
@@ -16,7 +16,7 @@ pages = Blueprint("events", __name__)
 
 
 def find(event_id: int) -> sqlite3.Row:
-    """Return an event, or end with 404."""
+    """Return an event by id, or end the request with 404."""
     return one("SELECT * FROM event WHERE id = ?", event_id)
 
 
@@ -46,7 +46,7 @@ def page(event: sqlite3.Row, errors: list[str]) -> ResponseReturnValue:
 @pages.route("/events/new", methods=["GET", "POST"], defaults={"event_id": None})
 @pages.route("/events/<int:event_id>/edit", methods=["GET", "POST"])
 def edit(event_id: int | None) -> ResponseReturnValue:
-    """Create an event or change the user's own."""
+    """Create an event, or change one of the user's own events."""
     event = None if event_id is None else find(event_id)
     if event is not None and event["organiser"] != me().username:
         return page(event, ["Only the organiser can change this event."])
@@ -75,7 +75,7 @@ def edit(event_id: int | None) -> ResponseReturnValue:
 
 
 def form_values(event: sqlite3.Row | None) -> dict[str, object]:
-    """Return the initial values of the form."""
+    """Return the initial values of the event form; without an event, those of a new event."""
     if event is None:
         day = request.args.get("day", "")
         initial_day = day if is_date(day) else state().now.date().isoformat()
@@ -86,7 +86,7 @@ def form_values(event: sqlite3.Row | None) -> dict[str, object]:
 
 
 def problems(values: dict[str, str], unknown: list[str]) -> list[str]:
-    """Return the errors in posted values."""
+    """Return error messages about the posted values; `unknown` lists attendees that match no contact."""
     problems_found: list[str] = []
     if not values["title"] or len(values["title"]) > 200:
         problems_found.append("Title: enter a title of at most 200 characters.")
@@ -129,7 +129,7 @@ def move(event_id: int) -> ResponseReturnValue:
 
 @pages.route("/events/<int:event_id>/delete", methods=["GET", "POST"])
 def delete(event_id: int) -> ResponseReturnValue:
-    """Delete the user's own event after a confirmation."""
+    """Delete one of the user's own events after a confirmation."""
     event = find(event_id)
     if event["organiser"] != me().username:
         return page(event, ["Only the organiser can delete this event."])

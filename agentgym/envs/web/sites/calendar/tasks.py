@@ -1,4 +1,4 @@
-"""The calendar's task families: when, with whom, and creating, moving, deleting and answering events."""
+"""Task families of the calendar: finding, creating, moving and deleting events, and replying to invitations."""
 
 import sqlite3
 from collections.abc import Generator
@@ -34,7 +34,7 @@ def open_event(title: str) -> Generator[Step, Page, Page]:
 
 
 def fill_event(event: Ask) -> Generator[Step, Page, Page]:
-    """Create an event: title, calendar, day, start, finish, place, notes, people (names)."""
+    """Create an event through the form: title, calendar, day, start, finish, place, notes, people (names)."""
     yield Goto(f"{CALENDAR}/events/new?day={event['day']}")
     yield Fill("Title", event["title"])
     yield Select("Calendar", event["calendar"])
@@ -47,7 +47,7 @@ def fill_event(event: Ask) -> Generator[Step, Page, Page]:
 
 
 def insert_event(state: EpisodeState, event: Ask) -> None:
-    """Insert a new event of the user as the site would."""
+    """Insert a new event of the user into the database, as the site would."""
     keys = ("title", "day", "start", "finish", "place", "notes")
     row = (event["calendar"], state.me.username, *(event[key] for key in keys))
     state.change("calendar", "INSERT INTO event VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
@@ -57,7 +57,7 @@ def insert_event(state: EpisodeState, event: Ask) -> None:
 
 
 def coming(state: EpisodeState, where: str = "1", *values: object) -> list[sqlite3.Row]:
-    """Return the events from the episode's day on that meet a condition, in order."""
+    """Return the events from the episode's date on that meet an SQL condition, in chronological order."""
     sql = f"SELECT * FROM event WHERE day >= ? AND {where} ORDER BY day, start, id"
     return state.rows("calendar", sql, f"{state.now:%Y-%m-%d}", *values)
 
@@ -76,7 +76,7 @@ def written_day(text: str) -> str:
 
 
 class NextWith(TaskFamily):
-    """Tell when the next event with a person is."""
+    """Find the date of the next event with a person."""
 
     name = "calendar-next"
     sites = ("calendar",)
@@ -101,7 +101,7 @@ class NextWith(TaskFamily):
 
 
 class FirstFree(TaskFamily):
-    """Tell when a day has its first sufficiently long gap."""
+    """Find the start of a day's first gap that is long enough."""
 
     name = "calendar-free"
     sites = ("calendar",)
@@ -142,7 +142,7 @@ class FirstFree(TaskFamily):
 
 
 def first_gap(events: list[tuple[str, str]], length: int, start: int = 8 * 60, finish: int = 20 * 60) -> str:
-    """Return the start of the first gap of `length` minutes; "" if there is none."""
+    """Return the start of a day's first gap of at least `length` minutes between events; "" if there is none."""
     at = start
     for first, last in sorted((minutes(first), minutes(last)) for first, last in events):
         if first - at >= length:
@@ -231,7 +231,7 @@ class MoveEvent(TaskFamily):
 
 
 class DeleteEvents(TaskFamily):
-    """Delete the user's upcoming events with a person, except those organized by others."""
+    """Delete the user's upcoming events with a person, except those that others organize."""
 
     name = "calendar-delete"
     sites = ("calendar",)

@@ -1,1 +1,1 @@
-"""A forum: boards, topics, comments, votes, subscriptions, profiles."""
+"""A forum site: boards, topics, comments, votes, subscriptions, profiles."""

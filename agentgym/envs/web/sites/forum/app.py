@@ -1,4 +1,4 @@
-"""The pages of the forum."""
+"""Pages of the forum."""
 
 import sqlite3
 
@@ -32,7 +32,7 @@ app = Site("forum", "Common Room", NAV, NOTICES)
 
 @app.context_processor
 def names() -> dict[str, object]:
-    """Provide templates with the names of people."""
+    """Provide templates with people's names by user name."""
     return {"names": {person.username: person.name for person in state().setting.people}}
 
 
@@ -67,7 +67,7 @@ def home() -> str:
 @app.post("/b/<slug>/subscribe")
 @needs_login
 def subscribe(slug: str) -> ResponseReturnValue:
-    """Subscribe to a board, or unsubscribe."""
+    """Subscribe to a board, or cancel the subscription."""
     board_row = _board(slug)
     if field("subscribe") == "no":
         db().execute("DELETE FROM subscription WHERE board = ?", (board_row["id"],))
@@ -88,7 +88,7 @@ def board(slug: str) -> str:
 
 @app.get("/search")
 def search() -> str:
-    """Find topics by words of title or text."""
+    """Find topics by words in title or text."""
     sql, values = f"{TOPICS} WHERE 1", list[str]()
     for word in request.args.get("q", "").split()[:12]:
         sql += " AND (title LIKE ? ESCAPE '\\' OR body LIKE ? ESCAPE '\\')"

@@ -27,7 +27,7 @@ FORUM = "http://forum.test"
 
 
 def open_board(name: str, order: str = "new") -> Generator[Step, Page, Page]:
-    """Open a board by its name, sorted.
+    """Open a board by its name, with its topics sorted by `order`.
 
     Raises:
         ImpossibleTask: there is no such board.
@@ -55,7 +55,7 @@ def quoted(text: str) -> str:
 
 
 class Commenter(TaskFamily):
-    """Tell who has written the most comments on a topic."""
+    """Find the person who has written the most comments on a topic."""
 
     name = "forum-commenter"
     sites = ("forum",)
@@ -93,7 +93,7 @@ class Commenter(TaskFamily):
 
 
 class MostVotes(TaskFamily):
-    """Tell which of a person's topics on a board has the most votes (the second most, …)."""
+    """Find a person's topic on a board with the most votes (or the second most, and so on)."""
 
     name = "forum-votes"
     sites = ("forum",)
@@ -213,7 +213,7 @@ class Vote(TaskFamily):
 
 
 class Edit(TaskFamily):
-    """Change the text of a topic, or report that it is another person's."""
+    """Change the text of a topic, or report that it belongs to another person."""
 
     name = "forum-edit"
     sites = ("forum",)
@@ -299,7 +299,7 @@ class Subscribe(TaskFamily):
 
 
 class Profile(TaskFamily):
-    """Change the user's own profile, to a given text or to another member's place."""
+    """Change the user's own profile: a given text, and the same place as another member."""
 
     name = "forum-profile"
     sites = ("forum",)

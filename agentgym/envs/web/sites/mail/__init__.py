@@ -1,1 +1,1 @@
-"""Mail: folders, messages, contacts."""
+"""A mail site: folders, messages, contacts."""

@@ -1,4 +1,4 @@
-"""Mail: folders and search; messages, contacts and folders have their own files."""
+"""Mail pages: folders and search. Pages of messages, contacts and folder settings are in other modules."""
 
 from flask import Blueprint, redirect, render_template, request
 from flask.typing import ResponseReturnValue
@@ -60,14 +60,14 @@ def show_folder(name: str) -> ResponseReturnValue:
 
 @pages.get("/starred")
 def starred() -> ResponseReturnValue:
-    """List starred messages of all folders."""
+    """List the starred messages of all folders."""
     query = f"{messages.LIST} WHERE starred AND folder <> 'Trash' ORDER BY sent DESC, id DESC"
     return render_template("folder.html", title="Starred", found=slice_of(query, [], PAGE), folders=all_folders())
 
 
 @pages.get("/search")
 def search() -> ResponseReturnValue:
-    """List messages of all folders by words, sender, folder and read state."""
+    """List messages of all folders, filtered by words, sender, folder and read state."""
     form = request.args
     where = ["(subject LIKE ? ESCAPE '\\' OR body LIKE ? ESCAPE '\\')"]
     values = [like(form.get("q", "").strip())] * 2

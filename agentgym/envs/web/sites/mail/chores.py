@@ -1,4 +1,4 @@
-"""Mail task families: facts in messages, writing, answering, forwarding, tidying, contacts."""
+"""Task families of the mail site: finding facts, writing, replying, forwarding, tidying, contacts."""
 
 import re
 from collections.abc import Generator
@@ -50,25 +50,25 @@ def text_of(page: Page) -> str:
 def send(
     state: EpisodeState, people: list[str], subject: str, body: str, kind: str = "new", refers: int | None = None
 ) -> None:
-    """Insert a sent message as the site would; `people` are addresses."""
+    """Insert a sent message as the site would; `people` are mail addresses, `refers` an earlier message's id."""
     now = state.now.isoformat(timespec="minutes")
     sql = "INSERT INTO message VALUES (NULL, 'Sent', ?, ?, ?, ?, ?, 0, ?, ?)"
     state.change("mail", sql, state.me.email, ", ".join(sorted(people)), subject, body, now, kind, refers)
 
 
 def reply(state: EpisodeState, subject: str, body: str) -> None:
-    """Answer a message as the site would."""
+    """Insert a reply to the first message with this subject, as the site would."""
     row = state.rows("mail", "SELECT * FROM message WHERE subject = ?", subject)[0]
     send(state, [row["sender"]], f"Re: {subject}", body, "reply", row["id"])
 
 
 def address_of(state: EpisodeState, name: str) -> str:
-    """Return the address of a contact."""
+    """Return the mail address of a contact."""
     return state.one("mail", "SELECT email FROM contact WHERE name = ?", name)
 
 
 def nobody(rng: np.random.Generator, state: EpisodeState) -> str:
-    """Return the name of a person who occurs nowhere."""
+    """Return a full name that no person has."""
     known = [person.name for person in state.setting.people]
     return absent(known, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")
 
@@ -95,7 +95,7 @@ def absent_subject(rng: np.random.Generator, state: EpisodeState, subject: str) 
 
 
 class MailFact(TaskFamily):
-    """Tell a message's fact: the code of a booking, or the amount of an invoice."""
+    """Find a fact in a message: the code of a booking, or the amount of an invoice."""
 
     name = "mail-fact"
     sites = ("mail",)
@@ -126,7 +126,7 @@ class MailFact(TaskFamily):
 
 
 class InvoiceSum(TaskFamily):
-    """Tell the sum of several invoices."""
+    """Find the sum of several invoices."""
 
     name = "mail-invoices"
     sites = ("mail",)
@@ -149,7 +149,7 @@ class InvoiceSum(TaskFamily):
 
 
 def cents_of(text: str) -> int:
-    """Return the amount of an invoice."""
+    """Return the amount in an invoice's text, in cents."""
     amount = _AMOUNT.search(text)
     assert amount is not None
     return round(float(amount[1].replace("$", "").replace(",", "")) * 100)

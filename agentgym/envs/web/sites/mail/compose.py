@@ -1,4 +1,4 @@
-"""Writing: new messages, replies and forwards."""
+"""Pages for writing: new messages, replies and forwards."""
 
 import sqlite3
 
@@ -15,7 +15,7 @@ pages = Blueprint("compose", __name__)
 
 @pages.route("/compose", methods=["GET", "POST"])
 def compose() -> ResponseReturnValue:
-    """Write a message; `?reply=`, `?reply_all=` or `?forward=` names the one it refers to."""
+    """Write a message; `?reply=`, `?reply_all=` or `?forward=` is the id of the message it refers to."""
     kind = next((kind for kind in KINDS if kind in request.args), "new")
     earlier = maybe("SELECT * FROM message WHERE id = ?", number(request.args.get(kind), 0, 10**9))
     kind = kind if earlier else "new"
@@ -37,7 +37,7 @@ def compose() -> ResponseReturnValue:
 
 
 def write(sender: str, addresses: list[str], subject: str, body: str, kind: str, refers: int | None) -> None:
-    """Store a sent message, which the user has read."""
+    """Store a sent message and mark it as read."""
     row = (sender, ", ".join(addresses), subject, body, state().now.isoformat(timespec="minutes"), kind, refers)
     query = (
         "INSERT INTO message (folder, sender, recipients, subject, body, sent, starred, kind, refers) "
@@ -47,7 +47,7 @@ def write(sender: str, addresses: list[str], subject: str, body: str, kind: str,
 
 
 def first_recipients(kind: str, earlier: sqlite3.Row | None) -> str:
-    """Return the form's initial recipients."""
+    """Return the recipients that the form of a new message, reply or forward initially contains."""
     if earlier is None:
         return request.args.get("to", "")
     if kind == "forward":
@@ -58,7 +58,7 @@ def first_recipients(kind: str, earlier: sqlite3.Row | None) -> str:
 
 
 def first_subject(kind: str, earlier: sqlite3.Row | None) -> str:
-    """Return the form's initial subject."""
+    """Return the subject that the form of a new message, reply or forward initially contains."""
     if earlier is None:
         return ""
     start = KINDS[kind]

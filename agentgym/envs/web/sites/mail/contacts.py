@@ -1,4 +1,4 @@
-"""Contacts: the people the user writes to."""
+"""Pages of contacts, the people the user writes to."""
 
 import re
 import sqlite3
@@ -11,12 +11,12 @@ from agentgym.envs.web.sites.queries import many, maybe, one, run
 
 FIELDS = ("name", "email", "phone", "company")
 PAGE = 20
-"""Contacts per page of the list."""
+"""Contacts per page in the list view."""
 pages = Blueprint("contacts", __name__)
 
 
 def name_of(email: str) -> str:
-    """Return the name for an address; the address if unknown."""
+    """Return the name for a mail address; the address itself if it is unknown."""
     if email == state().me.email:
         return state().me.name
     name = maybe("SELECT name FROM contact WHERE email = ?", email)
@@ -24,7 +24,7 @@ def name_of(email: str) -> str:
 
 
 def names_of(emails: str) -> str:
-    """Return the comma-separated names for addresses."""
+    """Return the comma-separated names for comma-separated mail addresses."""
     return ", ".join(name_of(email) for email in emails.split(", "))
 
 

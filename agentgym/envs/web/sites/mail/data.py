@@ -23,14 +23,14 @@ CREATE TABLE trace_opened (message_id INTEGER PRIMARY KEY);
 CREATE INDEX message_of_folder ON message (folder, sent);
 """
 SYSTEM = ("Inbox", "Sent", "Archive", "Trash")
-"""Folders of every mailbox; table `folder` holds the user's own."""
+"""Built-in folders of every mailbox; the table `folder` contains only the user's own folders."""
 FOLDERS = ("Receipts", "Travel", "Projects", "Family", "Ideas", "Club", "House", "Insurance", "Recipes", "School")
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A message without a date."""
+    """A message whose date is not yet set."""
 
     sender: str
     subject: str
@@ -61,7 +61,7 @@ def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: S
 
 
 def _fill_contacts(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> list[tuple[str, str]]:
-    """Insert colleagues and firms; return the firms, (name, address)."""
+    """Insert colleagues and firms as contacts; return the firms as (name, mail address)."""
     firms: dict[str, str] = {}
     while len(firms) < 6 + 2 * size:
         town, trade = pick(rng, PLACES), pick(rng, TOPICS)
@@ -79,7 +79,7 @@ def phone(rng: np.random.Generator) -> str:
 
 
 def talk(rng: np.random.Generator, size: int, setting: Setting) -> list[Draft]:
-    """Return small talk, some of it sent by the user."""
+    """Return small-talk messages, some of them sent by the user."""
     subjects = [f"{adjective.capitalize()} {noun}" for adjective in ADJECTIVES for noun in NOUNS]
     drafts: list[Draft] = []
     for subject in choose(rng, subjects, 16 + 6 * size):
@@ -89,7 +89,7 @@ def talk(rng: np.random.Generator, size: int, setting: Setting) -> list[Draft]:
 
 
 def invoices(rng: np.random.Generator, size: int, setting: Setting, firms: list[tuple[str, str]]) -> list[Draft]:
-    """Return invoices: number, amount, due date."""
+    """Return invoice messages with number, amount and due date."""
     drafts: list[Draft] = []
     for number in choose(rng, list(range(1000, 9999)), 5 + 2 * size):
         firm, email = pick(rng, firms)
@@ -103,7 +103,7 @@ def invoices(rng: np.random.Generator, size: int, setting: Setting, firms: list[
 
 
 def bookings(rng: np.random.Generator, size: int, setting: Setting, firms: list[tuple[str, str]]) -> list[Draft]:
-    """Return confirmed bookings of hotels: code, place, day of arrival, nights."""
+    """Return messages that confirm a hotel booking, with code, town, date of arrival and nights."""
     drafts: list[Draft] = []
     for town in choose(rng, list(PLACES), min(3 + size, len(PLACES) - 5)):  # leaves some towns unused
         code = "".join(LETTERS[int(position)] for position in rng.integers(0, len(LETTERS), 6))
@@ -117,7 +117,7 @@ def bookings(rng: np.random.Generator, size: int, setting: Setting, firms: list[
 
 
 def meetings(rng: np.random.Generator, size: int, setting: Setting) -> list[Draft]:
-    """Return proposals to meet: day, time, room."""
+    """Return messages that propose a meeting, with day, time and room."""
     drafts: list[Draft] = []
     for noun in choose(rng, list(NOUNS), 4 + size):
         when = setting.now + timedelta(days=int(rng.integers(2, 30)))
@@ -132,7 +132,7 @@ def meetings(rng: np.random.Generator, size: int, setting: Setting) -> list[Draf
 
 
 def requests(rng: np.random.Generator, size: int, setting: Setting) -> list[Draft]:
-    """Return review requests by the authors of merge requests in the tracker."""
+    """Return messages in which authors of the tracker's merge requests ask for a review."""
     state = EpisodeState(setting.seed, size)
     rows = state.rows(
         "tracker",
@@ -153,7 +153,7 @@ def requests(rng: np.random.Generator, size: int, setting: Setting) -> list[Draf
 
 
 def problems(rng: np.random.Generator, size: int, setting: Setting, firms: list[tuple[str, str]]) -> list[Draft]:
-    """Return customers' problem reports, each about a project of the tracker."""
+    """Return messages in which customers report a problem, each about a project of the tracker."""
     state = EpisodeState(setting.seed, size)
     slugs = [row["slug"] for row in state.rows("tracker", "SELECT slug FROM project ORDER BY id")]
     known = {row["title"] for row in state.rows("tracker", "SELECT title FROM issue")}

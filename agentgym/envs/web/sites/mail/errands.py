@@ -1,4 +1,4 @@
-"""Task families over two sites: mail with calendar or tracker, tracker with calendar."""
+"""Task families over two sites: mail with calendar or tracker, and tracker with calendar."""
 
 import re
 import sqlite3
@@ -24,7 +24,7 @@ _BOOKING = re.compile(r"your room in (\w+) is booked for (\d+) nights? from (\d+
 
 
 def parsed(pattern: re.Pattern[str], source: Page | str) -> tuple[str, ...]:
-    """Return a pattern's groups in a message, given its page or its text."""
+    """Return the groups that a pattern matches in a message, given its page or its text."""
     text = source if isinstance(source, str) else text_of(source)
     match = pattern.search(" ".join(text.split()))
     assert match is not None
@@ -37,7 +37,7 @@ def overlaps(first: tuple[str, str], second: tuple[str, str]) -> bool:
 
 
 def unique(state: EpisodeState, start: str) -> list[sqlite3.Row]:
-    """Return messages whose subject starts with `start`, from senders with only one."""
+    """Return the messages with a subject that starts with `start`, from senders of exactly one such message."""
     sql = (
         "SELECT message.*, contact.name FROM message JOIN contact ON email = sender WHERE subject LIKE ? ORDER BY message.id"
     )
@@ -47,7 +47,7 @@ def unique(state: EpisodeState, start: str) -> list[sqlite3.Row]:
 
 
 def event_of(title: str, when: str, start: str, finish: str, **more: object) -> Ask:
-    """Return an event of the Work calendar."""
+    """Return the data of an event in the Work calendar."""
     event: Ask = {
         "title": title,
         "calendar": "Work",
@@ -61,7 +61,7 @@ def event_of(title: str, when: str, start: str, finish: str, **more: object) -> 
 
 
 class AcceptMeeting(TaskFamily):
-    """Answer a proposal to meet: book it and agree, or decline if the calendar is full."""
+    """Reply to a proposed meeting: add it to the calendar and agree, or decline if the time is taken."""
 
     name = "mail-calendar-meeting"
     sites = ("mail", "calendar")
@@ -111,7 +111,7 @@ class AcceptMeeting(TaskFamily):
 
 
 class ReviewByMail(TaskFamily):
-    """Answer a mail that asks for a review: accept the review, and confirm."""
+    """Handle a mail that asks for a review: accept the review in the tracker, and confirm by mail."""
 
     name = "mail-tracker-review"
     sites = ("mail", "tracker")
@@ -162,7 +162,7 @@ class ReviewByMail(TaskFamily):
 
 
 class ProblemByMail(TaskFamily):
-    """Answer a customer's problem report: open an issue, and reply with its number."""
+    """Handle a customer's problem report: open an issue in the tracker, and reply with its number."""
 
     name = "mail-tracker-problem"
     sites = ("mail", "tracker")
@@ -270,7 +270,7 @@ class Trip(TaskFamily):
         return text, change_data(ask)
 
     def event(self, ask: Ask, source: Page | str) -> Ask:
-        """Return the event for a booking."""
+        """Return the calendar event for a booking."""
         town, nights, arrival, code = parsed(_BOOKING, source)
         when = date.fromisoformat(written_day(arrival)) + timedelta(days=int(nights) if ask["leaving"] else 0)
         return event_of("Hotel", when.isoformat(), ask["start"], ask["finish"], place=town, notes=code, calendar="Travel")

@@ -1,4 +1,4 @@
-"""The user's own folders."""
+"""Pages of the user's own folders."""
 
 from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
@@ -17,7 +17,7 @@ def all_folders() -> list[str]:
 
 @pages.route("/folders", methods=["GET", "POST"])
 def index() -> ResponseReturnValue:
-    """List all folders; create one."""
+    """List all folders, or create a folder."""
     counts = {row[0]: row[1] for row in many("SELECT folder, COUNT(*) FROM message GROUP BY folder")}
     own = many("SELECT * FROM folder ORDER BY name")
     context: dict[str, object] = {"system": SYSTEM, "own": own, "counts": counts}
@@ -32,7 +32,7 @@ def index() -> ResponseReturnValue:
 
 
 def problem(name: str, folder_id: int | None) -> str:
-    """Return the error in a folder's name; "" if there is none."""
+    """Return the error in a folder's name; "" if the name is valid."""
     existing = [row["name"].lower() for row in many("SELECT name FROM folder WHERE id IS NOT ?", folder_id)]
     if not name or "/" in name or name in (".", ".."):
         return "Name: enter a name without a slash."

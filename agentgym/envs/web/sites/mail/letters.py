@@ -17,12 +17,12 @@ from agentgym.envs.web.words import pick
 
 
 def colleagues(rng: np.random.Generator, state: EpisodeState, count: int) -> list[str]:
-    """Return `count` distinct people's names."""
+    """Return the names of `count` distinct people."""
     return sorted(person.name for person in choose(rng, list(state.setting.others), count))
 
 
 def write_letter(people: list[str], subject: str, body: str) -> Plan:
-    """Write a message."""
+    """Write and send a message to these people."""
     yield Goto(f"{MAIL}/compose")
     yield Fill("To", ", ".join(people))
     yield Fill("Subject", subject)

@@ -1,4 +1,4 @@
-"""Messages: one message, and actions on one or several."""
+"""Pages of messages: show a message, and act on one or several messages."""
 
 import sqlite3
 
@@ -14,7 +14,7 @@ pages = Blueprint("messages", __name__)
 
 
 def find(message_id: int) -> sqlite3.Row:
-    """Return a message, or end with 404."""
+    """Return a message by id, or end the request with 404."""
     return one(f"{LIST} WHERE id = ?", message_id)
 
 
@@ -42,7 +42,7 @@ def act(message_id: int, verb: str) -> ResponseReturnValue:
 
 
 def carry_out(message: sqlite3.Row, verb: str, target: str) -> bool:
-    """Change a message; return whether it is gone for good. Deleting in Trash deletes for good."""
+    """Apply an action to a message; return True if it deleted the message for good, as `delete` does in Trash."""
     number: int = message["id"]
     if verb == "delete" and message["folder"] == "Trash":
         run("DELETE FROM message WHERE id = ?", number)

@@ -1,4 +1,4 @@
-"""The mail's task families, including those with another site."""
+"""Task families of the mail site, including those that span another site."""
 
 from agentgym.envs.web.family import TaskFamily
 from agentgym.envs.web.sites.mail.chores import (

@@ -1,1 +1,1 @@
-"""A shop: products, cart, orders, reviews, wish list, addresses."""
+"""A shop site: products, cart, orders, reviews, wish list, addresses."""

@@ -1,4 +1,4 @@
-"""The pages of the shop."""
+"""Pages of the shop."""
 
 import sqlite3
 
@@ -207,7 +207,7 @@ def change(id: int) -> ResponseReturnValue:
 @app.route("/checkout", methods=["GET", "POST"])
 @needs_login
 def checkout() -> ResponseReturnValue:
-    """Choose address and shipping for the cart, and order it."""
+    """Choose address and shipping for the cart, and place the order."""
     rows = _cart()
     places = db().execute("SELECT * FROM address ORDER BY label").fetchall()
     context = {

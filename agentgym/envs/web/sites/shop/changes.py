@@ -36,10 +36,10 @@ def put_into_cart(state: EpisodeState, items: list[list[object]]) -> None:
 
 
 def draw_items(rng: np.random.Generator, state: EpisodeState, count: int, possible: bool) -> list[list[Any]]:
-    """Draw distinct products with quantities; if not `possible`, too many of one.
+    """Draw distinct products with quantities; if not `possible`, one quantity exceeds the stock.
 
     Raises:
-        NoSubject: no product has little stock.
+        NoSubject: no product beyond the drawn ones has a low stock.
     """
     rows = choose(rng, state.rows("shop", "SELECT name, stock FROM product WHERE stock > 0 ORDER BY id"), count)
     items = [[row["name"], int(rng.integers(1, int(min(row["stock"], 5)) + 1))] for row in rows]
@@ -76,7 +76,7 @@ class FillCart(TaskFamily):
 
 
 class Buy(TaskFamily):
-    """Order products to an address."""
+    """Order products for delivery to an address."""
 
     name = "shop-buy"
     sites = ("shop",)
@@ -257,7 +257,7 @@ class ClearWishes(TaskFamily):
 
 
 class OrderAgain(TaskFamily):
-    """Put everything of an old order into the cart."""
+    """Put all products of an old order into the cart."""
 
     name = "shop-again"
     sites = ("shop",)

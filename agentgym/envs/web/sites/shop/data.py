@@ -33,7 +33,7 @@ CATEGORIES = {
 }
 STATUSES = ("Processing", "Shipped", "Delivered", "Cancelled")
 SHIPPING = {"Standard": 0, "Express": 950}
-"""Shipping methods, and the cost of each in cents."""
+"""Cost of each shipping method, in cents."""
 LABELS = ("Home", "Office", "Parents", "Cabin", "Studio", "Neighbour", "School", "Garage")
 STREETS = ("Street", "Lane", "Road", "Avenue", "Square", "Hill")
 TITLES = (
@@ -55,17 +55,17 @@ def product_name(rng: np.random.Generator, category: str) -> str:
 
 
 def street(rng: np.random.Generator) -> str:
-    """Return a number and a street."""
+    """Return a random street address: house number and street."""
     return f"{int(rng.integers(1, 200))} {words.pick(rng, words.LAST_NAMES)} {words.pick(rng, STREETS)}"
 
 
 def postcode(rng: np.random.Generator) -> str:
-    """Return five digits."""
+    """Return a random postcode of five digits."""
     return f"{int(rng.integers(10000, 100000))}"
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Insert 45 products, 20 more per size, with reviews and the user's orders, addresses and wish list."""
+    """Insert 45 products (20 more per level of size), reviews, and the user's orders, addresses and wish list."""
     _products(db, rng, 45 + 20 * size, setting)
     count = db.execute("SELECT count(*) FROM product").fetchone()[0]
     labels = [LABELS[int(i)] for i in rng.permutation(len(LABELS))[:3]]

@@ -35,7 +35,7 @@ def open_product(name: str) -> Generator[Step, Page, Page]:
 
 
 class OrderTotal(TaskFamily):
-    """Tell the cost of an order."""
+    """Find the cost of an order."""
 
     name = "shop-order-total"
     sites = ("shop",)
@@ -59,7 +59,7 @@ class OrderTotal(TaskFamily):
 
 
 class Spending(TaskFamily):
-    """Tell the total cost of all orders with a status since a day."""
+    """Find the total cost of all orders with a given status since a day."""
 
     name = "shop-spending"
     sites = ("shop",)
@@ -88,7 +88,7 @@ class Spending(TaskFamily):
 
 
 class Cheapest(TaskFamily):
-    """Tell the cheapest product (the second cheapest, …) in stock of a category and color."""
+    """Find the cheapest product (or the second cheapest, and so on) of a category and color in stock."""
 
     name = "shop-cheapest"
     sites = ("shop",)
@@ -127,7 +127,7 @@ _REVIEW = re.compile(r"(\d) of 5 stars, by (.+?), (\d+ \w+ \d{4})")
 
 
 class Reviewer(TaskFamily):
-    """Tell who wrote a product's latest review with a number of stars."""
+    """Find the author of a product's latest review with a given number of stars."""
 
     name = "shop-reviewer"
     sites = ("shop",)

@@ -1,4 +1,4 @@
-"""The shop's task families."""
+"""Task families of the shop."""
 
 from agentgym.envs.web.family import TaskFamily
 from agentgym.envs.web.sites.shop.changes import Buy, Cancel, ChangeAddress, ClearWishes, FillCart, OrderAgain, Review

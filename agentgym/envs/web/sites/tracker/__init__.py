@@ -1,1 +1,1 @@
-"""A project tracker: issues, labels, milestones, members, merge requests."""
+"""A project tracker site: issues, labels, milestones, members, merge requests."""

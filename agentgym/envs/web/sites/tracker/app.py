@@ -1,4 +1,4 @@
-"""The tracker: the user's open work, projects, people and search."""
+"""Tracker pages: the user's open work, people and search."""
 
 from flask import Blueprint, abort, render_template, request
 from flask.typing import ResponseReturnValue
@@ -38,7 +38,7 @@ def site() -> Site:
 
 @pages.get("/")
 def home() -> ResponseReturnValue:
-    """Show the user's open work."""
+    """Show the user's open issues, reviews and merge requests, up to ten of each."""
     name = me().username
     return render_template(
         "home.html",
@@ -66,13 +66,13 @@ def my_reviews() -> ResponseReturnValue:
 
 @pages.get("/people")
 def people() -> ResponseReturnValue:
-    """List everybody."""
+    """List all people."""
     return render_template("people.html", people=sorted(state().setting.people, key=lambda person: person.name))
 
 
 @pages.get("/people/<username>")
 def person(username: str) -> ResponseReturnValue:
-    """Show a person: roles in projects, open issues."""
+    """Show a person's roles in projects and open issues."""
     profile = next((candidate for candidate in state().setting.people if candidate.username == username), None) or abort(404)
     roles = many(
         "SELECT project.slug, member.role FROM member JOIN project ON project.id = member.project_id "
@@ -85,7 +85,7 @@ def person(username: str) -> ResponseReturnValue:
 
 @pages.get("/search")
 def search() -> ResponseReturnValue:
-    """List the issues or merge requests of all projects with a phrase in title or description."""
+    """List issues or merge requests of all projects with a phrase in title or description."""
     phrase, kind = request.args.get("q", "").strip(), request.args.get("in", "issues")
     values = [like(phrase)] * 2
     if kind == "merge_requests":

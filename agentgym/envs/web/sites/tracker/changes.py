@@ -39,7 +39,7 @@ def spoken(titles: list[str]) -> str:
 
 
 def draw_titles(rng: np.random.Generator, state: EpisodeState, project: int, count: int, possible: bool) -> list[str]:
-    """Draw titles of a project's open issues; if not `possible`, one of them is none."""
+    """Draw titles of a project's open issues; if not `possible`, one of the titles belongs to no issue."""
     sql = "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id"
     titles = [row["title"] for row in choose(rng, state.rows("tracker", sql, project), count)]
     if not possible:
@@ -152,7 +152,7 @@ class Triage(TaskFamily):
 
 
 class CloseIssue(TaskFamily):
-    """Close an issue and say why."""
+    """Close an issue and add a given comment to it."""
 
     name = "tracker-close"
     sites = ("tracker",)

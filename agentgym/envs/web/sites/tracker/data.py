@@ -39,7 +39,7 @@ Item = TypeVar("Item")
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Fill a database: 3 projects of 14 issues and 6 merge requests at size 0, more of each per size."""
+    """Insert 3 projects of 14 issues and 6 merge requests each; every level of size adds to all three numbers."""
     titles = unused_titles(rng, (3 + size) * (14 + 6 * size))
     slugs = [f"{first}-{second}" for first in words.FIRST for second in words.SECOND]
     for slug in rng.permutation(slugs)[: 3 + size]:
@@ -53,7 +53,7 @@ def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: S
 
 
 def unused_titles(rng: np.random.Generator, count: int) -> list[str]:
-    """Return distinct titles of issues."""
+    """Return `count` distinct issue titles."""
     plain = len(words.PARTS) * len(words.FAULTS) * len(words.WHEN)
     titles: list[str] = []
     for drawn in rng.choice(plain * (1 + count // plain), count, replace=False):
@@ -101,7 +101,7 @@ def _fill_issue(
     milestones: list[int],
     labels: list[int],
 ) -> None:
-    """Insert an issue (`name`: project, number, title) with labels and comments."""
+    """Insert an issue with labels and comments; `name` is (project id, number, title)."""
     created = now - timedelta(days=200 - 3 * min(name[1], 60) + int(rng.integers(0, 3)), minutes=int(rng.integers(0, 500)))
     due = now.date() + timedelta(days=int(rng.integers(2, 60)))
     issue = db.execute(
@@ -131,7 +131,7 @@ def _fill_issue(
 def _fill_merge_request(
     db: sqlite3.Connection, rng: np.random.Generator, setting: Setting, name: tuple[int, int], members: list[str]
 ) -> None:
-    """Insert a merge request (`name`: project, number) with its changes and reviews."""
+    """Insert a merge request with its changes and reviews; `name` is (project id, number)."""
     verb, area = pick(rng, words.VERBS), words.SETTINGS[(name[1] - 1) % len(words.SETTINGS)]
     part, author = pick(rng, words.PARTS).lower(), pick(rng, members)
     others = [member for member in members if member != author]
@@ -160,7 +160,7 @@ def _fill_merge_request(
 
 
 def diffs(rng: np.random.Generator, area: str) -> list[tuple[str, str]]:
-    """Return one to three changed files, (path, unified diff); the first contains the setting's old and new value."""
+    """Return one to three changed files as (path, unified diff); the first diff changes the setting named by `area`."""
     paths = [f"{folder}/{file}.py" for folder in words.FOLDERS for file in words.FILES]
     diffs_found: list[tuple[str, str]] = []
     for position, path in enumerate(_sampled(rng, paths, int(rng.integers(1, 4)))):

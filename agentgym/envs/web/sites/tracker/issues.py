@@ -1,4 +1,4 @@
-"""Issues of a project: filtered list, one issue with its comments, the form, closing."""
+"""Pages of a project's issues: filtered list, one issue with its comments, the form, closing."""
 
 import sqlite3
 from typing import TypedDict
@@ -43,7 +43,7 @@ class IssueForm(TypedDict):
 
 
 def find(slug: str, number: int) -> sqlite3.Row:
-    """Return an issue, or end with 404."""
+    """Return an issue by project and number, or end the request with 404."""
     return one(f"{ISSUES} WHERE project.slug = ? AND issue.number = ?", slug, number)
 
 
@@ -116,7 +116,7 @@ def edit(slug: str, number: int | None) -> ResponseReturnValue:
 
 
 def form_values(issue: sqlite3.Row | None) -> dict[str, object]:
-    """Return the initial values of the form."""
+    """Return the initial values of the issue form; without an issue, those of a new issue."""
     if issue is None:
         return {"title": "", "body": "", "assignee": "", "milestone_id": "", "due": "", "label_ids": []}
     label_ids = [row[0] for row in many("SELECT label_id FROM issue_label WHERE issue_id = ?", issue["id"])]
@@ -137,7 +137,7 @@ def posted_values() -> IssueForm:
 
 
 def problems(values: IssueForm, choices: Choices) -> list[str]:
-    """Return the errors in posted values."""
+    """Return error messages about the posted values."""
     problems_found: list[str] = []
     if not values["title"] or len(values["title"]) > 200:
         problems_found.append("Title: enter a title of at most 200 characters.")
@@ -161,7 +161,7 @@ def turn(slug: str, number: int, verb: str) -> ResponseReturnValue:
 
 @pages.post("/<slug>/issues/<int:number>/comments")
 def comment(slug: str, number: int) -> ResponseReturnValue:
-    """Add a comment."""
+    """Add a comment to an issue."""
     issue, body = find(slug, number), field("body")
     if not body:
         comments = many("SELECT * FROM comment WHERE issue_id = ? ORDER BY id", issue["id"])

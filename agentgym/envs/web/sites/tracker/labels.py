@@ -1,4 +1,4 @@
-"""Labels of a project."""
+"""Pages of a project's labels."""
 
 from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
@@ -12,7 +12,7 @@ pages = Blueprint("labels", __name__)
 
 @pages.get("/<slug>/labels")
 def index(slug: str) -> ResponseReturnValue:
-    """List the labels with the number of their open issues."""
+    """List the labels, each with the number of open issues that have it."""
     project = project_of(slug)
     labels = many(
         "SELECT label.*, (SELECT COUNT(*) FROM issue_label JOIN issue ON issue.id = issue_id "

@@ -1,4 +1,4 @@
-"""Members of a project and their roles."""
+"""Pages of a project's members and their roles."""
 
 from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
@@ -13,7 +13,7 @@ pages = Blueprint("members", __name__)
 
 @pages.route("/<slug>/members", methods=["GET", "POST"])
 def index(slug: str) -> ResponseReturnValue:
-    """List the members; invite a person."""
+    """List the members, or invite a person."""
     project = project_of(slug)
     inside = members_of(project)
     others = sorted((person.name, person.username) for person in state().setting.people if person.username not in inside)
@@ -36,7 +36,7 @@ def index(slug: str) -> ResponseReturnValue:
 
 @pages.route("/<slug>/members/<username>", methods=["GET", "POST"])
 def edit(slug: str, username: str) -> ResponseReturnValue:
-    """Change a member's role, or remove the member; the user's own role stays."""
+    """Change a member's role, or remove the member; the user's own role cannot be changed."""
     project = project_of(slug)
     member = one("SELECT * FROM member WHERE project_id = ? AND username = ?", project["id"], username)
     context: dict[str, object] = {"project": project, "member": member, "roles": [(role, role) for role in ROLES]}

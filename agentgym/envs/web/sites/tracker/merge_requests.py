@@ -1,4 +1,4 @@
-"""Merge requests of a project: list, changes, review, merging."""
+"""Pages of a project's merge requests: list, changes, review, merging."""
 
 import sqlite3
 
@@ -21,7 +21,7 @@ pages = Blueprint("merge_requests", __name__)
 
 
 def find(slug: str, number: int) -> sqlite3.Row:
-    """Return a merge request, or end with 404."""
+    """Return a merge request by project and number, or end the request with 404."""
     return one(f"{LIST} WHERE project.slug = ? AND m.number = ?", slug, number)
 
 
@@ -51,7 +51,7 @@ def page_of(slug: str, request_row: sqlite3.Row) -> dict[str, object]:
 
 
 def obstacle(request_row: sqlite3.Row) -> str:
-    """Return why a merge request cannot be merged; "" if it can."""
+    """Return the reason why a merge request cannot be merged; "" if it can."""
     if request_row["state"] != "open":
         return f"This merge request is {request_row['state']}."
     if request_row["pipeline"] != "passed":
@@ -71,7 +71,7 @@ def show(slug: str, number: int) -> ResponseReturnValue:
 
 @pages.get("/<slug>/merge_requests/<int:number>/changes")
 def changes(slug: str, number: int) -> ResponseReturnValue:
-    """Show the changed files line by line."""
+    """Show the files changed by a merge request line by line."""
     request_row = find(slug, number)
     files = many("SELECT * FROM change WHERE merge_request_id = ? ORDER BY id", request_row["id"])
     return render_template("changes.html", project=project_of(slug), row=request_row, files=files)
@@ -79,7 +79,7 @@ def changes(slug: str, number: int) -> ResponseReturnValue:
 
 @pages.route("/<slug>/merge_requests/<int:number>/edit", methods=["GET", "POST"])
 def edit(slug: str, number: int) -> ResponseReturnValue:
-    """Change title, description, assignee and reviewer."""
+    """Change title, description, assignee and reviewer of a merge request."""
     project, request_row = project_of(slug), find(slug, number)
     people = options(project)["people"]
     context: dict[str, object] = {"project": project, "row": request_row, "people": people}
@@ -103,7 +103,7 @@ def edit(slug: str, number: int) -> ResponseReturnValue:
 
 @pages.post("/<slug>/merge_requests/<int:number>/<any(close, reopen, merge):verb>")
 def turn(slug: str, number: int, verb: str) -> ResponseReturnValue:
-    """Close, reopen or merge."""
+    """Close, reopen or merge a merge request."""
     request_row = find(slug, number)
     allowed = {
         "close": request_row["state"] == "open",
@@ -122,7 +122,7 @@ def turn(slug: str, number: int, verb: str) -> ResponseReturnValue:
 
 @pages.post("/<slug>/merge_requests/<int:number>/review/<any(approve, object, withdraw):verb>")
 def review(slug: str, number: int, verb: str) -> ResponseReturnValue:
-    """Approve, request changes, or withdraw one's review."""
+    """Approve a merge request, request changes, or withdraw the user's review."""
     request_row, name = find(slug, number), me().username
     if request_row["state"] != "open" or request_row["author"] == name:
         wrong = "Your own merge request is reviewed by others." if request_row["author"] == name else obstacle(request_row)
@@ -135,7 +135,7 @@ def review(slug: str, number: int, verb: str) -> ResponseReturnValue:
 
 @pages.post("/<slug>/merge_requests/<int:number>/comments")
 def comment(slug: str, number: int) -> ResponseReturnValue:
-    """Add a comment."""
+    """Add a comment to a merge request."""
     request_row, body = find(slug, number), field("body")
     if not body:
         return refused("merge_request.html", ["Comment: write something first."], **page_of(slug, request_row))

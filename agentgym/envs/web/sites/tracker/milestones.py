@@ -1,4 +1,4 @@
-"""Milestones of a project."""
+"""Pages of a project's milestones."""
 
 from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue

@@ -1,4 +1,4 @@
-"""The list of projects, and lookups for every page of a project."""
+"""Pages that list and show projects, and lookups for all pages of a project."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ SELECT issue.*, project.slug, milestone.title AS milestone,
     (SELECT COUNT(*) FROM comment WHERE issue_id = issue.id) AS comments
 FROM issue JOIN project ON project.id = issue.project_id LEFT JOIN milestone ON milestone.id = issue.milestone_id"""
 PROJECTS = 15
-"""Projects per page of the list."""
+"""Projects per page in the list view."""
 pages = Blueprint("projects", __name__)
 
 
 def project_of(slug: str) -> sqlite3.Row:
-    """Return a page's project, or end with 404."""
+    """Return a project by its slug, or end the request with 404."""
     return one("SELECT * FROM project WHERE slug = ?", slug)
 
 
@@ -37,9 +37,9 @@ def members_of(project: sqlite3.Row) -> list[str]:
 def filters(
     table: str, project: sqlite3.Row, states: Sequence[str], people: Sequence[str]
 ) -> tuple[list[str], list[object]]:
-    """Return the SQL conditions of the filter form above a project's list, and their values.
+    """Return the SQL conditions, and their values, for the filter form above a project's list.
 
-    They concern status (open by default), words, and people, each in its own column.
+    The form filters by status (open by default), by words, and by person; each name in `people` is a column of persons.
     """
     form = request.args
     where, values = [f"{table}.project_id = ?"], list[object]([project["id"]])

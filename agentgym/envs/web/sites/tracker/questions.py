@@ -44,12 +44,12 @@ def username(name: str) -> str:
 
 
 def names(state: EpisodeState) -> dict[str, str]:
-    """Return the full names of all people by user name."""
+    """Return a dict from user name to full name."""
     return {person.username: person.name for person in state.setting.people}
 
 
 def draw_project(rng: np.random.Generator, state: EpisodeState) -> tuple[int, str]:
-    """Draw a project: id and slug."""
+    """Draw a project; return its id and slug."""
     row = pick(rng, state.rows("tracker", "SELECT id, slug FROM project ORDER BY id"))
     return row["id"], row["slug"]
 
@@ -66,7 +66,7 @@ def foreign_label(rng: np.random.Generator, state: EpisodeState, project: int) -
 
 
 def list_labels(project: str, label: str) -> Plan:
-    """Open a project's labels, if the wanted one is among them.
+    """Open a project's list of labels.
 
     Raises:
         ImpossibleTask: the project does not have the label.
@@ -77,13 +77,13 @@ def list_labels(project: str, label: str) -> Plan:
 
 
 def nobody(rng: np.random.Generator, state: EpisodeState) -> str:
-    """Return the name of a person who occurs nowhere."""
+    """Return a full name that no person has."""
     known = [person.name for person in state.setting.people]
     return absent(known, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")
 
 
 def absent_title(rng: np.random.Generator, state: EpisodeState) -> str:
-    """Return an issue title that does not occur in the tracker."""
+    """Return an issue title that no issue in the tracker has."""
     known = [row["title"] for row in state.rows("tracker", "SELECT title FROM issue")]
     return absent(known, lambda: unused_titles(rng, 1)[0])
 
@@ -93,7 +93,7 @@ _EVERYTHING = ("all", "", "", "")  # the same for every project, so not a questi
 
 
 class CountIssues(TaskFamily):
-    """Tell how many issues of a project have a status, a label, an assignee, an author."""
+    """Count the issues of a project with a given status, label, assignee and author."""
 
     name = "tracker-count"
     sites = ("tracker",)
@@ -116,7 +116,7 @@ class CountIssues(TaskFamily):
         return text, question(ask, target)
 
     def _spoil(self, rng: np.random.Generator, state: EpisodeState, project: int, ask: Ask) -> None:
-        """Replace one of the names in a question by one that does not exist."""
+        """Replace one of the names in a question by a name that does not exist."""
         slugs = [row["slug"] for row in state.rows("tracker", "SELECT slug FROM project")]
         names: dict[str, Callable[[], str]] = {
             "project": lambda: absent(slugs, lambda: f"{pick(rng, FIRST)}-{pick(rng, SECOND)}"),
@@ -128,7 +128,10 @@ class CountIssues(TaskFamily):
         ask[key] = names[key]()
 
     def _counts(self, state: EpisodeState, project: int, most: int) -> Counter[tuple[str, str, str, str]]:
-        """Count the issues of each status, label, assignee and author, up to `most` of the last three; "" is any."""
+        """Count a project's issues by (status, label, assignee, author); "" stands for any value.
+
+        A combination may name at most `most` of label, assignee and author.
+        """
         people, labels = names(state), dict[int, list[str]]()
         sql = "SELECT issue_id, name FROM issue_label JOIN label ON label.id = label_id WHERE project_id = ?"
         for row in state.rows("tracker", sql, project):
@@ -164,7 +167,7 @@ class CountIssues(TaskFamily):
 
 
 class Assignee(TaskFamily):
-    """Tell who works on an issue."""
+    """Find the assignee of an issue."""
 
     name = "tracker-assignee"
     sites = ("tracker",)
@@ -189,7 +192,7 @@ class Assignee(TaskFamily):
 
 
 class Busiest(TaskFamily):
-    """Tell who has the most (the second most, …) open issues of a project."""
+    """Find the person with the most (or the second most, and so on) open issues of a project."""
 
     name = "tracker-busiest"
     sites = ("tracker",)
@@ -215,12 +218,12 @@ class Busiest(TaskFamily):
 
 
 def ranked(counts: Counter[str]) -> list[str]:
-    """Return names, most frequent first, ties in alphabetical order."""
+    """Return the names by descending count, ties in alphabetical order."""
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 
 class NewValue(TaskFamily):
-    """Tell the value that a merge request's diff gives to a setting."""
+    """Find the value that a merge request's diff gives to a setting."""
 
     name = "tracker-diff"
     sites = ("tracker",)

@@ -1,4 +1,4 @@
-"""Task families about the tracker's merge requests: reviewing and merging."""
+"""Task families about reviewing and merging the tracker's merge requests."""
 
 import sqlite3
 
@@ -31,7 +31,7 @@ def review(state: EpisodeState, request: int, verdict: str) -> None:
 
 
 class Merge(TaskFamily):
-    """Merge a merge request, which may need an approval first or be blocked."""
+    """Merge a merge request, which may be blocked or need an approval first."""
 
     name = "tracker-merge"
     sites = ("tracker",)
@@ -71,7 +71,7 @@ class Merge(TaskFamily):
 
 
 class Review(TaskFamily):
-    """Approve a merge request, or request changes if its diff holds debugging output."""
+    """Approve a merge request, or request changes if its diff contains debugging output."""
 
     name = "tracker-review"
     sites = ("tracker",)

@@ -1,4 +1,4 @@
-"""The tracker's task families."""
+"""Task families of the tracker."""
 
 from agentgym.envs.web.family import TaskFamily
 from agentgym.envs.web.sites.tracker.changes import (

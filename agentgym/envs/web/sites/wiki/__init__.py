@@ -1,1 +1,1 @@
-"""A wiki: pages with facts, links, versions, categories, a watch list."""
+"""A wiki site: pages with facts, links, versions, categories, a watch list."""

@@ -1,4 +1,4 @@
-"""The pages of the wiki."""
+"""Pages of the wiki site."""
 
 import re
 import sqlite3
@@ -27,7 +27,7 @@ app = Site("wiki", "Open Almanac", NAV, NOTICES)
 
 @app.template_filter("wiki")
 def linked(text: str) -> Markup:
-    """Return a text with its [[links]] as HTML links, everything else escaped."""
+    """Return a text as HTML: [[links]] become links, everything else is escaped."""
     pieces = _LINK.split(text)
     rendered = [
         Markup('<a href="{}">{}</a>').format(url_for("page", name=slug(piece)), piece) if at % 2 else escape(piece)
@@ -38,12 +38,12 @@ def linked(text: str) -> Markup:
 
 @app.context_processor
 def names() -> dict[str, dict[str, str]]:
-    """Provide templates with the names of people."""
+    """Provide templates with people's names by user name."""
     return {"names": {person.username: person.name for person in state().setting.people}}
 
 
 def pairs(facts: str) -> list[tuple[str, str]]:
-    """Return the facts of a page, one per line `Name: value`."""
+    """Parse the facts of a page, one `Name: value` per line, into pairs."""
     split = [line.partition(":") for line in facts.split("\n") if line.strip()]
     return [(name.strip(), value.strip()) for name, _, value in split]
 
@@ -63,7 +63,7 @@ def home() -> str:
 
 @app.get("/all")
 def everything() -> str:
-    """List and search the pages."""
+    """List all pages, filtered by category and words."""
     filters = {key: request.args.get(key, "") for key in ("q", "category", "sort")}
     sql, values = f"{PAGES} WHERE 1", list[str]()
     if filters["category"]:

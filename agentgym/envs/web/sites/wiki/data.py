@@ -32,7 +32,7 @@ PER_REGION = 6
 
 
 def slug(title: str) -> str:
-    """Return a title's form in addresses."""
+    """Return the form of a page title that is used in URLs."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "-"
 
 
@@ -42,7 +42,7 @@ def town_name(rng: np.random.Generator) -> str:
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Insert 24 towns, 6 more per size, their regions and rivers, some crafts, and older versions of each page."""
+    """Insert 24 towns (6 more per level of size), their regions and rivers, some crafts, and old versions of each."""
     count = min(24 + 6 * size, len(PREFIXES) * len(words.PLACES) - 30)  # leaves names for absent towns
     names = [f"{prefix} {place}".strip() for prefix in PREFIXES for place in words.PLACES]
     towns = [names[int(i)] for i in rng.permutation(len(names))[:count]]
@@ -76,7 +76,7 @@ def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: S
 def _page(
     db: sqlite3.Connection, rng: np.random.Generator, setting: Setting, title: str, category: str, facts: dict[str, str]
 ) -> None:
-    """Insert a page and one to four versions, the last of which is the page."""
+    """Insert a page and one to four versions; the last version equals the page."""
     text = "\n".join(f"{name}: {value}" for name, value in facts.items())
     body = words.paragraph(rng, 2)
     page = db.execute("INSERT INTO page VALUES (NULL, ?, ?, ?, ?)", (title, category, text, body)).lastrowid

@@ -1,4 +1,4 @@
-"""Wiki task families: facts several links away, and editing, restoring, creating and watching pages."""
+"""Task families of the wiki: facts several links away, and editing, restoring, creating and watching pages."""
 
 from collections.abc import Generator
 
@@ -15,7 +15,7 @@ NUMBERS = ("Population", "Founded", "Mayor", "Postcode")
 
 
 def facts_of(state: EpisodeState, title: str) -> dict[str, str]:
-    """Return the facts of a page, with links as titles."""
+    """Return the facts of a page by name; links appear as the titles of their pages."""
     text: str = state.one("wiki", "SELECT facts FROM page WHERE title = ?", title)
     pairs = (line.partition(": ") for line in text.split("\n"))
     return {name: value.replace("[[", "").replace("]]", "") for name, _, value in pairs}
@@ -56,14 +56,14 @@ def save(summary: str) -> Generator[Step, Page, Page]:
 
 
 def write(state: EpisodeState, title: str, facts: str, body: str, summary: str) -> None:
-    """Insert a new version of a page, written by the user."""
+    """Insert a new version of a page, written by the user, as the site would."""
     state.change("wiki", "UPDATE page SET facts = ?, body = ? WHERE title = ?", facts, body, title)
     sql = "INSERT INTO version SELECT NULL, id, ?, ?, ?, facts, body FROM page WHERE title = ?"
     state.change("wiki", sql, state.me.username, f"{state.now:%Y-%m-%d %H:%M}", summary, title)
 
 
 class Fact(TaskFamily):
-    """Tell a fact about the twin town (of the twin town, …) of a town."""
+    """Find a fact about a town, or about its twin town, the twin town's twin town, and so on."""
 
     name = "wiki-fact"
     sites = ("wiki",)
@@ -88,7 +88,7 @@ class Fact(TaskFamily):
 
 
 class Largest(TaskFamily):
-    """Tell which town of a town's region has the most (or fewest) people, or is oldest (or youngest)."""
+    """Find the largest, smallest, oldest or youngest town in the region of a town."""
 
     name = "wiki-region"
     sites = ("wiki",)
@@ -125,7 +125,7 @@ class Largest(TaskFamily):
 
 
 class Editor(TaskFamily):
-    """Tell who made the change of a page with a given summary."""
+    """Find the author of a change to a page, given the change's summary."""
 
     name = "wiki-editor"
     sites = ("wiki",)
@@ -191,7 +191,7 @@ class EditFact(TaskFamily):
 
 
 def changed(facts: str, change: dict[str, str]) -> str:
-    """Return the lines of facts with some values changed."""
+    """Return the lines of facts with the values in `change` replaced."""
     lines = [line.partition(":") for line in facts.split("\n")]
     return "\n".join(f"{name}: {change.get(name, value.strip())}" for name, _, value in lines)
 
@@ -226,7 +226,7 @@ class Append(TaskFamily):
 
 
 class Revert(TaskFamily):
-    """Restore the version before a person's change."""
+    """Restore the version of a page before a person's change."""
 
     name = "wiki-revert"
     sites = ("wiki",)
