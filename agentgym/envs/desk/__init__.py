@@ -1,4 +1,4 @@
-"""A service desk: tools over a database, a written policy, and a user who volunteers nothing."""
+"""Service desk environment: tools over a database, a written policy, and a customer who volunteers nothing."""
 
 from agentgym.envs.desk.env import Desk
 

@@ -1,24 +1,24 @@
-"""An episode's small database: tables shared by all tasks are never written; changes are an overlay."""
+"""An episode's database: tasks share read-only tables, and changes are stored as an overlay."""
 
 from hashlib import blake2b
 from typing import Any
 
 LONGEST_KEY = 200
-"""Maximum length of a search's conditions that is stored verbatim."""
+"""Maximum length, in characters, of search conditions that are stored verbatim; longer ones are hashed."""
 Row = dict[str, Any]
 Tables = dict[str, dict[str, Row]]
 Place = tuple[str, str]
-"""A table and a key; a search's key is its conditions."""
+"""A table and a row's key; for a search, the table and its conditions."""
 Delta = tuple[tuple[str, str, str], ...]
-"""All differences from the initial database, in canonical form."""
+"""All differences from the initial database as sorted (table, key, row) triples, for comparison."""
 
 
 class Refused(Exception):
-    """A call the desk's system cannot execute; the message says why, and nothing changes."""
+    """The desk's system cannot execute a call; the message gives the reason, and nothing changes."""
 
 
 class NotShownYet(Exception):
-    """A view was asked for something not yet shown."""
+    """The expert's view of the database was asked for a row or search that the agent has not seen."""
 
     def __init__(self, table: str, key: str, fields: Row | None = None) -> None:
         super().__init__(f"{table} {key} was not shown")
@@ -26,7 +26,7 @@ class NotShownYet(Exception):
 
 
 class Database:
-    """Tables of rows by key. `seen` collects the rows read; a `view` returns only those."""
+    """Tables of rows by key. `seen` records the rows and searches shown to the agent; a `view` returns only these."""
 
     def __init__(self, base: Tables, changes: dict[Place, Row], seen: set[Place], *, view: bool = False) -> None:
         self.base, self.changes, self.seen, self.view = base, changes, seen, view
@@ -46,7 +46,7 @@ class Database:
         """Return a row and record it as seen.
 
         Raises:
-            NotShownYet: this is a view, and the row was never shown.
+            NotShownYet: this is a view, and the agent has not seen the row.
         """
         if self.view:
             if (table, key) not in self.seen:
@@ -57,10 +57,10 @@ class Database:
         return row
 
     def where(self, table: str, **fields: object) -> dict[str, Row]:
-        """Return the rows with these values, ordered by key, and record them as seen.
+        """Return the rows with these field values, ordered by key, and record them as seen.
 
         Raises:
-            NotShownYet: this is a view, and the search was never shown.
+            NotShownYet: this is a view, and the agent has not made this search.
         """
         search_key = (table, _short(repr(sorted(fields.items()))))
         if self.view and search_key not in self.seen:
@@ -89,5 +89,5 @@ class Database:
 
 
 def _short(conditions: str) -> str:
-    """Return a bounded key for conditions, since an agent may search for text of any length and snapshots store it."""
+    """Return the conditions, or their hash if they are long, since snapshots store every search."""
     return conditions if len(conditions) <= LONGEST_KEY else blake2b(conditions.encode(), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Base class of the desk's domains: tables, tools, a policy, and the matters that people call about."""
+"""Base class of the desk's domains: tables, tools, a policy, and the matters (requests) of customers."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -14,35 +14,35 @@ from agentgym.envs.desk.database import Database, Refused, Row, Tables
 
 T = TypeVar("T")
 Fact = tuple[str, str]
-"""A kind (`money`, `date`, `number`) and a value that the customer must be told."""
+"""Kind (`money`, `date` or `number`) and value of information that the agent must give the customer."""
 Ask = Callable[[str], str]
-"""Returns what the customer says about a topic."""
+"""Function from a topic to what the customer says about it."""
 Details = dict[str, str]
 Drawn = tuple[str | None, Details]
-"""A reference (None: the customer has no suitable one) and the customer's answer to each topic."""
+"""A reference (None if the customer has no suitable row) and the customer's answer to each topic."""
 PRIVATE = ("birth_date", "zip_code")
 """Fields of customers that no tool shows; only the customer knows them."""
 FREE = ("transfer_to_human", "report_stranger")
-"""Changes that need no consent of the customer."""
+"""Tools that change the database without the customer's consent."""
 _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The policy's decision on a matter: the change to the database (none: refused), and what the customer must be told."""
+    """Decision of the policy on a matter: a change to the database or a refusal, and facts to tell the customer."""
 
     text: str
     """A sentence for the customer, with the reference, the choices and the facts."""
     write: tuple[str, Row] | None = None
-    """The one call that changes the database."""
+    """Name and arguments of the tool call that changes the database; None for a refusal."""
     facts: tuple[Fact, ...] = ()
     choices: tuple[str, ...] = ()
-    """Information the customer wants before consenting, beyond the facts."""
+    """Values the customer asked for, which the agent must repeat before the customer consents."""
 
 
 @dataclass(frozen=True)
 class Topic:
-    """Something the customer can be asked: patterns of questions for it, one good question, and the answer."""
+    """A question that the agent can ask: a pattern that recognizes it, its best wording, and the customer's answer."""
 
     pattern: str
     question: str
@@ -51,33 +51,37 @@ class Topic:
 
 @dataclass(frozen=True)
 class Intent:
-    """A kind of matter that people call about; the domain has `draw_NAME` and `decide_NAME` for it."""
+    """A kind of request (matter) from customers; the domain has methods `draw_NAME` and `decide_NAME` for it."""
 
     openings: tuple[str, ...]
-    """The customer's first words, unique to the intent within the domain."""
+    """First sentences a customer may say; each belongs to only one intent of the domain."""
     topics: Mapping[str, Topic] = field(default_factory=dict[str, Topic])
     charged: bool = False
-    """True if the stated amount is one the customer pays and may reject as too high."""
+    """True if the customer pays the stated amount and may reject it as too high."""
 
 
 class Domain:
-    """One service desk. A subclass sets the class attributes, `rules`, `policy`, `fill`, tools, and its intents' methods."""
+    """Base class of service desks: tables, tools, a policy, and the kinds of requests from customers.
+
+    A subclass sets the class attributes and defines `rules`, `policy`, `fill`, its tools, and `draw_NAME` and
+    `decide_NAME` for each intent.
+    """
 
     company: ClassVar[str]
     noun: ClassVar[str]
-    """Name of a reference: order, booking, …"""
+    """Word for a row of `table` in texts: order, booking, …"""
     table: ClassVar[str]
-    """The table whose keys are the references."""
+    """Name of the table with the orders, bookings, and so on; its keys are the references that customers give."""
     lister: ClassVar[str]
-    """Tool that lists a customer's rows of that table."""
+    """Name of the tool that lists a customer's rows of `table`."""
     readers: ClassVar[Mapping[str, str]]
-    """Tool that shows a row, by table; its one argument is the key."""
+    """Table -> tool that shows one of its rows; the tool's only argument is the key."""
     searchers: ClassVar[Mapping[str, str]] = {}
-    """Tool that searches a table, by table; its arguments are the conditions."""
+    """Table -> tool that searches it; the tool's arguments are the conditions."""
     amounts: ClassVar[tuple[str, ...]] = ()
-    """Fields with amounts in cents."""
+    """Names of the fields that contain amounts in cents."""
     hint: ClassVar[str]
-    """Template by which a customer without a reference describes the row, with the row's fields in braces."""
+    """Template for a customer's description of the row if the reference is unknown, with the row's fields in braces."""
     hint_fields: ClassVar[tuple[str, ...]]
     intents: ClassVar[Mapping[str, Intent]]
 
@@ -89,7 +93,7 @@ class Domain:
 
     @staticmethod
     def rules(rng: np.random.Generator) -> Row:
-        """Draw the policy's numbers."""
+        """Draw the numbers of a policy, such as limits and fees."""
         raise NotImplementedError
 
     def policy(self) -> str:
@@ -97,7 +101,7 @@ class Domain:
         raise NotImplementedError
 
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
-        """Return the tables other than the customers; `extra` grows with difficulty."""
+        """Return all tables except the customers'; `extra` is the difficulty and adds rows."""
         raise NotImplementedError
 
     # Common to all domains
@@ -123,7 +127,7 @@ class Domain:
 
     @tool
     def transfer_to_human(self, reference: str, department: str) -> str:
-        """Hand one matter over to a department, where the policy says so. The rest of the conversation stays yours."""
+        """Hand one matter over to a department, if the policy says so. You keep the rest of the conversation."""
         self.db.peek(self.table, reference)
         name = department.strip().lower().removesuffix(" department")
         self.db.put("handovers", reference, {"department": name})
@@ -136,26 +140,26 @@ class Domain:
         return f"Reported: somebody who gave the name {name[:40]}."
 
     def one(self, rng: np.random.Generator, mine: Mapping[str, Row], **fields: Sequence[object]) -> str | None:
-        """Return a key of a row whose fields each have one of the given values; None if there is none."""
+        """Return the key of a random row in `mine` with one of the given values in each field; None if no row fits."""
         matching = [key for key, row in mine.items() if all(row[name] in values for name, values in fields.items())]
         return pick(rng, matching) if matching else None
 
     def matches(self, customer_id: str, birth_date: str, zip_code: str) -> bool:
-        """Return whether these are the customer's own data; raise Refused if there is no such customer."""
+        """Return whether a customer has this birth date and ZIP code; raise Refused if there is no such customer."""
         row = self.db.peek("customers", customer_id)
         return (row["birth_date"], people.plain(row["zip_code"])) == (birth_date.strip(), people.plain(zip_code))
 
     def show(self, table: str, key: str) -> str:
-        """Return a row in the form the tools print."""
+        """Return a row in the form that the tools print."""
         return self._written(key, self.db.get(table, key))
 
     def list(self, table: str, **fields: object) -> str:
-        """Return the rows with these values in the form the tools print."""
+        """Return the rows with these field values in the form that the tools print."""
         rows = self.db.where(table, **fields)
         return "\n".join(self._written(key, row) for key, row in rows.items()) or f"No {table} found."
 
     def _written(self, key: str, row: Row) -> str:
-        """Return a row without private fields, with amounts formatted."""
+        """Return a row as JSON, without private fields and with formatted amounts."""
         visible = {
             name: cents(value) if name in self.amounts else value for name, value in row.items() if name not in PRIVATE
         }
@@ -166,16 +170,16 @@ class Domain:
         return self.db.get("customers", row["customer_id"])["tier"] == "gold"
 
     def day(self, text: str, days: int = 0) -> date:
-        """Return the date `days` after the one written."""
+        """Return the date `days` after an ISO date."""
         return date.fromisoformat(text) + timedelta(days)
 
     def until(self, text: str) -> int:
-        """Return the number of days from today to a written date."""
+        """Return the number of days from today to an ISO date."""
         return (date.fromisoformat(text) - self.today).days
 
     @classmethod
     def tools(cls) -> dict[str, Tool]:
-        """Return the tools, the common ones first."""
+        """Return the domain's tools by name, those common to all domains first."""
         by_name: dict[str, Tool] = {}
         for klass in reversed(cls.__mro__):
             marked: list[Tool] = [member.__tool__ for member in vars(klass).values() if hasattr(member, "__tool__")]
@@ -184,12 +188,12 @@ class Domain:
 
 
 def cents(value: int) -> str:
-    """Return an amount in cents, formatted."""
+    """Format an amount in cents as dollars: $12.50."""
     return f"${value // 100}.{value % 100:02d}"
 
 
 def to_cents(amount: float) -> int:
-    """Return an amount of dollars in cents.
+    """Convert an amount in dollars to cents.
 
     Raises:
         Refused: the value is not an amount.
@@ -201,17 +205,17 @@ def to_cents(amount: float) -> int:
 
 
 def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
-    """Return one of the choices."""
+    """Return a random choice."""
     return choices[int(rng.integers(len(choices)))]
 
 
 def integer(rng: np.random.Generator, low: int, high: int, step: int = 1) -> int:
-    """Return a number from `low` to `high`, inclusive."""
+    """Return a random number from `low` to `high`, inclusive, in steps of `step`."""
     return low + step * int(rng.integers((high - low) // step + 1))
 
 
 def code(rng: np.random.Generator, prefix: str, existing: Mapping[str, object], digits: int = 5) -> str:
-    """Return a new key such as `R-48213`, with more digits if half of these are taken."""
+    """Return a new random key such as `R-48213`, with more digits once half of the keys are taken."""
     least: int = 10 ** (digits - 1)
     while 2 * len(existing) > 9 * least:
         least *= 10

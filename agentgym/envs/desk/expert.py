@@ -1,4 +1,4 @@
-"""Policies of the desk: the expert, which uses only what it observed, and the oracle."""
+"""Policies of the desk: an oracle, and an expert that uses only what it observed."""
 
 import json
 from functools import partial
@@ -11,11 +11,11 @@ from agentgym.envs.desk.people import plain
 from agentgym.envs.desk.user import WHO, Mood, agreed, facts_of
 
 STRANGER = -1
-"""Stands for a matter's number: the report of a caller who is not the customer."""
+"""Stands for a matter's number when a caller is reported who is not the customer."""
 
 
 class NotAskedYet(Exception):
-    """The customer was not asked this yet."""
+    """The expert needs an answer that it has not asked the customer for."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"{topic} was not asked")
@@ -40,12 +40,12 @@ class Case(Protocol):
 
 
 def call(name: str, arguments: Row) -> str:
-    """Return a call as JSON."""
+    """Return a tool call as JSON."""
     return json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
 
 
 def announce(text: str, *, propose: bool) -> str:
-    """Return a message with the policy's decision on a matter, as a proposal or as final."""
+    """Return a `say` action that states a decision; with `propose`, it also asks for the customer's agreement."""
     return spell("say", f"{text}." + (" Do you agree?" if propose else ""))
 
 
@@ -73,7 +73,7 @@ def oracle_action(case: Case) -> str:
 
 
 def expert_action(case: Case, rules: Row | None = None) -> str:
-    """Return the next action given the policy, the customer's words and the tools' output."""
+    """Return the next action, using only the policy, the customer's words and the tools' output."""
     heard, who = case.mood.heard, case.scenario["who"]
     if not heard.issuperset(WHO):
         return spell("say", "May I have your full name, your date of birth and your ZIP code, please?")
@@ -94,7 +94,7 @@ def expert_action(case: Case, rules: Row | None = None) -> str:
 
 
 def _work(case: Case, number: int, rules: Row | None) -> str | None:
-    """Return the next action for a matter; None if nothing is left to do."""
+    """Return the next action for one matter; None if nothing is left to do for it."""
     domain, matter, mood = case.domain, case.scenario["matters"][number], case.mood
     if number in case.finished or mood.agreed.get(number, {}) is None:
         return None
@@ -122,9 +122,9 @@ def _work(case: Case, number: int, rules: Row | None) -> str | None:
 
 
 def _find(view: Domain, matter: Row, case: Case) -> str:
-    """Return a matter's reference: the customer's, or the listed row that fits the description.
+    """Return the reference of a matter: given by the customer, or that of the listed row that fits the description.
 
-    A row that was already changed belongs to another matter, even if it fits now.
+    A changed row belongs to another matter, even if it now fits the description.
     """
     if not matter["hint"]:
         return matter["ref"]

@@ -23,7 +23,7 @@ You are {name}, born on {birth_date}; your ZIP code is {zip_code}.
 
 
 class ModelUser:
-    """The customer played by a chat engine; `engine` is a `ChatEngine`, or its name such as `chat:URL#MODEL`."""
+    """A customer played by a chat engine; `engine` is a `ChatEngine` or its name, such as `chat:URL#MODEL`."""
 
     def __init__(self, model_user: object) -> None:
         if isinstance(model_user, str) and not model_user.startswith("chat:"):
@@ -35,7 +35,7 @@ class ModelUser:
         self._runner = asyncio.Runner()
 
     def reply(self, system: str, talk: Sequence[tuple[str, str]], seed: int) -> str:
-        """Return the customer's next words; `talk` has (`desk` or `customer`, text).
+        """Return the customer's next words; `talk` lists (speaker, text), with speaker `desk` or `customer`.
 
         Raises:
             Fault: the engine fails.
@@ -58,7 +58,7 @@ class ModelUser:
         return " ".join((done.text or "").split()) or "…"
 
     def check(self) -> None:
-        """Raise Fault if the model does not answer a fixed message."""
+        """Ask the model for one sentence; raise Fault if the engine fails."""
         self.reply("You are a customer at a desk. Say what you want in one sentence.", [("desk", "How can I help?")], 0)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Customers and their small talk."""
+"""Generated customers, and the wordings of what they say."""
 
 from collections.abc import Sequence
 
@@ -31,18 +31,18 @@ def plain(text: str) -> str:
 
 
 def zip_code(rng: np.random.Generator) -> str:
-    """Return a ZIP code."""
+    """Return a random ZIP code."""
     return str(int(rng.integers(10000, 99999)))
 
 
 def address(rng: np.random.Generator) -> str:
-    """Return a street address."""
+    """Return a random street address."""
     street, town = STREETS[int(rng.integers(len(STREETS)))], TOWNS[int(rng.integers(len(TOWNS)))]
     return f"{int(rng.integers(1, 99))} {street} Street, {town}"
 
 
 def customers(rng: np.random.Generator, count: int, namesakes: int) -> dict[str, Row]:
-    """Return customers by id; the last `namesakes` have the first one's name."""
+    """Return `count` random customers by id; the last `namesakes` of them have the first customer's name."""
     rows: dict[str, Row] = {}
     for i in range(count):
         name = f"{FIRST[int(rng.integers(len(FIRST)))]} {LAST[int(rng.integers(len(LAST)))]}"
@@ -80,4 +80,4 @@ MANNERS: Sequence[dict[str, str]] = (
         "lost": "I am afraid that I did not follow. What is it you need?",
     },
 )
-"""Personas: the same facts in different words."""
+"""Personas: wordings of a customer's standard replies."""

@@ -1,4 +1,4 @@
-"""Shortcut policies that must not pay off."""
+"""Shortcut policies that must not succeed."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from agentgym.envs.desk.expert import Case, call, expert_action
 from agentgym.envs.desk.statements import values
 
 PATIENCE = 20
-"""Number of turns after which a shortcut policy hangs up."""
+"""Number of turns after which a shortcut policy ends the conversation."""
 Shortcut = Callable[[list[str]], str]
 _REFERENCE = re.compile(r"\b[A-Z]-\d{5}\b")
 
@@ -54,7 +54,7 @@ def _other_rules(case: Case) -> dict[str, object]:
 
 
 def _flood(action: str, seen: list[str]) -> str:
-    """State every amount, date and number observed where an expert would state one; give up after PATIENCE turns."""
+    """Add every amount, date and number seen so far to the expert's statement; give up after PATIENCE turns."""
     if len(seen) > PATIENCE or "report_stranger" in action:
         return spell("done")
     if not action.startswith("say[") or not _REFERENCE.search(action):

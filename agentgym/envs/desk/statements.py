@@ -1,4 +1,4 @@
-"""Parsing of a message's statements: amounts, dates and numbers, and the matter each belongs to."""
+"""Parser for the amounts, dates and numbers that a message states, and for the matter they are about."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ Read = Callable[[re.Match[str]], tuple[str, str] | None]
 
 
 def money(cents: int) -> str:
-    """Return an amount as written in policies and messages."""
+    """Format an amount in cents as in policies and messages: $12.50."""
     return f"${cents // 100}.{cents % 100:02d}"
 
 
@@ -81,10 +81,10 @@ def _date(year: str, month: str | int, day: str) -> tuple[str, str] | None:
 
 
 def by_matter(text: str, references: Sequence[str]) -> dict[str, dict[str, list[str]]]:
-    """Return, for each matter in a text, the distinct values of each kind stated about it.
+    """Return, for each reference in a text, the distinct values of each kind stated about it.
 
-    A value belongs to the last reference before it, else to the first one after it. A text without a reference is about the
-    only matter, if there is only one.
+    A value belongs to the last reference before it, else to the first one after it. If the text has no reference, its
+    values belong to the only matter, if there is only one.
     """
     text = text.translate(_TYPED)
     places = sorted(
@@ -104,7 +104,7 @@ def by_matter(text: str, references: Sequence[str]) -> dict[str, dict[str, list[
 
 
 def mentions(text: str, phrase: str) -> bool:
-    """Return whether a text contains a date in any notation, an amount, or words."""
+    """Return whether a text contains a phrase; a date or an amount may be in any notation."""
     if any(value == phrase for _, _, value in values(text)):
         return True
     return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text.translate(_TYPED), re.IGNORECASE) is not None

@@ -1,4 +1,4 @@
-"""Task files of tau2-bench, with the part of their criteria that a program can verify.
+"""Loader for tau2-bench's task files; keeps the criteria that a program can verify.
 
 Source: sierra-research/tau2-bench, `data/tau2/domains/NAME/` with `tasks.json`, `split_tasks.json`, `db.json` (or
 `db.toml`) and `policy.md`, and `src/tau2/data_model/tasks.py` for the meaning of the fields.
@@ -28,16 +28,16 @@ BASIS = {
     "ENV_ASSERTION": "assertions about the database",
     "ACTION": "calls that have to be made",
 }
-"""Criteria that a program can verify with the domain's tools; `NL_ASSERTION` asks a model and is left out."""
+"""Criterion -> description, for criteria that a program can verify; `NL_ASSERTION` needs a model and is left out."""
 KNOWN = frozenset(
     (
         *("id", "description", "user_scenario", "ticket", "initial_state", "evaluation_criteria", "issues"),
         *("required_documents", "user_tools"),
     )
 )
-"""Fields of a task (sierra-research/tau2-bench 1ef2aea4, `data_model/tasks.py`)."""
+"""Known fields of a task (sierra-research/tau2-bench 1ef2aea4, `data_model/tasks.py`)."""
 DEFAULT = ("DB", "COMMUNICATE")
-"""Default criteria of a task."""
+"""Criteria of a task that names none."""
 
 
 @dataclass(frozen=True)
@@ -48,22 +48,22 @@ class Bench:
     library: Library
     policy: str
     db: Mapping[str, object]
-    """Tables as in the file; empty without a file."""
+    """The domain's tables as in its database file; empty if there is no file."""
 
     @property
     def name(self) -> str:
-        """Name of the domain, which is its folder's."""
+        """Name of the domain, taken from its folder."""
         return self.folder.name
 
     def report(self) -> dict[str, int]:
-        """Return the number of tasks, the number per criterion, and the number that lose one here."""
+        """Return the number of tasks, of tasks per criterion, and of tasks that have an unverifiable criterion."""
         tasks = self.library.tasks
         counts = Counter(part for task in tasks for part in task.data["basis"])
         return {"tasks": len(tasks), **counts, "left out in part": sum(bool(task.data["left_out"]) for task in tasks)}
 
 
 def load(data: str, reading: Reading = PLAIN) -> Bench:
-    """Load a domain's folder or its `tasks.json`; BadData names the file, the task and the expectation."""
+    """Load a domain's folder or its `tasks.json`; BadData gives the file, the task and what was expected."""
     folder = find_path(data, Path.exists, "no folder of tau2-bench", COPY).resolve()
     file = folder if folder.is_file() else folder / "tasks.json"
     changed = file.stat().st_mtime_ns if file.is_file() else 0  # a changed file is read again
@@ -134,7 +134,7 @@ def _task(where: str, domain: str, row: object, splits: Mapping[str, str], ignor
 
 
 def why_not(task: Task, solo: bool) -> str:
-    """Return why a task cannot be played, in tau2's solo mode or with a customer; empty if it can."""
+    """Return the reason why a task cannot be played, in tau2's solo mode or with a customer; empty if it can."""
     data = task.data
     criteria, ticket = data["criteria"], data["ticket"]
     asserted = criteria.get("actions") is not None or criteria.get("env_assertions") is not None
@@ -157,7 +157,7 @@ def why_not(task: Task, solo: bool) -> str:
 
 
 def _splits(path: Path) -> dict[str, str]:
-    """Return the split of each id from the splits that partition the file, ignoring unions such as `base`."""
+    """Return the split of each task id, from splits that partition the file; unions such as `base` are ignored."""
     if not path.is_file():
         return {}
     named = {

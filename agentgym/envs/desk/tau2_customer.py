@@ -11,9 +11,9 @@ from agentgym.envs.desk.tau2_repeat import refusal
 
 WHY = "the customer is played by a model, whose words are not repeatable"
 STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
-"""Markers by which a tau2-bench customer ends a conversation."""
+"""Markers that a tau2-bench customer writes to end a conversation."""
 MOST_CALLS = 10
-"""Maximum number of tool calls a customer may make before it speaks."""
+"""Maximum number of tool calls that a customer may make before it must speak."""
 SYSTEM = """\
 You are the customer in a conversation with a service desk. Play the customer, never the desk. Say one or two short \
 sentences at a time, as a person would. Tell only what you are asked for; volunteer nothing. What you do not find below \
@@ -56,7 +56,7 @@ def reply(
 
 
 def spelled(name: str, arguments: Mapping[str, object]) -> str:
-    """Return a call as JSON."""
+    """Return a tool call as JSON."""
     return json.dumps({"name": name, "arguments": dict(arguments)}, sort_keys=True)
 
 
@@ -76,7 +76,7 @@ def _before(row: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _since(log: Sequence[Utterance | RecordedCall]) -> list[tuple[str, str]]:
-    """Return the conversation from the customer's view: words, and its own calls with their results."""
+    """Return the conversation from the customer's view: all words, and the customer's own calls with their results."""
     lines: list[tuple[str, str]] = []
     for entry in log:
         if isinstance(entry, Utterance):

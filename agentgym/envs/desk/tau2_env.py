@@ -1,4 +1,4 @@
-"""The environment of tau2-bench's tasks: its policy, tools, databases and evaluators."""
+"""Environment over tau2-bench's tasks, with its policies, tools, databases and evaluators."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from agentgym.tasks.library import Library
 from agentgym.tasks.reading import reading
 
 LONGEST_RESULT = 30_000
-"""Maximum characters shown of a tool's output."""
+"""Maximum number of characters shown of a tool's output."""
 SOLO = """\
 Settle the ticket by the policy, with the tools; some may be the customer's own, which you use for the \
 customer. Nobody answers you: what the customer has to be told is written with say. End with done when everything is settled.
@@ -41,9 +41,11 @@ Policy
 class Tau2Desk(TextEnv):
     """Serve a customer of tau2-bench (arXiv 2506.07982) with the genuine tools, judged by the genuine evaluators.
 
-    Without `user` the tasks with a ticket are played in tau2's solo mode: no customer, and the agent also has the customer's
-    tools. With `user` a model plays the customer, and nothing is repeatable. Reward 1 if the evaluators give 1 to each part
-    of the task's `reward_basis` that a program can verify; parts that ask a model are left out.
+    Without `user`, tasks that have a ticket are played in tau2's solo mode: there is no customer, and the agent also
+    has the customer's tools. With `user`, a model plays the customer, and episodes are not repeatable.
+
+    Reward: 1 if the evaluators give 1 to every part of the task's `reward_basis` that a program can verify, else 0.
+    Parts that need a model's judgment are left out.
 
     Ceiling: `nothing` ends at once, which tau2-bench rewards if the expected database is the initial one.
     """
@@ -88,7 +90,7 @@ class Tau2Desk(TextEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Explain a difference: tau2's orchestrator counts everybody's messages.
+        """Return how the environment differs from tau2's orchestrator, which counts the messages of all participants.
 
         Source: sierra-research/tau2-bench 07a1081, `orchestrator.py`.
         """
@@ -97,11 +99,11 @@ class Tau2Desk(TextEnv):
     # Tasks
 
     def split_key(self, task: Task) -> object:
-        """Return domain and id."""
+        """Return the domain and the task's id."""
         return task.data["domain"], task.id
 
     def split_of(self, task: Task) -> str:
-        """Return the file's split."""
+        """Return the split that the file names."""
         return task.split
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
@@ -114,7 +116,7 @@ class Tau2Desk(TextEnv):
         return self.bench.library.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
-        """Return the number of a split's tasks that can be played in this mode, or of all if none can."""
+        """Return the number of playable tasks in a split; if this mode can play no task at all, count all tasks."""
         return len(self.library.of_split(split or self.split))
 
     # The episode
@@ -139,10 +141,10 @@ class Tau2Desk(TextEnv):
         self._open(self.task)
 
     def _open(self, task: Task) -> None:
-        """Replay the log in the genuine environment and offer its tools.
+        """Replay the episode's log in the genuine environment and offer its tools.
 
         Raises:
-            BadConfig: a tool has the name of an attribute of environments.
+            BadConfig: a tool has the same name as an attribute of the environment.
         """
         if self._genuine is None or self._genuine.row != task.data["row"]:
             self._genuine = Case(self.bench.folder, task.data["row"], solo=self._model_user is None)
@@ -200,7 +202,7 @@ class Tau2Desk(TextEnv):
         return called
 
     def _hear(self) -> str | Outcome:
-        """Return the customer's answer, after its own tool calls."""
+        """Return the customer's answer, after executing any tool calls the customer makes."""
         assert self._model_user is not None, "without a model there is only the ticket"
         answer = reply(self._model_user, self._case, self.log, self.seed, partial(self._call, "user"))
         self.log.append(Utterance("user", answer))
@@ -225,7 +227,7 @@ class Tau2Desk(TextEnv):
         return self.databases, self._case.progress(self.log), self.log if self._model_user else ()
 
     def oracle(self) -> Iterator[str]:
-        """Yield the task's actions not made yet, then the required communication, then the end."""
+        """Yield the task's remaining actions, then the required messages, then `done`."""
         while True:
             yield self._next()
 

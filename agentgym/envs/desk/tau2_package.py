@@ -1,4 +1,4 @@
-"""Access to the genuine tau2-bench code: its location, and a task in its environment and evaluators."""
+"""Access to the genuine tau2-bench code: its location, and its environments and evaluators for one task."""
 
 import importlib
 import importlib.util
@@ -19,7 +19,7 @@ INSTALL = (
     "git clone https://github.com/sierra-research/tau2-bench, then pip install -e tau2-bench; no package registry has it"
 )
 MARK = "environment/toolkit.py"
-"""A file that sierra's package `tau2` has and PyPI's (magnetic relaxation) does not."""
+"""A file that sierra-research's package `tau2` contains and PyPI's unrelated `tau2` does not."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RecordedCall:
 
 
 class Case:
-    """A task in the genuine code, once opened; `solo` gives the agent the customer's tools."""
+    """A task in the genuine code; `open` starts it, and `solo` gives the agent the customer's tools."""
 
     def __init__(self, folder: Path, row: Mapping[str, Any], solo: bool) -> None:
         registry = _registry(folder)
@@ -73,7 +73,7 @@ class Case:
             self.environment.set_state(data, actions, [*self.history, *_messages(log)])
 
     def _fresh(self, **options: object) -> Any:
-        """Create an environment; every one of a task draws the same ids, in the order of the calls."""
+        """Create an environment; all environments of a task draw the same ids, in the order of the calls."""
         self._chance = random.Random(self.row["id"])
         fresh = self._constructor(**options)
         for toolkit in (fresh.tools, fresh.user_tools):
@@ -91,13 +91,13 @@ class Case:
 
     @cached_property
     def tools(self) -> dict[str, Tool]:
-        """The agent's tools; in solo mode also the customer's."""
+        """The agent's tools by name; in solo mode also the customer's tools."""
         own = {tool.name: tool for tool in map(_tool, self.environment.get_tools())}
         return own | self.customer_tools if self.solo else own
 
     @cached_property
     def customer_tools(self) -> dict[str, Tool]:
-        """The customer's tools in this task."""
+        """The customer's tools in this task, by name."""
         if self.environment.user_tools is None:
             return {}
         allowed: list[str] | None = self.row.get("user_tools")  # from the file: older versions have no such field
@@ -105,19 +105,19 @@ class Case:
         return {tool.name: tool for tool in offered if allowed is None or tool.name in allowed}
 
     def call(self, who: str, name: str, arguments: Mapping[str, object]) -> RecordedCall:
-        """Execute a call; a tool's exception becomes the text `Error: …`."""
+        """Execute a tool call; an exception in the tool becomes the text `Error: …`."""
         call = _module("data_model.message").ToolCall(id="now", name=name, arguments=dict(arguments), requestor=who)
         with steady(self._draw):
             done = self.environment.get_response(call)
         return RecordedCall(who, name, arguments, done.content or "", done.error)
 
     def databases(self) -> tuple[str | None, str | None]:
-        """Return the hashes of the desk's and the customer's database."""
+        """Return the hashes of the desk's and the customer's databases; None for a missing database."""
         with steady(self._draw):
             return self.environment.get_db_hash(), self.environment.get_user_db_hash()
 
     def progress(self, log: Sequence[Utterance | RecordedCall]) -> tuple[list[bool], list[bool]]:
-        """Return which strings have been communicated and which calls made, among those the task counts."""
+        """Return flags for the required strings (communicated or not) and for the required calls (made or not)."""
         checks: list[Any] | None = (
             self._evaluate("communicate", log).communicate_checks if "COMMUNICATE" in self.basis else []
         )
@@ -126,7 +126,7 @@ class Case:
 
     @property
     def basis(self) -> set[str]:
-        """Criteria that count and that a program can verify."""
+        """The task's criteria that a program can verify."""
         return {part.value for part in self.task.evaluation_criteria.reward_basis} & set(BASIS)
 
     def verdict(self, log: Sequence[Utterance | RecordedCall]) -> dict[str, float]:
@@ -182,11 +182,11 @@ def _tool(genuine: Any) -> Tool:
 
 
 def _registry(folder: Path) -> Any:
-    """Return the genuine registry.
+    """Return tau2-bench's registry of domains.
 
     Raises:
         MissingExtra: tau2-bench cannot be imported; the message says what to install.
-        BadConfig: tau2-bench reads another data folder than the tasks'.
+        BadConfig: tau2-bench reads its data from another folder than that of the tasks.
     """
     place = find_package()
     try:
@@ -204,10 +204,12 @@ def _registry(folder: Path) -> Any:
 
 
 def find_package() -> Path:
-    """Return the location of the installed package `tau2`; nothing next to the data is imported, since data chooses no code.
+    """Return the location of the installed package `tau2`.
+
+    Code next to the data is never imported, since data must not choose the code that runs.
 
     Raises:
-        MissingExtra: `tau2` is missing, or is another program.
+        MissingExtra: `tau2` is missing, or is an unrelated package.
     """
     spec = importlib.util.find_spec("tau2")
     places = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []

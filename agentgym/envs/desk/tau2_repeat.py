@@ -1,4 +1,4 @@
-"""Repeatability of tau2-bench's tools: random ids, and state shared between episodes."""
+"""Makes tau2-bench's tools repeatable: fixed ids, and no state shared between episodes."""
 
 import copy
 import importlib
@@ -17,11 +17,11 @@ _LOCK = threading.RLock()
 MOST_DEPTH = 50
 """Maximum nesting of lists and objects in a call's arguments."""
 _DEFAULTS: dict[type, dict[str, object]] = {}
-"""Class state of a toolkit at the time of its first environment."""
+"""Toolkit class -> copies of its class-level models, made before its first use."""
 
 
 def refusal(name: str, arguments: Mapping[str, object]) -> str:
-    """Return why a call is refused, or an empty string."""
+    """Return the reason why a call is refused; empty if it is not."""
     if _depth(arguments) > MOST_DEPTH:
         return f"Error: the arguments of {name} are nested more than {MOST_DEPTH} deep."
     try:
@@ -49,9 +49,9 @@ def _depth(arguments: Mapping[str, object]) -> int:
 
 @contextmanager
 def steady(draw: Callable[[], int]) -> Generator[None, None, None]:
-    """Let `draw` supply the 128 bits of ids that tau2's domains draw by `uuid4` (a new bill of telecom).
+    """Replace `uuid4` in tau2's domains by ids made from `draw`, which returns 128 random bits.
 
-    Warnings about a model's tool arguments, which it could trigger without limit, are suppressed.
+    The context also suppresses warnings about tool arguments, which a model could trigger without limit.
     """
 
     def uuid4() -> uuid.UUID:
@@ -71,7 +71,7 @@ def steady(draw: Callable[[], int]) -> Generator[None, None, None]:
 
 
 def unshare(toolkit: object) -> None:
-    """Give a toolkit its own copies of its class's models; telecom's tools would modify one for all later episodes."""
+    """Give a toolkit its own copies of its class's models, which telecom's tools would change for later episodes."""
     kind = type(toolkit)
     if kind not in _DEFAULTS:
         model = importlib.import_module("pydantic").BaseModel

@@ -1,4 +1,4 @@
-"""The customer: a program with a goal that answers questions, consents to what it wants, and volunteers nothing."""
+"""The customer: a program with a goal that answers questions, agrees to what it wants, and volunteers nothing."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ _MORE = re.compile(
     r"|what else|else i can"
 )
 _WHICH = r"number|\bid\b|code|#|details?"
-"""Words that may follow the noun in a question for a reference."""
+"""Words that can follow the noun (order, booking, …) in a question for a reference."""
 _THING = (
     r"reference|confirmation (?:number|code)|which (?:one|item|product|thing)|what (?:item|product|thing)"
     r"|more details|describe"
@@ -49,13 +49,13 @@ class Mood:
     """State of the conversation between customer and agent."""
 
     opened: int
-    """Matters raised so far."""
+    """Number of matters raised so far."""
     heard: set[str]
-    """Topics revealed so far; those of a matter include its number."""
+    """Topics revealed so far; a topic of a matter is preceded by the matter's number."""
     stated: dict[tuple[int, str], str]
-    """By matter and kind, the agent's current statement: the last value stated alone."""
+    """(matter, kind) -> value that the agent last stated as the only one of its kind in a message."""
     agreed: dict[int, dict[str, str] | None]
-    """By matter, the statements at the customer's last yes; None after a no."""
+    """Matter -> statements at the customer's last yes; None after a no."""
 
 
 class User:
@@ -71,7 +71,7 @@ class User:
         return f"{self.words['hello']} {self.opening(0)}"
 
     def opening(self, number: int) -> str:
-        """Return the words in which a matter is raised."""
+        """Return the sentence that raises a matter."""
         matter = self.matters[number]
         intent: Intent = self.domain.intents[matter["intent"]]
         wording: int = matter["wording"]
@@ -105,7 +105,7 @@ class User:
     # Answering questions
 
     def _answers(self, lower: str) -> list[str]:
-        """Return one answer to each question."""
+        """Return the answers to the questions in a lower-case message, without duplicates."""
         parts = [part for part in re.split(r"(?<=[.!?\n;])\s+", lower) if _ASKING.search(part)]
         answers: list[str] = []
         for name, topic in WHO.items():
@@ -138,13 +138,16 @@ class User:
     # Listening to statements
 
     def listen(self, text: str, verified: bool) -> None:
-        """Process a message's statements without answering; a message that is too long states nothing."""
+        """Process a message's statements without answering; ignore a message that is too long."""
         if len(text) > LONGEST:
             return
         self._listen(by_matter(text, [matter["ref"] for matter in self.open_matters()]), verified)
 
     def _listen(self, stated: Mapping[str, Mapping[str, list[str]]], verified: bool) -> list[str]:
-        """Store the last value of a kind that was stated alone; several at once are no statement."""
+        """Store the values that the message states, and return objections.
+
+        Several values of one kind do not count as a statement.
+        """
         answers: list[str] = []
         for number, matter in enumerate(self.open_matters()):
             for kind in sorted({fact[0] for fact in facts_of(matter)}):
@@ -166,7 +169,7 @@ class User:
         return list(dict.fromkeys(answers))
 
     def _consent(self, text: str, stated: Mapping[str, Mapping[str, list[str]]], is_question: bool) -> list[str]:
-        """Answer a proposal, if there is one, with yes or no; `is_question` says that the message asked something else."""
+        """Return yes or no to each proposal in a message; `is_question` is True if the message also asks a question."""
         answers: list[str] = []
         for number, matter in enumerate(self.open_matters()):
             if matter["ref"] not in stated:
@@ -202,20 +205,20 @@ PLURAL = {"money": "amounts", "date": "dates", "number": "numbers"}
 
 
 def requests_value(pattern: str, value: str, parts: Sequence[str]) -> bool:
-    """Return whether a question is about a topic; a sentence that contains the value is not."""
+    """Return whether a question is about a topic; a sentence that already contains the value does not count."""
     return any(re.search(pattern, part) and not mentions(part, value) for part in parts)
 
 
 def called(matter: Matter) -> str:
-    """Return the customer's name for a matter, whose reference it may not know."""
+    """Return the customer's name for a matter: its reference, or a description if the customer does not know it."""
     return f"the {matter['label']}" if matter["hint"] else matter["ref"]
 
 
 def facts_of(matter: Mapping[str, Any]) -> list[Fact]:
-    """Return the facts to be told about a matter."""
+    """Return the facts that the agent must tell about a matter."""
     return [(kind, value) for kind, value in matter["facts"]]
 
 
 def agreed(mood: Mood, number: int, facts: Iterable[Fact]) -> bool:
-    """Return whether the customer consented to a matter knowing these facts; consent to another amount does not count."""
+    """Return whether the customer consented to a matter with exactly these facts, such as the amount."""
     return mood.agreed.get(number) == dict(facts)

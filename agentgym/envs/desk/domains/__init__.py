@@ -1,4 +1,4 @@
-"""The domains by name: one file each."""
+"""The desk's domains by name, one file per domain."""
 
 from agentgym.envs.desk.domain import Domain
 from agentgym.envs.desk.domains.airline import Airline

@@ -15,7 +15,7 @@ LATEST = 20
 
 
 class Hotel(Domain):
-    """A hotel's desk."""
+    """Service desk of a hotel."""
 
     company, noun, table, lister = "Hotel Larkspur", "reservation", "reservations", "list_reservations"
     readers: ClassVar[Mapping[str, str]] = {"customers": "get_customer", "reservations": "get_reservation"}
@@ -99,7 +99,7 @@ the charge."""
 
     @tool
     def get_reservation(self, reservation_id: str) -> str:
-        """Show a reservation; its rate is the price of one night."""
+        """Show a reservation; its rate is the price per night."""
         return self.show("reservations", reservation_id)
 
     @tool
@@ -130,7 +130,7 @@ the charge."""
 
     @tool
     def set_check_out(self, reservation_id: str, time: str, charge: float) -> str:
-        """Let a room be left later, at a full hour such as 14:00, for a charge in dollars.
+        """Set a later check-out, at a full hour such as 14:00, for a charge in dollars.
 
         Raises:
             Refused: the time is not a full hour in the allowed range.

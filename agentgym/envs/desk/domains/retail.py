@@ -1,4 +1,4 @@
-"""A shop: returns, cancellations, changes of address."""
+"""A shop: returns, cancellations, address changes."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -19,7 +19,7 @@ COLOURS = ("blue", "red", "black", "white", "green", "grey")
 
 
 class Retail(Domain):
-    """An online shop's desk."""
+    """Service desk of an online shop."""
 
     company, noun, table, lister = "Harbour Goods", "order", "orders", "list_orders"
     readers: ClassVar[Mapping[str, str]] = {"customers": "get_customer", "orders": "get_order"}
@@ -98,7 +98,7 @@ customer the fee. No other order can: refuse, and tell the customer the day on w
 
     @tool
     def return_order(self, order_id: str, refund: float) -> str:
-        """Take a delivered order back and pay the refund, in dollars.
+        """Accept the return of a delivered order and pay the refund, in dollars.
 
         Raises:
             Refused: the refund exceeds the price.
@@ -111,7 +111,7 @@ customer the fee. No other order can: refuse, and tell the customer the day on w
 
     @tool
     def cancel_order(self, order_id: str) -> str:
-        """Cancel an order that has not been shipped and pay its price back."""
+        """Cancel an order that has not been shipped and refund its price."""
         order = self._with_status(order_id, "pending")
         self.db.change("orders", order_id, status="canceled", refund=order["price"])
         return f"{order_id} is canceled."
