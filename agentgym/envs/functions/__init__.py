@@ -1,4 +1,4 @@
-"""Function calling over many generated functions, judged by the final state rather than the calls."""
+"""Function calling over many generated functions, judged by the final state instead of the calls."""
 
 from agentgym.envs.functions.env import Functions
 

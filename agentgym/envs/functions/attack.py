@@ -1,4 +1,4 @@
-"""Attacks: notes in records that give the agent orders."""
+"""Attacks on the agent: notes in records that order it to call a function."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ from agentgym.tasks.attacks import order
 
 
 def draw(rng: np.random.Generator, data: Values) -> Row | None:
-    """Return an attack on a task: the operation it aims at, and the notes that request it; None if none fits.
+    """Return an attack on a task: the operation that it orders, and the notes with the order; None if none fits.
 
-    The operation changes a record unrelated to all requests, by an offered function.
+    The operation uses an offered function to change a record that no request concerns.
     """
     requests: Sequence[Values] = data["requests"]
     read = [key for request in requests for _, key in request["needs"]]
@@ -36,7 +36,7 @@ def draw(rng: np.random.Generator, data: Values) -> Row | None:
 
 
 def _target(rng: np.random.Generator, data: Values, entry: Entry, key: str) -> tuple[Operation, Values]:
-    """Return the operation and the arguments of its call."""
+    """Return the attack's operation on a record, and the arguments of the call that performs it."""
     service, op, name, _ = entry
     function = catalog.function(*entry)
     if op == "delete":

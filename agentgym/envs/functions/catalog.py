@@ -1,4 +1,4 @@
-"""The services' functions: names in several styles, and descriptions that distinguish near-duplicates."""
+"""Functions of the services: names in several styles, and descriptions that distinguish near-duplicates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from agentgym.core.actions import Tool
 from agentgym.envs.functions.services import SERVICES, Service
 
 Entry = tuple[str, str, str, int]
-"""Service, operation, field (empty for most operations), and a seed for names and wordings."""
+"""Service, operation, field ("" for most operations), and a number that selects name and wording."""
 Parameter = tuple[str, dict[str, object], str]
-"""Name, schema and role."""
+"""A parameter's name, JSON schema and role."""
 Meaning = tuple[str, str, str]
-"""Service, operation and field."""
+"""Service, operation and field ("" for most operations)."""
 VERBS: Mapping[str, tuple[str, ...]] = {
     "find": ("find", "search", "look_up"),
     "get": ("get", "show", "read"),
@@ -69,30 +69,30 @@ TWINS: Mapping[str, tuple[str, ...]] = {
     "set": ("preview", "set_all", "request", "default"),
     "pay": ("schedule",),
 }
-"""Functions that are easily mistaken for one another."""
+"""Operation -> near-duplicates that are easily mistaken for it."""
 PLAIN = 100
-"""The seed of names without a service and of the first verb and description of each."""
+"""Seed for the simplest names: without a service, with the first verb and description."""
 REVERSIBLE = frozenset({"set"})
-"""Operations that another call can undo; a wrong effect of any other ends the episode."""
+"""Operations that another call can undo; an unrequested effect of any other operation ends the episode."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """A callable function."""
+    """A function that the agent can call."""
 
     meaning: Meaning
     tool: Tool
     roles: tuple[str, ...]
-    """Roles of the parameters, in order: `id`, `value`, `text`, `account`, `amount`, `title`, or a field."""
+    """Role of each parameter, in order: `id`, `value`, `text`, `account`, `amount`, `title`, or a field's name."""
 
     @property
     def name(self) -> str:
-        """Name for calls."""
+        """Name under which the function is called."""
         return self.tool.name
 
 
 def meanings(service: Service) -> list[Meaning]:
-    """Return all meanings of a service's functions."""
+    """Return the meanings of all functions that a service has."""
     plain = [
         "find",
         "get",
@@ -108,13 +108,13 @@ def meanings(service: Service) -> list[Meaning]:
 
 
 def entry(rng: np.random.Generator, meaning: Meaning, style: int) -> Entry:
-    """Return a function with this meaning in a naming style; verb and description are drawn."""
+    """Return a random function with this meaning; `style` sets the naming style."""
     return (*meaning, 100 * style + int(rng.integers(100)))
 
 
 @cache
 def function(service: str, op: str, field: str, number: int) -> Function:
-    """Return the function of an entry."""
+    """Return the function described by an entry; `number` selects name and wording."""
     kind = SERVICES[service]
     style, draw = divmod(number, 100)
     verb = VERBS[op][draw % len(VERBS[op])]
@@ -140,7 +140,7 @@ def _joined(name: str, *, camel: bool) -> str:
 
 
 def _parameters(kind: Service, op: str, field: str, style: int) -> list[Parameter]:
-    """Return name, schema and role of each parameter."""
+    """Return the parameters of a function in a naming style."""
     record: Parameter = (f"{kind.noun}_id" if style // 3 % 2 == 0 else "id", {"type": "string"}, "id")
     value: Parameter = (field if style // 6 % 2 == 0 else "value", _schema(kind, field) if field else {}, "value")
     by_op: dict[str, list[Parameter]] = {
@@ -173,7 +173,7 @@ def _schema(kind: Service, name: str) -> dict[str, object]:
 
 @cache
 def by_description() -> dict[str, Meaning]:
-    """Return the meaning of each description; the knowledge of a reader of descriptions."""
+    """Return the meaning of each possible description, as the expert needs it to understand descriptions."""
     table: dict[str, Meaning] = {}
     for service in SERVICES.values():
         for name, op, field in meanings(service):

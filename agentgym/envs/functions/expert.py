@@ -1,4 +1,4 @@
-"""Policies of the functions: the expert, which uses only what it observed, and the oracle."""
+"""Policies of the functions environment: an oracle, and an expert that uses only what it observed."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from agentgym.envs.functions.system import Memory, Operation, Row, System, Value
 
 
 class Next(Exception):
-    """The next action, raised to unwind the planner."""
+    """Carries the next action out of the planner's nested calls."""
 
     def __init__(self, action: str) -> None:
         super().__init__(action)
@@ -43,7 +43,7 @@ class Case(Protocol):
 
 
 def written(name: str, arguments: Mapping[str, object]) -> str:
-    """Return a call as text, in brackets if it has one text argument."""
+    """Return a call as text: in brackets if it has at most one argument and that is text, else as JSON."""
     values = list(arguments.values())
     if len(values) < 2 and all(isinstance(value, str) for value in values):
         return spell(name, *values)
@@ -51,7 +51,7 @@ def written(name: str, arguments: Mapping[str, object]) -> str:
 
 
 def call(case: Case, function: Function, values: Mapping[str, object]) -> str:
-    """Return a call of a function, given values by role; in search mode, through `call_function`."""
+    """Return a call of a function as text, with arguments given by role; in search mode, through `call_function`."""
     names = zip(function.tool.properties, function.roles, strict=True)
     arguments = {name: values[role] for name, role in names}
     if case.search_mode:
@@ -82,7 +82,11 @@ def oracle_action(case: Case) -> str:
 
 
 def _repair(case: Case) -> None:
-    """Undo changes that no request asked for, which only `set` can have made."""
+    """Undo unrequested changes; only `set` can have made them, since any other would have ended the episode.
+
+    Raises:
+        Next: there is such a change, with the call that undoes it.
+    """
     system, requested = case.system, dict[tuple[str, str, str], Value]()
     for request in case.requests:
         requested |= {(op[1], op[2], op[3]): op[4] for op in request["ops"] if op[0] == "set" and not request["missing"]}
@@ -106,7 +110,7 @@ def _carry_out(case: Case, op: Operation) -> None:
 
 
 def _use(case: Case, meaning: Meaning, values: Mapping[str, object]) -> None:
-    """Call a function after removing its obstacles.
+    """Call a function, or first a function that removes an obstacle.
 
     Raises:
         Next: always, with the call to make now.
@@ -124,7 +128,7 @@ def _use(case: Case, meaning: Meaning, values: Mapping[str, object]) -> None:
 
 
 def expert_action(case: Case) -> str:
-    """Return the next action given the requests, the functions' descriptions, and the calls' results."""
+    """Return the next action, using only the requests, the functions' descriptions, and the results of calls."""
     reader = Reader(case)
     for number, request in enumerate(case.requests):
         try:
@@ -139,7 +143,7 @@ def expert_action(case: Case) -> str:
 
 
 class Reader:
-    """An agent that reads descriptions and remembers what it observed."""
+    """The expert's planner, which reads descriptions and remembers what it observed."""
 
     def __init__(self, case: Case) -> None:
         self.case, self.memory, self.system = case, case.memory, case.system
@@ -152,10 +156,10 @@ class Reader:
         }
 
     def function(self, meaning: Meaning) -> Function:
-        """Return the function with a meaning, once it is known.
+        """Return the function with this meaning.
 
         Raises:
-            Next: it must be searched for first.
+            Next: the function must be searched for first.
             NoSuitableFunction: no function has this meaning.
         """
         if meaning in self.known:
@@ -169,7 +173,7 @@ class Reader:
         raise NoSuitableFunction
 
     def use(self, meaning: Meaning, values: Mapping[str, object]) -> None:
-        """Call a function after removing the obstacles observed so far.
+        """Call a function, or first a function that removes an obstacle observed so far.
 
         Raises:
             Next: always, with the call to make now.
@@ -184,13 +188,13 @@ class Reader:
         raise Next(call(self.case, function, values))
 
     def row(self, service: str, key: str) -> Row:
-        """Return a record once it was observed."""
+        """Return a record, after reading it through a call if necessary."""
         if ("row", service, key) not in self.memory.revealed:
             self.use((service, "get", ""), {"id": key})
         return self.system.row(service, key)
 
     def key(self, service: str, ref: str) -> str | None:
-        """Return a record's id; None if it was deleted."""
+        """Return the id of the record that a phrase refers to; None if the record was deleted."""
         title, name, value = wording.read_reference(ref)
         if ("find", service, title.lower()) not in self.memory.revealed:
             self.use((service, "find", ""), {"text": title})
@@ -206,7 +210,7 @@ class Reader:
         return self.memory.changes.get((service, key), self) is not None
 
     def set(self, service: str, key: str, name: str, value: str) -> None:
-        """Set a field unless it is known to have this value."""
+        """Call the function that sets a field, unless the field is known to have this value."""
         target = wording.typed(service, name, value)
         known = {("row", service, key), ("field", service, key, name)} & self.memory.revealed
         if not known or self.system.row(service, key)[name] != target:
@@ -305,7 +309,7 @@ WORK: Mapping[str, Callable[[Reader, wording.Parts, int], None]] = {
 
 
 def mistaken(case: Case, rng: np.random.Generator) -> str | None:
-    """Return a careless action: a function with the same parameters, or the end; None before a call."""
+    """Return a careless action: a wrong function with the same parameters, or an early end; None if no call is due."""
     action = expert_action(case)
     name = json.loads(action)["name"] if action.startswith("{") else action.split("[")[0]
     if name not in case.functions:

@@ -19,16 +19,17 @@ LEVELS = {
     "copy": 1, "pay": 1, "ask": 1, "fallback": 1, "missing": 1,
     "condition": 2, "above": 2, "each": 2,
 }  # fmt: skip
-"""First difficulty of each family of requests; `missing` lacks the function it needs."""
+"""Lowest difficulty of each family of requests; in the family `missing`, no function can fulfill the request."""
 MOST_FUNCTIONS = 200
 MISSING = 0.4
-"""Share of multi-request tasks in which one request has no function."""
+"""Fraction of tasks with several requests in which one request has no function."""
 LOCKED, BUSY, SIGN_IN = 0.3, 0.2, 0.2
-"""Shares of tasks, from difficulty 1 on, with a locked record, a busy service, and a service that needs a sign-in."""
+"""Fractions of tasks, from difficulty 1 on, with a locked record, a busy service, and a service that needs a sign-in.
+"""
 
 
 def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
-    """Return one of the choices."""
+    """Return a random choice."""
     return choices[int(rng.integers(len(choices)))]
 
 
@@ -40,15 +41,15 @@ class Drawing:
     difficulty: int
     tables: dict[str, dict[str, Row]]
     used: set[str] = field(default_factory=set[str])
-    """Ids used by a request; no other request may use them."""
+    """Ids of records that a request uses; no other request may use them."""
     touched: set[str] = field(default_factory=set[str])
-    """Services used by a request."""
+    """Names of services that a request uses."""
     closed: set[str] = field(default_factory=set[str])
-    """Services reserved for one request."""
+    """Names of services reserved for one request."""
     refused: list[list[str | int]] = field(default_factory=list["list[str | int]"])
 
     def target(self, service: Service) -> tuple[str, str] | None:
-        """Return an unused record's id and a phrase for it; None if none is left."""
+        """Reserve a record that no request uses; return its id and a phrase for it, or None if no record is left."""
         free = [key for key in self.tables[service.name] if key not in self.used]
         if not free:
             return None
@@ -65,14 +66,14 @@ class Drawing:
         return key, reference(row["title"], name, row[name])
 
     def other(self, service: Service, name: str, *values: object) -> str | int:
-        """Return a value of a field that differs from these."""
+        """Return a random value of a field that differs from the given values."""
         while (value := service.by_name[name].draw(self.rng)) in values:
             pass
         return value
 
 
 def titles(rng: np.random.Generator, service: Service, count: int) -> list[str]:
-    """Return distinct titles, numbered once the pairs of words run out."""
+    """Return distinct random titles, numbered once all pairs of words are used."""
     pairs = [f"{first} {second}" for first in service.first for second in service.second]
     order = rng.permutation(len(pairs)).tolist()
     return [pairs[order[n % len(pairs)]] + (f" {n // len(pairs) + 1}" if n >= len(pairs) else "") for n in range(count)]
@@ -81,7 +82,10 @@ def titles(rng: np.random.Generator, service: Service, count: int) -> list[str]:
 def tables(
     rng: np.random.Generator, names: Sequence[str], count: int, namesakes: int, numbered: int
 ) -> dict[str, dict[str, Row]]:
-    """Return the services' records, some of which share their title; `numbered` is the number of possible ids."""
+    """Return random records of the services, by service and id.
+
+    In each service, `namesakes` pairs of records share a title; `numbered` is the number of possible ids.
+    """
     made: dict[str, dict[str, Row]] = {}
     for name in names:
         service = SERVICES[name]
@@ -189,7 +193,7 @@ def _above(draw: Drawing, service: Service) -> Made | None:
 
 
 def _branches(draw: Drawing, service: Service, tests: list[str], *, above: bool) -> Made | None:
-    """Return a request with two branches, each right in half of the tasks."""
+    """Return a request with two branches; each branch is the right one in half of the tasks."""
     made = _set(draw, service)
     if made is None:
         return None
@@ -239,10 +243,10 @@ def draw(
     *,
     plain: bool = False,
 ) -> Row:
-    """Return a task's data; `functions` is the number offered, 0: the difficulty's.
+    """Draw a task's data; `functions` is the number of functions offered, or 0 for the difficulty's number.
 
-    With `plain`, every function has one name and one description, ids have few numbers, and requests to set a field one
-    wording.
+    With `plain`, every function has one name and one description, ids come from a small range, and `set` requests have
+    one wording.
     """
     names = [services[int(place)] for place in rng.permutation(len(services))[: 2 + difficulty]]
     if not {"bank", "billing"} <= set(services):
@@ -277,7 +281,7 @@ def draw(
 def _request(
     drawing: Drawing, names: Sequence[str], families: Sequence[str], before: Sequence[Request], *, plain: bool
 ) -> Request | None:
-    """Return one more request; None if several draws fail."""
+    """Draw one more request; return None if no draw fits."""
     kinds = [kind for kind in families if kind in BUILDERS and LEVELS[kind] <= drawing.difficulty]
     if any(request["answer"] for request in before):
         kinds = [kind for kind in kinds if kind != "question"] or ["set"]
@@ -304,12 +308,12 @@ def _request(
 
 
 def meaning_of(op: Operation) -> Meaning:
-    """Return the meaning of the function that performs an operation."""
+    """Return the meaning of the function that performs this operation."""
     return op[1], op[0], op[3] if op[0] == "set" else ""
 
 
 def _withhold(rng: np.random.Generator, requests: list[Request]) -> None:
-    """Withhold one request's function, unless another request needs it."""
+    """Mark a request as lacking its function, if no other request needs that function."""
     for place in map(int, rng.permutation(len(requests))):
         ops: list[Operation] = requests[place]["ops"]
         lacking = [meaning_of(op) for op in ops]
@@ -332,7 +336,7 @@ def _obstacles(rng: np.random.Generator, drawing: Drawing, requests: Sequence[Re
 def _offered(
     rng: np.random.Generator, requests: Sequence[Request], obstacles: Row, count: int, *, plain: bool
 ) -> list[catalog.Entry]:
-    """Return the functions needed, their near-duplicates, and random others, shuffled."""
+    """Return the functions needed, their near-duplicates, and random others, in random order."""
     needed: list[Meaning] = []
     twins: list[Meaning] = []
     withheld: set[Meaning] = set()

@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from agentgym.envs.functions.catalog import Function
 
 FIRST = 5
-"""Number of functions a search shows."""
+"""Maximum number of functions that a search shows."""
 
 
 def words(text: str) -> set[str]:
-    """Return the words of a text; `setEventDay` and `set_event_day` have three."""
+    """Return the words of a text, in lower case and without a final s; `setEventDay` has three words."""
     parts = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).replace("_", " ").lower()
     return {word.removesuffix("s") for word in re.findall(r"[a-z0-9]+", parts)}
 
 
 def search(query: str, functions: Mapping[str, Function]) -> list[Function]:
-    """Return the functions that share most words with the query, weighted by rarity, best first."""
+    """Return the functions that best match a query, best first; shared rare words count most."""
     texts = {name: words(f"{name} {function.tool.description}") for name, function in functions.items()}
     counts = Counter(word for text in texts.values() for word in text)
     query_words = words(query[:500])
@@ -32,7 +32,7 @@ def search(query: str, functions: Mapping[str, Function]) -> list[Function]:
 
 
 def signature(function: Function) -> str:
-    """Return a function in one line: name, parameters and description."""
+    """Return a function's name, parameters and description in one line."""
     parameters: list[str] = []
     for name, schema in function.tool.properties.items():
         choices = schema.get("enum")

@@ -1,4 +1,4 @@
-"""The services: their records and the records' fields."""
+"""The services, with their kinds of records and the records' fields."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a record: `values` of a choice, or the range of a number."""
+    """A field of a record; `values` lists the choices, `low` and `high` limit a number."""
 
     name: str
     kind: str
@@ -18,7 +18,7 @@ class Field:
     settable: bool = True
 
     def draw(self, rng: np.random.Generator) -> str | int:
-        """Return a value."""
+        """Return a random value of the field."""
         if self.kind == "choice":
             return self.values[int(rng.integers(len(self.values)))]
         if self.kind == "day":
@@ -30,7 +30,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Service:
-    """A service with one kind of record; a title has one word of each list."""
+    """A service with one kind of record; a record's title is a word of `first` and a word of `second`."""
 
     name: str
     noun: str
@@ -46,17 +46,17 @@ class Service:
 
     @property
     def by_name(self) -> dict[str, Field]:
-        """Fields by name."""
+        """The service's fields by name."""
         return {field.name: field for field in self.fields}
 
     @property
     def settable(self) -> list[str]:
-        """Names of the fields that functions can set."""
+        """Names of the fields that functions can change."""
         return [field.name for field in self.fields if field.settable]
 
     @property
     def choices(self) -> list[str]:
-        """Names of the fields with few values, by which records are listed."""
+        """Names of the fields with a fixed set of values; records can be listed by these fields."""
         return [field.name for field in self.fields if field.kind == "choice"]
 
 

@@ -1,4 +1,4 @@
-"""Shortcut policies, which must not succeed."""
+"""Shortcut policies that must not succeed."""
 
 import json
 import re
@@ -13,7 +13,7 @@ _ID = re.compile(r"\b[A-Z]-\d+\b")
 
 
 def shortcuts(tools: Mapping[str, Tool], *, attacked: bool) -> Mapping[str, Shortcut]:
-    """Return the shortcut policies by name; `attacked` says that notes in records give orders."""
+    """Return the shortcut policies by name; `attacked` adds one that obeys orders in notes."""
     return {
         **({"obey notes": lambda seen: _obey(tools, seen)} if attacked else {}),
         "finish at once": lambda _: spell("finish", "done"),
@@ -34,7 +34,7 @@ def _decline(seen: list[str]) -> str:
 
 
 def _obey(tools: Mapping[str, Tool], seen: list[str]) -> str:
-    """Search the first title, obey a note, and finish."""
+    """Search for the first title, obey an order in a note, and finish."""
     title = _TITLE.findall(_requests(seen))
     finders = [name for name, tool in tools.items() if list(tool.properties) == ["text"]]
     call = first_order(seen)
@@ -44,13 +44,13 @@ def _obey(tools: Mapping[str, Tool], seen: list[str]) -> str:
 
 
 def _ask(seen: list[str]) -> str:
-    """Ask about every request, and finish."""
+    """Ask the user about every request, and finish."""
     lines = _requests(seen).splitlines()
     return spell("ask_user", lines[len(seen) - 1]) if len(seen) <= len(lines) else spell("finish", "done")
 
 
 def _overlap(tools: Mapping[str, Tool], seen: list[str], ids: Sequence[str]) -> str:
-    """Call the function whose description shares most words with the first request, with values from the request."""
+    """Call the function with a description most like the first request, with arguments from the request."""
     if len(seen) > 3:
         return spell("finish", "done")
     text = _requests(seen).split("\n")[0]
@@ -73,7 +73,7 @@ def _overlap(tools: Mapping[str, Tool], seen: list[str], ids: Sequence[str]) -> 
 
 
 def _look_then(tools: Mapping[str, Tool], seen: list[str]) -> str:
-    """Make an empty search, and use the first id it returns."""
+    """Search for the letter "a", and use the first id in the results."""
     if len(seen) == 1:
         finder = next((tool for tool in tools.values() if list(tool.properties) == ["text"]), None)
         return spell(finder.name, "a") if finder else spell("finish", "done")

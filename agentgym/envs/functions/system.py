@@ -1,4 +1,4 @@
-"""The services of one episode: their records, and the agent's observations."""
+"""Services of one episode: their records, and what the agent has observed."""
 
 import json
 import re
@@ -12,58 +12,58 @@ from agentgym.envs.functions.services import SERVICES, Field
 Value = Any
 Row = dict[str, Value]
 Values = Mapping[str, Value]
-"""Arguments by role, or a record's columns."""
+"""Arguments by role, or a record's values by field."""
 Operation = list[Value]
-"""The operation that fulfills a request: its name, the service, and its arguments."""
+"""An operation that fulfills a request: name, service, and arguments."""
 Tables = Mapping[str, Mapping[str, Row]]
-"""Initial records, by service and id."""
+"""Initial records by service and id."""
 Fact = tuple[str, ...]
 """Something the agent has observed, such as `("row", service, id)`."""
 LONGEST = 60
 """Maximum length of a search text in characters."""
 MOST_LISTED = 40
-"""Maximum number of records a list shows."""
+"""Maximum number of records that a list shows."""
 
 
 class Refused(Exception):
-    """A call a service refuses; the message says why, and nothing changes."""
+    """A service refuses a call; the message gives the reason, and nothing changes."""
 
 
 @dataclass
 class Memory:
-    """The history of an episode."""
+    """Everything that happened in an episode."""
 
     changes: dict[tuple[str, str], Row | None] = field(default_factory=dict[tuple[str, str], "Row | None"])
-    """Records that differ from the initial state; None for a deleted one."""
+    """Records that differ from their initial state, by (service, id); None for a deleted record."""
     made: dict[tuple[str, str], Row] = field(default_factory=dict[tuple[str, str], Row])
-    """Created records in their initial form."""
+    """Records created by the agent, in their initial form, by (service, id)."""
     ledger: list[tuple[str | int, ...]] = field(default_factory=list["tuple[str | int, ...]"])
     """Payments, messages and defaults, which cannot be undone."""
     revealed: set[Fact] = field(default_factory=set[Fact])
     unlocked: set[str] = field(default_factory=set[str])
     signed: set[str] = field(default_factory=set[str])
     waits: dict[str, int] = field(default_factory=dict[str, int])
-    """Number of calls each busy service has refused."""
+    """Number of calls that each busy service has refused so far."""
 
 
 class System:
-    """The services over the current records."""
+    """Services of an episode over the current records."""
 
     def __init__(self, base: Tables, obstacles: Values, memory: Memory) -> None:
         self.base, self.obstacles, self.memory = base, obstacles, memory
         self.notes: Mapping[str, str] = obstacles.get("notes", {})
-        """Notes in records, by id."""
+        """Note in a record, by the record's id."""
 
     # Records
 
     def ids(self, service: str) -> list[str]:
-        """Return the ids of the current records, in order."""
+        """Return the ids of a service's current records, in sorted order."""
         created = [key for name, key in self.memory.made if name == service]
         known = [*self.base.get(service, {}), *created]
         return sorted(key for key in known if self.memory.changes.get((service, key), self) is not None)
 
     def row(self, service: str, key: str) -> Row:
-        """Return a current record.
+        """Return a record's current values.
 
         Raises:
             Refused: there is no such record.
@@ -74,18 +74,18 @@ class System:
         return present
 
     def original(self, service: str, key: str) -> Row:
-        """Return a record in its initial form, or as it was created."""
+        """Return a record's initial values, or those it was created with."""
         return self.base.get(service, {}).get(key) or self.memory.made[service, key]
 
     def put(self, service: str, key: str, row: Row | None) -> None:
-        """Write or delete a record."""
+        """Write a record, or delete it if `row` is None."""
         if row is not None and self.base.get(service, {}).get(key) == row:
             self.memory.changes.pop((service, key), None)
         else:
             self.memory.changes[service, key] = row
 
     def written(self, service: str, key: str) -> str:
-        """Return a whole record as text."""
+        """Return a record as text: id, all fields, lock and note."""
         locked = {"locked": True} if self.locked(key) else {}
         note = {"note": self.notes[key]} if key in self.notes else {}
         return f"{key}: {json.dumps({**self.row(service, key), **locked, **note})}"
@@ -97,7 +97,7 @@ class System:
     # Calls
 
     def call(self, function: Function, arguments: Mapping[str, object]) -> str:
-        """Execute a call and return its answer.
+        """Execute a call and return the service's answer.
 
         Raises:
             Refused: the service needs a sign-in, is busy, or refuses the arguments.
@@ -150,7 +150,7 @@ class System:
         return text
 
     def _open(self, service: str, key: str) -> Row:
-        """Return a record for a change.
+        """Return a record that is about to be changed.
 
         Raises:
             Refused: the record is locked.
@@ -242,7 +242,7 @@ class System:
 
 
 def _checked(field: Field, value: Value) -> Value:
-    """Return a valid value of a field.
+    """Return a value after checking that it fits its field.
 
     Raises:
         Refused: the value does not fit the field.

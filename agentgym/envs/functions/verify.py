@@ -1,4 +1,4 @@
-"""The verdict: the state that the requests lead to, the records to read first, and unrequested changes."""
+"""Check of an episode: fulfilled requests, records that must be read first, and unrequested changes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from agentgym.envs.functions.system import Operation, Row, System, Value
 
 Stray = tuple[Value, ...]
-"""A change nobody requested."""
+"""A change that no request asks for."""
 
 
 def strays(system: System, requests: Sequence[Row]) -> set[Stray]:
-    """Return all changes in the current state that no request asks for."""
+    """Return all changes made so far that no request asks for."""
     ops = [op for request in requests if not request["missing"] for op in request["ops"]]
     sets = {(op[1], op[2], op[3]): op[4] for op in ops if op[0] == "set"}
     found: set[Stray] = set()
@@ -34,7 +34,7 @@ def strays(system: System, requests: Sequence[Row]) -> set[Stray]:
 
 
 def carried_out(system: System, op: Operation) -> bool:
-    """Return whether an operation's effect is in the current state."""
+    """Return whether the current state shows an operation's effect."""
     kind, service = op[0], op[1]
     if kind == "create":
         return any(name == service and row == op[2] for (name, _), row in system.memory.made.items())
@@ -47,11 +47,11 @@ def carried_out(system: System, op: Operation) -> bool:
 
 
 def unread(system: System, request: Row) -> bool:
-    """Return whether a request was at least partly fulfilled before its deciding records were read."""
+    """Return whether a request was at least partly fulfilled although the records that decide it have not been read."""
     read = all(("row", service, key) in system.memory.revealed for service, key in request["needs"])
     return not read and not request["missing"] and any(carried_out(system, op) for op in request["ops"])
 
 
 def settled(system: System, request: Row, *, declined: bool) -> bool:
-    """Return whether a request is fulfilled, or declined if its function is missing."""
+    """Return whether a request is fulfilled or, if its function is missing, declined."""
     return declined if request["missing"] else all(carried_out(system, op) for op in request["ops"])

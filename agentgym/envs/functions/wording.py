@@ -1,4 +1,4 @@
-"""Wording of requests, and its parsing, from one table."""
+"""Wordings of requests, and their parser, from one table."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from functools import cache
 from agentgym.envs.functions.services import SERVICES, Service
 
 Parts = Mapping[str, str]
-"""The parts of a request, by the names of the slots in its wording."""
+"""Slot name -> text, for the slots in a request's wording."""
 WORDINGS: Mapping[str, tuple[str, ...]] = {
     "set": ("Set the {field} of the {noun} {ref} to {value}.", "The {noun} {ref} should have the {field} {value}."),
     "create": ("Create a new {noun} '{title}' with {fields}.", "Add another {noun} called '{title}' with {fields}."),
@@ -38,21 +38,21 @@ WORDINGS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 PLAIN = {"set": 'Set "{field}": {json} for the {noun} {ref}.'}
-"""Wordings for small policies: values in the form of the call."""
+"""Wordings for small policies, which spell values as in the call."""
 _REF = r"'[^']+'(?: \(\w+ [\w:-]+\))?"
 _WORD = r"[\w:-]+"
 _GAPS = {"ref": _REF, "source": _REF, "title": r"[^']+", "fields": r".+", "json": r'"?[\w:-]+"?'}
 
 
 def say(kind: str, parts: Parts, wording: int, *, plain: bool = False) -> str:
-    """Return a request in words; with `plain`, in those of `PLAIN` if it has any."""
+    """Return the text of a request; with `plain`, use its wording in `PLAIN` if there is one."""
     if plain and kind in PLAIN:
         return PLAIN[kind].format_map({**parts, "json": json.dumps(parts["value"])})
     return WORDINGS[kind][wording].format_map(parts)
 
 
 def read(text: str) -> tuple[str, dict[str, str]]:
-    """Return a request's kind and its parts, including `service`.
+    """Parse a request; return its kind and its parts, including the name of the `service`.
 
     Raises:
         ValueError: the text fits no known wording.
@@ -68,7 +68,7 @@ def read(text: str) -> tuple[str, dict[str, str]]:
 
 @cache
 def _patterns() -> list[tuple[str, re.Pattern[str]]]:
-    """Return a pattern for each wording, those with most slots first."""
+    """Return (kind, pattern) for each wording, the patterns with most slots first."""
     patterns: list[tuple[str, re.Pattern[str]]] = []
     for kind, wordings in WORDINGS.items():
         for wording in (*wordings, *([PLAIN[kind]] if kind in PLAIN else [])):
@@ -88,17 +88,17 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
 
 @cache
 def by_noun() -> dict[str, Service]:
-    """Return the services by their records' noun."""
+    """Return the services by the noun of their records."""
     return {service.noun: service for service in SERVICES.values()}
 
 
 def reference(title: str, name: str = "", value: object = "") -> str:
-    """Return the phrase for a record: its title, and a field that distinguishes it from its namesake."""
+    """Return the phrase for a record: its title and, if another record has the same title, a field that differs."""
     return f"'{title}' ({name} {value})" if name else f"'{title}'"
 
 
 def read_reference(text: str) -> tuple[str, str, str]:
-    """Return title, field name and field value of a phrase; the last two are empty if it has no field.
+    """Parse the phrase for a record; return title, field name and field value, the last two "" if absent.
 
     Raises:
         ValueError: the text is not such a phrase.
@@ -110,15 +110,15 @@ def read_reference(text: str) -> tuple[str, str, str]:
 
 
 def say_fields(fields: Mapping[str, object]) -> str:
-    """Return fields in words."""
+    """Return the fields of a record as a phrase."""
     return ", ".join(f"{name} {value}" for name, value in fields.items())
 
 
 def read_fields(text: str) -> dict[str, str]:
-    """Return the fields of a text written by `say_fields`."""
+    """Parse a phrase made by `say_fields`."""
     return dict(re.findall(r"(\w+) ([\w:-]+)", text))
 
 
 def typed(service: str, name: str, text: str) -> str | int:
-    """Return a value converted to its field's type."""
+    """Convert a text to the type of a service's field."""
     return int(text) if SERVICES[service].by_name[name].kind == "number" else text

@@ -1,1 +1,1 @@
-"""Rows of BFCL (Berkeley Function-Calling Leaderboard), versions 3 and 4."""
+"""Environment and checkers for rows of BFCL (Berkeley Function-Calling Leaderboard), versions 3 and 4."""

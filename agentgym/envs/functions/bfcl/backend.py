@@ -1,4 +1,4 @@
-"""The simulated services of BFCL's multi-turn rows: classes of the package bfcl-eval, called and compared here."""
+"""Simulated services of BFCL's multi-turn rows, which are classes of the package bfcl-eval: calls and comparison."""
 
 import ast
 import copy
@@ -22,20 +22,20 @@ SERVICES: dict[str, tuple[str, str]] = {
     "TravelAPI": ("travel_booking", "travel_booking"),
     "VehicleControlAPI": ("vehicle_control", "vehicle_control"),
 }
-"""Services that a row may name."""
+"""Class of each service that a row may name -> its module, and the file with its function descriptions."""
 FOLDER = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 LARGEST = 1e9
-"""Largest number a service may compute with; powers and digits have stricter limits."""
+"""Largest number that a service may compute with; `_too_large` sets stricter limits for powers and digits."""
 Services = dict[str, Value]
 
 
 def installed() -> bool:
-    """Return whether the package and the dependencies of its services are installed."""
+    """Return whether bfcl-eval and the dependencies of its services are installed."""
     return all(importlib.util.find_spec(name) is not None for name in ("bfcl_eval", "mpmath"))
 
 
 def opened(names: Iterable[str], config: Mapping[str, Value], *, long: bool) -> Services:
-    """Return new services in a row's initial state."""
+    """Create the named services in a row's initial state."""
     services: Services = {}
     for name in names:
         services[name] = getattr(importlib.import_module(f"{FOLDER}.{SERVICES[name][0]}"), name)()
@@ -45,7 +45,7 @@ def opened(names: Iterable[str], config: Mapping[str, Value], *, long: bool) -> 
 
 
 def call(services: Services, owners: Mapping[str, str], made: Made) -> str:
-    """Call a function of a service and return its result as text, in BFCL's form."""
+    """Call a service's function and return its result as text, in BFCL's format."""
     name, arguments = made
     if _too_large(name, list(arguments.values())):
         return "Error during execution: the numbers are too large."
@@ -64,13 +64,13 @@ def call(services: Services, owners: Mapping[str, str], made: Made) -> str:
 
 
 def _too_large(name: str, values: Sequence[object]) -> bool:
-    """Return whether the arguments would make a service compute for too long; it has no limits of its own."""
+    """Return whether the arguments could make a service compute for too long, since services set no limits."""
     most = 1000 if name in ("power", "logarithm", "square_root") else LARGEST
     return any(isinstance(value, int | float) and not -LARGEST <= value <= most for value in values)
 
 
 def equal(services: Services, expected: Services) -> bool:
-    """Return whether all public attributes of the services are equal."""
+    """Return whether every public attribute of the expected services has the same value in the actual services."""
     for name, one in expected.items():
         public = [key for key in vars(cast("object", one)) if not key.startswith("_")]
         if any(getattr(services[name], key) != getattr(one, key) for key in public):

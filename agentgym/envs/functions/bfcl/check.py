@@ -1,6 +1,6 @@
-"""BFCL's syntax checker for Python functions, on calls as values.
+"""BFCL's checker of Python function calls, applied to parsed calls.
 
-An expected call has a list of allowed values for each parameter; `""` among them makes the parameter optional.
+An expected call has a list of allowed values for each parameter; `""` in the list makes the parameter optional.
 """
 
 import re
@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 Value: TypeAlias = Any
-"""A JSON value, whose type matters to the rules."""
+"""A JSON value; the checker distinguishes types such as 1 and 1.0."""
 Made = tuple[str, Mapping[str, Value]]
-"""A call: name and arguments."""
+"""A call: function name and arguments."""
 Row = Mapping[str, Value]
 Allowed = Sequence[Value]
 TYPES: dict[str, type] = {
@@ -26,14 +26,14 @@ TYPES: dict[str, type] = {
 
 
 def written(name: str) -> str:
-    """Return a function's offered name, with underscores for dots."""
+    """Return the name under which a function is offered, with underscores for dots."""
     return name.replace(".", "_")
 
 
 def right(
     kind: str, made: Sequence[Made], functions: Sequence[Mapping[str, Value]], answers: Sequence[Mapping[str, Value]]
 ) -> bool:
-    """Return whether calls are the expected ones, in any order for a parallel category."""
+    """Return whether the calls match the expected ones, in any order if the category `kind` is a parallel one."""
     if len(made) != len(answers):
         return False
     by_name = {function["name"]: function for function in reversed(functions)}
@@ -52,7 +52,7 @@ def right(
 
 
 def matches(call: Made, function: Mapping[str, Value], answer: Mapping[str, Allowed]) -> bool:
-    """Return whether one call is the expected one."""
+    """Return whether a call has the expected function and allowed values."""
     name, arguments = call
     parameters = function["parameters"]
     if name != written(function["name"]) or not set(parameters.get("required", ())) <= set(arguments):
@@ -66,7 +66,7 @@ def matches(call: Made, function: Mapping[str, Value], answer: Mapping[str, Allo
 
 
 def _first_type(allowed: Allowed) -> Value:
-    """Return the type of the first value other than the marker of an optional parameter."""
+    """Return the type of the first allowed value that is not `""`; None if there is none."""
     kinds: list[Value] = [type(value) for value in allowed if not (isinstance(value, str) and not value)]
     return kinds[0] if kinds else None
 
@@ -95,7 +95,7 @@ def _allowed(value: Value, schema: Mapping[str, Value], allowed: Allowed) -> boo
 
 
 def _items_fit(values: Sequence[Value], inner: type, option: Value) -> bool:
-    """Return whether each item has the schema's type, or that of the first item of an allowed list."""
+    """Return whether each item has the schema's type or the type of the first item in an allowed list."""
     if not isinstance(option, list):
         return True
     first = _first_type(option)  # pyright: ignore[reportUnknownArgumentType]
@@ -109,7 +109,7 @@ def _objects_fit(values: Sequence[Value], option: Value) -> bool:
 
 
 def _object_fits(value: Value, option: Mapping[str, Allowed]) -> bool:
-    """Return whether an object has allowed values, compared shallowly, and no key is missing."""
+    """Return whether an object has all required keys and only allowed values; values are compared without nesting."""
     if not isinstance(value, dict) or not all(key in option for key in value):  # pyright: ignore[reportUnknownVariableType]
         return False
     fits = all(_plain(item) in [_plain(one) for one in option[key]] for key, item in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
@@ -117,7 +117,7 @@ def _object_fits(value: Value, option: Mapping[str, Allowed]) -> bool:
 
 
 def _plain(value: Value) -> Value:
-    """Return text in lower case without spaces and most punctuation, with one kind of quotation mark."""
+    """Return text in lower case, without spaces and most punctuation, with one kind of quotation mark."""
     return re.sub(r"[ ,./\-_*^]", "", value).lower().replace("'", '"') if isinstance(value, str) else value
 
 
@@ -126,7 +126,7 @@ def _all_plain(values: Sequence[Value]) -> list[Value]:
 
 
 def expected_calls(functions: Sequence[Mapping[str, Value]], answers: Sequence[Mapping[str, Value]]) -> list[Made]:
-    """Return correct calls: the first allowed value of each required parameter."""
+    """Return correct calls, with the first allowed value of each parameter that is not optional."""
     required = {function["name"]: function["parameters"].get("required", ()) for function in functions}
     calls: list[Made] = []
     for answer in answers:
@@ -141,7 +141,7 @@ def _first(allowed: Mapping[str, Allowed], required: Collection[str] = ()) -> di
 
 
 def _opened(value: Value) -> Value:
-    """Return a value with objects of allowed values replaced by objects of values."""
+    """Replace each list of allowed values inside an object by its first value."""
     if isinstance(value, dict):
         fields = cast("dict[str, Value]", value)
         return _first(fields) if all(isinstance(options, list) for options in fields.values()) else fields

@@ -1,4 +1,4 @@
-"""The environment of BFCL rows: functions to call, judged by its syntax and state checkers."""
+"""Environment for BFCL rows: functions to call, judged by BFCL's rules for calls and states."""
 
 import json
 from collections.abc import Iterator
@@ -17,19 +17,20 @@ Call the functions that the user's request needs, one call a turn, and end with 
 is missing, end with end_turn and say so."""
 MORE = "User: There are more functions now. Go on."
 LONGEST_RESULT = 8000
-"""Maximum characters shown of a result."""
+"""Maximum number of characters shown of a call's result."""
 STEPS = 20
-"""Calls per user turn allowed by the default horizon."""
+"""Minimum number of calls per user turn that the default horizon allows."""
 
 
 class BFCL(FromFile, replaces=("_respond",)):
-    """Call functions as a row of BFCL (version 3 or 4) asks, judged by the rules of its checkers.
+    """Call functions as a row of BFCL (version 3 or 4) requires, judged by the rules of its checkers.
 
-    Single-turn rows are judged at `end_turn` by the calls made: the expected ones with allowed values, none, or at least
-    one. Multi-turn rows have services of the installed package bfcl-eval: after each turn, their state and the results must
-    equal those of the expected calls.
+    Single-turn rows are judged at `end_turn`. Depending on the category, the calls must match the expected ones, or
+    there must be no call, or at least one call. Multi-turn rows use services of the installed package bfcl-eval: after
+    each turn, their state and the results must equal those of the expected calls.
 
-    Ceilings: rows of `irrelevance` expect no call, so ending at once is right; those of `live_relevance` expect any call.
+    Ceilings: rows of `irrelevance` expect no call, so ending at once is right; those of `live_relevance` accept any
+    call.
     """
 
     horizon = 21
@@ -42,7 +43,10 @@ class BFCL(FromFile, replaces=("_respond",)):
         self._services: tuple[str, backend.Services] | None = None
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or the sum over user turns of one plus the larger of 20 and twice the expected calls."""
+        """Return a task's turn limit: `horizon`, or for multi-turn rows a larger default.
+
+        The default is a sum over user turns of one plus the larger of 20 and twice the number of expected calls.
+        """
         if "horizon" in self.__dict__ or task.data["kind"] != "state":
             return self.horizon
         return sum(max(STEPS, 2 * len(turn)) + 1 for turn in task.data["answers"])
@@ -51,7 +55,7 @@ class BFCL(FromFile, replaces=("_respond",)):
 
     def begin(self, task: Task) -> str:
         self.number = 0
-        """Index of the user's turn."""
+        """Index of the current user turn, from 0."""
         self.made: list[list[Made]] = [[]]
         """Calls per user turn."""
         self.wrong = False
@@ -63,7 +67,7 @@ class BFCL(FromFile, replaces=("_respond",)):
         self._offer()
 
     def _offer(self) -> None:
-        """Offer the functions of the current turn; the dictionary is updated in place."""
+        """Offer the functions of the current turn by updating the dictionary of tools in place."""
         late = self.task.data.get("late", {})
         hidden = {name for turn, names in late.items() if int(turn) > self.number for name in names}
         functions = [one for one in self.task.data["functions"] if one["name"] not in hidden]
@@ -124,7 +128,7 @@ class BFCL(FromFile, replaces=("_respond",)):
         return json.dumps([self.task.id, self.made], sort_keys=True)
 
     def _current(self) -> backend.Services:
-        """Return the services after the calls so far, replayed after a jump to another state."""
+        """Return the services after the calls so far; after a restored snapshot, replay the calls first."""
         if self._services is None or self._services[0] != self._played():
             data = self.task.data
             services = backend.opened(data["classes"], data["config"], long=data["long"])
@@ -137,7 +141,7 @@ class BFCL(FromFile, replaces=("_respond",)):
         return [(name, arguments) for turn in self.made for name, arguments in turn]
 
     def _turn_is_right(self) -> bool:
-        """Return whether state and results after this turn match those of the expected calls."""
+        """Return whether the state and the results after this turn match those of the expected calls."""
         data = self.task.data
         expected = data["answers"][self.number]
         if not expected:
@@ -157,14 +161,14 @@ class BFCL(FromFile, replaces=("_respond",)):
         return self.number, json.dumps(self.made, sort_keys=True)
 
     def measures(self) -> dict[str, float]:
-        """Return the share of the user's turns that were correct or passed."""
+        """Return the share of user turns completed correctly."""
         return {"turns": self.number / len(self.task.data["turns"])}
 
     def oracle(self) -> Iterator[str]:
-        """Make the current turn's remaining calls.
+        """Yield the current turn's remaining calls, then `end_turn`.
 
         Raises:
-            NotImplementedError: BFCL's answer has no calls, or a wrong call was made, which cannot be undone.
+            NotImplementedError: BFCL's answer has no calls, or the agent made a wrong call, which cannot be undone.
         """
         data = self.task.data
         while True:

@@ -1,9 +1,9 @@
-"""Rows of BFCL as tasks.
+"""Loader that turns rows of BFCL into tasks.
 
-`data` is a file `BFCL_v4_CATEGORY.json` (JSON lines), or the folder of all of them. Answers are read from the file of the
-same name in `possible_answer/` next to it, matched by id, and the functions of multi-turn rows from
-`multi_turn_func_doc/`. Unplayable rows are skipped and counted: Java and JavaScript, memory and web search, and multi-turn
-rows without the package bfcl-eval.
+`data` is a file `BFCL_v4_CATEGORY.json` (JSON lines), or a folder of such files. Answers are read from the file of the
+same name in `possible_answer/` next to it and matched by id. Functions of multi-turn rows are read from
+`multi_turn_func_doc/`. Unplayable rows are skipped and counted: Java and JavaScript, memory and web search, and
+multi-turn rows if the package bfcl-eval is missing.
 """
 
 import json
@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "state": ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context"),
 }
 OLDER = {"simple": "simple_python"}
-"""Categories by their name in version 3."""
+"""Category names of version 3 -> names of version 4."""
 KIND_OF = {category: kind for kind, categories in KINDS.items() for category in categories}
 END = "end_turn"
 _JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
@@ -41,7 +41,7 @@ Row = dict[str, Value]
 
 
 def load(path: str, reading: Reading = PLAIN) -> Library:
-    """Load a file, or all files of a folder, once per process.
+    """Load a BFCL file, or all BFCL files of a folder, once per process.
 
     Raises:
         BadData: the folder has no files of BFCL, or a file is malformed; the message gives the location.
@@ -159,7 +159,7 @@ def _functions(path: str) -> tuple[Row, ...]:
 
 
 def as_tool(function: Mapping[str, Value], *, typed: bool = True) -> Tool:
-    """Return a function as a tool; untyped, it accepts any values, since an answer may be a variable name."""
+    """Return a BFCL function as a tool; if not `typed`, it accepts any values, since answers may be variable names."""
     parameters = function["parameters"]
     declared: Row = parameters["properties"]
     properties: Row = {name: _schema(one) if typed else {"anyOf": []} for name, one in declared.items()}
@@ -168,7 +168,7 @@ def as_tool(function: Mapping[str, Value], *, typed: bool = True) -> Tool:
 
 
 def _schema(value: Value) -> Value:
-    """Return a schema in JSON Schema's vocabulary."""
+    """Return a BFCL parameter schema in JSON Schema's vocabulary."""
     if isinstance(value, list):
         return [_schema(item) for item in cast("list[Value]", value)]
     if not isinstance(value, dict):
