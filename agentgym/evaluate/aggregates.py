@@ -23,7 +23,7 @@ THRESHOLDS = tuple(i / 10 for i in range(10))
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Value and its bootstrap interval; `low` and `high` are NaN with a single run, which cannot be resampled."""
+    """A value with its bootstrap interval; `low` and `high` are NaN for a single run, which cannot be resampled."""
 
     value: float
     low: float
@@ -31,9 +31,9 @@ class Aggregate:
 
 
 def score_table(episodes: Iterable[Episode]) -> Floats:
-    """Return the scores of faultless episodes as [attempts, columns]; there are no rows if nothing finished.
+    """Return the scores of faultless episodes as [attempts, columns].
 
-    An attempt without any faultless episode in some column is left out, so the table has no holes.
+    An attempt that lacks a faultless episode in some column is left out, so the table is complete, perhaps without rows.
     """
     cells: dict[int, dict[tuple[str, str], list[float]]] = {}
     for episode in unhinted(episodes):
@@ -90,7 +90,7 @@ def _aggregates(
 
 
 def _resample(scores_R_C: Floats, measures: Sequence[Callable[[Floats], Floats]], resamples: int, seed: int) -> list[Floats]:
-    """Return each measure's bootstrap distribution [resamples]: runs are resampled within each column."""
+    """Return the bootstrap distribution [resamples] of each measure, resampling the runs within each column."""
     rng = generator("stratified bootstrap", seed)
     runs, columns = scores_R_C.shape
     chunk = max(1, CHUNK // scores_R_C.size)

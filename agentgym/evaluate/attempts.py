@@ -42,7 +42,7 @@ def mean_over_tasks(values: Outcomes, k: int, measure: Callable[[int, int, int],
 
 
 def useful_ks(attempts: int) -> list[int]:
-    """Return the values of k to report: powers of two up to the number of attempts, and that number."""
+    """Return the values of k to report: powers of two up to `attempts`, and `attempts` itself."""
     return sorted({1 << power for power in range(attempts.bit_length())} | ({attempts} if attempts else set()))
 
 

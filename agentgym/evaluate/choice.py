@@ -17,7 +17,7 @@ OF_ENVS = ("split", "tasks", "attempts", "difficulties")
 
 
 class CannotPlay(BadConfig):
-    """Error of an environment without the oracle or expert that should play it."""
+    """The environment has no oracle or expert, which should play it."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,18 @@ class EvaluationPlan:
 
     envs: tuple[str, ...]
     split: str | None = None
-    """None: the last of each environment's splits, which is its test split."""
+    """Split to evaluate; None: the last of each environment's splits, which is its test split."""
     tasks: int | None = None
-    """Tasks of each environment (and difficulty), or all of a smaller split. None: the whole split if its size is known,
-    else 100."""
+    """Number of tasks per environment and difficulty; a smaller split is played whole. None: the whole split if its size
+    is known, else 100 tasks."""
     attempts: int = 1
     seed: int = 0
     difficulties: tuple[int, ...] | None = None
     """Difficulties to play; None: the environment's default."""
     env_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
-    """Options of each environment, by its id."""
+    """Constructor options of each environment, by its id in `envs`."""
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """Overrides by environment: its own `split`, `tasks`, `attempts` and `difficulties`."""
+    """Overrides of `split`, `tasks`, `attempts` and `difficulties` for single environments, by id."""
 
     def __post_init__(self) -> None:
         for name, value in (("tasks", self.tasks), ("attempts", self.attempts)):
@@ -47,11 +47,11 @@ class EvaluationPlan:
             raise BadConfig(f"seed is {self.seed}; expected 0 or more")
 
     def options(self, environment: str) -> dict[str, object]:
-        """Return the options of one environment."""
+        """Return the constructor options of one environment."""
         return dict(self.env_options.get(environment, {}))
 
     def of(self, environment: str) -> "EvaluationPlan":
-        """Return the plan of one environment.
+        """Return the plan for one environment, with its overrides applied.
 
         Raises:
             BadConfig: the environment's overrides have an unknown key.
@@ -63,10 +63,10 @@ class EvaluationPlan:
 
 
 def choose(environment: str, plan: EvaluationPlan, plays: str = "") -> list[Task]:
-    """Return the tasks to play: the first of the split's fixed list, or all of a smaller split.
+    """Return the tasks to play: the first tasks of the split's fixed list, or all tasks of a smaller split.
 
-    Each difficulty contributes the same number. `plays` names the environment's method that plays it (`oracle`,
-    `expert`).
+    Each difficulty contributes the same number of tasks. `plays` names the method that plays the environment: `oracle`,
+    `expert`, or an empty string for an agent.
 
     Raises:
         BadConfig: the difficulties are invalid or make no difference.
@@ -112,7 +112,7 @@ def _chosen(environment: str, plan: EvaluationPlan, options: Mapping[str, object
 
 
 def listed(env: TextEnv, most: int, split: str) -> list[Task]:
-    """Return the first `most` tasks of a split, or all distinct tasks of a smaller one."""
+    """Return the first `most` tasks of a split, or all distinct tasks of a smaller split."""
     try:
         return env.tasks(most, split)
     except BadConfig:

@@ -1,7 +1,7 @@
 """Selection of one of several attempts by majority vote over their answers (self-consistency, arXiv 2203.11171).
 
-Programs vote by their results on generated inputs, after they passed the public tests (as in CodeT, arXiv 2207.10397, whose
-tests a model writes).
+Programs that pass the public tests vote by their results on generated inputs (as in CodeT, arXiv 2207.10397, where a model
+writes the tests).
 """
 
 import math
@@ -18,17 +18,17 @@ from agentgym.registry import make
 
 @runtime_checkable
 class Voting(Protocol):
-    """Environment whose episodes end with an answer by a tool, `answer` or its `ballot_tool`, so that attempts can vote."""
+    """Environment in which an episode ends with an answer by the tool `answer` or `ballot_tool`; attempts can vote."""
 
     def ballot(self, answer: str) -> str | None:
-        """Return an answer to the running task in a normal form, equal for equivalent answers; None if invalid."""
+        """Return the normal form of an answer to the running task, equal for equivalent answers; None if it is invalid."""
         ...
 
 
 def majority(ballots: Sequence[str | None]) -> int:
     """Return the index of the chosen attempt: the first with the most frequent ballot.
 
-    Ties go to the earliest attempt. An attempt without a ballot is chosen only if none has one.
+    Ties go to the earliest attempt. An attempt without a ballot is chosen only if no attempt has a ballot.
     """
     counts = Counter(ballot for ballot in ballots if ballot is not None)
     if not counts:
@@ -90,7 +90,7 @@ def _ballot(env: Any, episode: Episode) -> str | None:
 
 
 def sentence(env: str, row: Mapping[str, float], plain: Callable[[str], str] = str) -> str:
-    """Return an environment's vote as one line of text."""
+    """Return the results of an environment's vote as one line of text; `plain` escapes the name."""
     return (
         f"{plain(env)}: a majority of {row['attempts']} attempts is right in {100 * row['majority']:.1f} %, one attempt in "
         f"{100 * row['one']:.1f} %, at least one in {100 * row['best']:.1f} % of {row['tasks']} tasks"

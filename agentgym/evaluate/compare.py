@@ -41,19 +41,20 @@ class Comparison:
     tasks_needed: int | None
     """Number of tasks needed to detect this difference (see `tasks_needed`); None if there is no difference."""
     detectable: float | None
-    """Difference that this number of tasks detects with the same power; None if the tasks' differences do not vary."""
+    """Smallest difference that this number of tasks can detect; None if the tasks' differences do not vary."""
 
 
 def compare_folders(a: str | Path, b: str | Path) -> dict[str, object]:
     """Return the comparison of two evaluation or training folders as plain JSON.
 
-    `options` lists the options that differ. `tasks` counts the paired ones, those that only one side finished, and those
-    left out because their instructions differ. `faults` counts episodes, and `not_comparable` names the sides with too
-    many of them. `pass_at` has pass@k of both sides if every task has several attempts (`pass_curves`). `all`, each of
-    `envs`, and their `by_type` and `by_difficulty` are a `Comparison` each.
+    `options` lists the options that differ. `tasks` counts the paired tasks, the tasks that only one side finished, and
+    the tasks left out because their instructions differ. `faults` counts faulty episodes per side, and `not_comparable`
+    names the sides with too many faults. `pass_at` has pass@k of both sides if every task has several attempts
+    (`pass_curves`). `all`, each entry of `envs`, and the rows of their `by_type` and `by_difficulty` have the fields of
+    `Comparison`.
 
     Raises:
-        BadConfig: a folder holds no evaluation, or no tasks pair.
+        BadConfig: a folder contains no evaluation, or the two have no tasks in common.
     """
     return compare_evaluations(a, b)[0]
 
@@ -137,7 +138,7 @@ def compare(a: Outcomes, b: Outcomes, tasks: Iterable[str] | None = None) -> Com
 
 
 def sign_test(up: int, down: int) -> float:
-    """Return the exact two-sided p-value of the numbers of signs if both were equally likely; 1 without any."""
+    """Return the p-value of the exact two-sided sign test for `up` positive and `down` negative signs; 1 if both are 0."""
     tail = sum(math.comb(up + down, k) for k in range(min(up, down) + 1)) / 2 ** (up + down)
     return min(1.0, 2 * tail)
 
@@ -160,10 +161,10 @@ def _reach(power: float = 0.8, level: float = 0.05) -> float:
 def read_evaluation(place: Path) -> tuple[dict[str, object], list[Episode]]:
     """Return the options and the episodes of an evaluation's folder.
 
-    For a training run these are its configuration and the episodes of its last evaluation.
+    For a training run, return its configuration and the episodes of its last evaluation.
 
     Raises:
-        BadConfig: the folder holds no evaluation.
+        BadConfig: the folder contains no evaluation.
     """
     if (place / "config.toml").exists() and (place / "episodes.jsonl").exists():
         return _read_training(place)
@@ -199,7 +200,7 @@ def _read_training(folder: Path) -> tuple[dict[str, object], list[Episode]]:
 
 
 def _nothing(a: Path, b: Path, left: Outcomes, right: Outcomes, common: Sequence[str]) -> str:
-    """Return the reason why nothing pairs."""
+    """Return the reason why no tasks can be compared."""
     if common:
         return f"nothing to pair: {len(common)} tasks of {a} and {b} have the same ids, but other instructions"
     what = [f"{folder} has {_size(side)}" for folder, side in ((a, left), (b, right))]

@@ -1,6 +1,6 @@
 """Contamination checks before an evaluation: overlap with the training split, and answers visible in the prompt.
 
-Each check reports the number of tasks it examined, and why it skipped others. The checks cannot see the
+Each check reports the number of tasks it examined, and why it skipped other tasks. The checks cannot see the
 model's pretraining data.
 """
 
@@ -29,8 +29,8 @@ Part = tuple[Mapping[str, object], Sequence[Task]]
 def contamination(env: str, parts: Iterable[Part]) -> dict[str, Any]:
     """Return the results of both checks by name (`split_overlap`, `answer_in_prompt`), as JSON.
 
-    Each has `checked` and `found` (numbers of tasks), `examples` (some of the ids found), `how` (reference of the check)
-    and `why` (reason why tasks were skipped; empty if none were).
+    Each has `checked` and `found` (numbers of tasks), `examples` (ids of some tasks found), `how` (method of the
+    check) and `why` (reason why tasks were skipped; empty if none were).
     """
     by_check: dict[str, list[dict[str, object]]] = {}
     for options, tasks in parts:
@@ -130,7 +130,7 @@ def _unchecked(why: str) -> dict[str, object]:
 
 
 def _joined(results: Sequence[dict[str, Any]]) -> dict[str, object]:
-    """Return the combined result of several parts of an environment."""
+    """Return the combined result of a check over several parts of an environment."""
     return {
         "checked": sum(result["checked"] for result in results),
         "found": sum(result["found"] for result in results),

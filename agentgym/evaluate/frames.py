@@ -25,8 +25,8 @@ COUNTS = ("input", "output", "cached", "reasoning")
 def episode_rows(episodes: Iterable[Episode], price: Price | None = None) -> list[Row]:
     """Return a row for each episode.
 
-    Tokens, seconds and cost are sums over its turns, and `finish` is the finish reason of the last reply.
-    `request_seconds` excludes waiting; an unknown number is None.
+    Tokens, seconds and cost are sums over the turns, and `finish` is the finish reason of the last reply.
+    `request_seconds` excludes waiting; unknown numbers are None.
     """
     rows: list[Row] = []
     for episode in episodes:
@@ -40,7 +40,7 @@ def episode_rows(episodes: Iterable[Episode], price: Price | None = None) -> lis
 
 
 def turn_rows(episodes: Iterable[Episode], price: Price | None = None) -> list[Row]:
-    """Return a row for each turn; the first of several calls in one reply carries the reply's tokens, time and cost."""
+    """Return a row for each turn; of several calls in one reply, the first row has the reply's tokens, time and cost."""
     rows: list[Row] = []
     for episode in episodes:
         begun = {id(turn) for turn in replies(episode)}
@@ -59,7 +59,7 @@ def to_pandas(
     `price` defaults to the one in the folder's summary.
 
     Raises:
-        BadConfig: `what` is not a known form.
+        BadConfig: `what` is neither `episodes` nor `turns`.
         MissingExtra: pandas is not installed.
     """
     if what not in FORMS:
@@ -91,6 +91,6 @@ def _request_values(turn: Turn, price: Price | None) -> Row:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """Return a sum; None if any value is unknown or there are none."""
+    """Return the sum; None if any value is None or there are no values."""
     known = list(values)
     return None if not known or any(value is None for value in known) else sum(value for value in known if value is not None)

@@ -14,12 +14,12 @@ from agentgym.evaluate.statistics import outcomes, success
 JsonObject = dict[str, Any]
 
 FIXED = ("envs", "attempts", "seed", "suite")
-"""Options that decide the episodes; without a protocol these must agree, and the rest is listed."""
+"""Options that decide the episodes. Without a protocol they must be equal; other differing options are listed."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One evaluation."""
+    """One evaluation on the leaderboard."""
 
     name: str
     folder: Path
@@ -44,9 +44,9 @@ class Entry:
 def leaderboard(paths: Sequence[str | Path], references: Sequence[str | Path] = ()) -> JsonObject:
     """Return a leaderboard as plain JSON: the shared options, and the entries, best first.
 
-    An entry has `success` (rate and interval), `differences` (by reference: its success minus the reference's over the
-    same tasks, with the paired interval and `p_value`; none against itself) and `fault_share`; `not_comparable` says why
-    an entry has no rank: more than 1 % infrastructure errors. The default reference is the best entry.
+    An entry has `success` (rate and interval), `differences` (by reference: the entry's success minus the reference's
+    over the same tasks, with the paired interval and `p_value`) and `fault_share`. `not_comparable` has the reason why
+    an entry is not ranked: more than 1 % infrastructure errors. The default reference is the best entry.
 
     Raises:
         BadConfig: task lists or protocols differ, or nothing can be ranked.

@@ -14,15 +14,15 @@ from agentgym.errors import BadConfig, BadData
 
 FORMAT = 1
 ADDED = ("wordings", "trained_wordings")
-"""Options that evaluations of earlier versions did not record; they do not keep one from being continued."""
+"""Options that earlier versions did not record; an evaluation without them can be continued."""
 EDGE = 1 << 20  # bytes read at each end of a file of weights
 
 
 def start(folder: Path, options: Mapping[str, object], skipped: Collection[str] = ()) -> dict[str, Any]:
     """Write `manifest.json`, or add a session to the existing one, and return it.
 
-    `options` (JSON values) are those that decide the episodes; they may only differ in larger numbers of tasks and
-    attempts, so that no table mixes two kinds of episodes. `skipped` are environments that cannot be played in this
+    `options` (JSON values) decide the episodes. Between sessions only the numbers of tasks and attempts may grow, so that
+    no table mixes two kinds of episodes. `skipped` are environments that cannot be played in this
     session; since another session may play them, their options are not compared.
 
     Raises:
@@ -48,7 +48,7 @@ def start(folder: Path, options: Mapping[str, object], skipped: Collection[str] 
 
 
 def _grown(before: Mapping[str, Any], new_options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return earlier options with the new numbers of tasks and attempts where these are larger."""
+    """Return the earlier options, with numbers of tasks and attempts replaced by larger new ones."""
     grown = dict(before)
     for name in ("tasks", "attempts"):
         if type(before.get(name)) is int and type(new_options.get(name)) is int:
@@ -88,7 +88,7 @@ def fingerprint(path: Path) -> str:
 
 
 def met(manifest: Mapping[str, Any]) -> dict[str, int]:
-    """Return how often each problem (`status 429`, `not JSON`, …) occurred in all sessions, most frequent first."""
+    """Return the count of each problem (`status 429`, `not JSON`, …) over all sessions, most frequent first."""
     total: Counter[str] = Counter()
     for past in manifest["sessions"]:
         total.update(past.get("met", {}))
@@ -103,7 +103,7 @@ def numbers_of_tasks(path: Path) -> dict[str, int]:
 
 
 def adapted(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters that servers rejected in any session, with the adaptation made."""
+    """Return the parameters that servers rejected in any session, each with the adaptation that was made."""
     return {name: str(what) for past in manifest["sessions"] for name, what in past.get("adapted", {}).items()}
 
 
@@ -126,7 +126,7 @@ def read_object(path: Path) -> dict[str, object]:
     """Return the object in a JSON file.
 
     Raises:
-        BadData: the file holds no object.
+        BadData: the file contains no JSON object.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

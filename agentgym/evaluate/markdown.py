@@ -64,7 +64,7 @@ def as_markdown(summary: Row, manifest: Row) -> str:
 
 
 def faults(rate: Row) -> str:
-    """Return the number of infrastructure errors and their share of all episodes."""
+    """Return a text with the number of infrastructure errors and their share of all episodes."""
     return f"{rate['faults']} ({100 * rate['faults'] / max(rate['faults'] + rate['episodes'], 1):.1f} %)"
 
 

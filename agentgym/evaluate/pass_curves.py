@@ -1,4 +1,4 @@
-"""pass@k curves of two evaluations: whether training made more tasks solvable, or only the solvable ones likelier.
+"""pass@k curves of two evaluations: does training solve new tasks, or only raise the success rate of solvable tasks?
 
 Reinforcement learning often wins at k = 1 and loses to the base model at large k (arXiv 2504.13837).
 """
@@ -13,8 +13,8 @@ from agentgym.evaluate.statistics import Outcomes
 def pass_curves(a: Outcomes, b: Outcomes, tasks: Sequence[str]) -> dict[str, Any]:
     """Return pass@k over the tasks that both sides have: `a` and `b` by k, up to the fewest attempts of either side.
 
-    `crossing` is the least k from which on the side that is worse at k = 1 is better, or None. The result is empty if a
-    task has a single attempt on either side.
+    `crossing` is the smallest k from which on the side that is worse at k = 1 is better; None if there is none. The
+    result is empty if a task has a single attempt on either side.
     """
     fewest = min((len(side[name]) for name in tasks for side in (a, b)), default=0)
     if fewest < 2:
@@ -29,7 +29,7 @@ def pass_curves(a: Outcomes, b: Outcomes, tasks: Sequence[str]) -> dict[str, Any
 
 
 def sentences(curves: Mapping[str, Any]) -> list[str]:
-    """Return the curves as text: a line with the rates, and one about a crossing."""
+    """Return the curves as text: a line with the rates, and a line about the crossing if there is one."""
     if not curves:
         return []
     rates = ", ".join(f"k={k} {100 * curves['a'][k]:.1f} and {100 * curves['b'][k]:.1f}" for k in curves["a"])

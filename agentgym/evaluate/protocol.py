@@ -92,7 +92,7 @@ def too_many_faults(episodes: Sequence[Episode]) -> str:
 
 
 def comparability(options: Mapping[str, object], episodes: Sequence[Episode]) -> str:
-    """Return a sentence on which results an evaluation can be compared with; `options` are those of its manifest."""
+    """Return a sentence on the results that an evaluation can be compared with; `options` are those of its manifest."""
     if warning := too_many_faults(episodes):
         return f"{warning}: more than {MOST_FAULTS:.0%}. Play them again (--retry-faults)"
     envs = cast("dict[str, dict[str, object]]", options.get("envs") or {})

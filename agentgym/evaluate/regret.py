@@ -21,12 +21,12 @@ class Regret:
     """Regret of one episode against the oracle."""
 
     distances: tuple[int | None, ...]
-    """Turns that the oracle needs before each turn and after the last, regardless of the horizon.  0 once the task is
-    solved; None if the oracle can no longer solve it."""
+    """Number of turns that the oracle needs from the state before each turn and after the last, ignoring the horizon;
+    0 once the task is solved, None if the oracle can no longer solve it."""
     lost: int | None
-    """Number of turns taken when the oracle could no longer win within the remaining turns; None if it always could."""
+    """Number of turns after which the oracle could no longer win within the remaining turns; None if it always could."""
     wasted: int
-    """Turns before that point after which the oracle needed no fewer turns than before."""
+    """Number of turns, before the episode was lost, that did not reduce the turns that the oracle needs."""
 
 
 def cannot(env: TextEnv) -> str:
@@ -44,10 +44,10 @@ def cannot(env: TextEnv) -> str:
 
 
 def regret(env: TextEnv, task: Task, episode: Episode, *, known: dict[Key, int | None] | None = None) -> Regret | None:
-    """Replay an episode and query the oracle before each turn and after the last; None if it cannot be repeated.
+    """Replay an episode and query the oracle before each turn and after the last; None if the replay differs.
 
-    `known` caches distances by task, state key and random state. An oracle that does not take the shortest path makes
-    distances too long, except where the episode itself shows a shorter one.
+    `known` caches distances by task, state key and random state. Distances are too long if the
+    oracle does not take the shortest path, unless the episode itself takes a shorter path.
     """
     observation, info = env.reset(seed=episode.seed, options={"task": task, "horizon": episode.horizon or env.horizon})
     distances: list[int | None] = []
@@ -75,7 +75,7 @@ def regret(env: TextEnv, task: Task, episode: Episode, *, known: dict[Key, int |
 
 
 def _after(env: TextEnv, info: Mapping[str, Any], known: dict[Key, int | None]) -> int | None:
-    """Return the distance after the last turn; if the episode is over, the oracle cannot be queried."""
+    """Return the oracle's distance after the last turn; 0 after a success, None after a failure."""
     if env.success:
         return 0
     if info["reason"] == "failure":
@@ -84,7 +84,7 @@ def _after(env: TextEnv, info: Mapping[str, Any], known: dict[Key, int | None]) 
 
 
 def _distance(env: TextEnv, key: str | None, known: dict[Key, int | None]) -> int | None:
-    """Return the number of turns the oracle takes from the current state, without a horizon."""
+    """Return the number of turns the oracle needs from the current state, ignoring the horizon; None if it fails."""
     name = (env.task.id, key or "", repr(env.np_random.bit_generator.state))
     if key is not None and name in known:
         return known[name]
@@ -152,7 +152,7 @@ def _mean(values: Sequence[int]) -> float | None:
 
 
 def sentence(env: str, summary: Mapping[str, Any], plain: Callable[[str], str] = str) -> str:
-    """Return an environment's regret as one line of text."""
+    """Return an environment's regret as one line of text; `plain` escapes the name."""
     if summary["why"]:
         return f"{plain(env)}: no regret: {plain(summary['why'])}"
     turns = {name: "-" if summary[name] is None else f"{summary[name]:.1f}" for name in ("distance", "excess", "lost_after")}

@@ -17,7 +17,7 @@ ENDS = ("stop", *UNFINISHED)
 def replies(episode: Episode) -> Iterator[Turn]:
     """Yield the turns of an episode that began with a model request: only the first of several calls in one reply.
 
-    Policies without a model have none.
+    Episodes of a policy without a model have no such turns.
     """
     before = 0
     for turn in episode.turns:
@@ -28,14 +28,14 @@ def replies(episode: Episode) -> Iterator[Turn]:
 
 
 def finishes(episodes: Iterable[Episode]) -> dict[str, int]:
-    """Return the number of replies by finish reason; those of `ENDS` are always present."""
+    """Return the number of replies by finish reason; the reasons in `ENDS` are always present."""
     return {**dict.fromkeys(ENDS, 0), **Counter(turn.finish for episode in episodes for turn in replies(episode))}
 
 
 def cut_warning(row: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     """Return a warning about replies that did not finish regularly, with advice; empty if all did.
 
-    `row` is one of a summary's rows, `options` are those of the manifest.
+    `row` is a row of a summary; `options` are the options in the manifest.
     """
     total, shares = row.get("replies"), row.get("finish")
     if type(total) is not int or not isinstance(shares, dict):  # written by an older version, or damaged

@@ -1,4 +1,4 @@
-"""Rescoring of recorded episodes with a new verifier or additional rewards; no model plays."""
+"""Rescoring of recorded episodes with a new verifier or additional rewards, without a model."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ from agentgym.trainers.rewards.interface import Schedule, pay, reach, resolve_re
 from agentgym.trainers.seam import Stage
 
 Verifier = Callable[[Episode, Task], bool | float]
-"""Function of an episode (not to be modified) and its task with answers; returns solved or not, or a reward from 0 to 1."""
+"""Function of an episode (not to be modified) and its task with answers; returns True if solved, or a reward from 0 to 1."""
 PlayedIn = tuple[str, Mapping[str, Any]]
 """Environment name and the options it was created with."""
 
@@ -45,18 +45,18 @@ def rescore_folder(
     env_options: Mapping[str, object] | None = None,
     command: Sequence[str] = (),
 ) -> tuple[Path, list[Episode]]:
-    """Rescore an evaluation by `module:function` into a new folder; return that folder and its episodes.
+    """Rescore an evaluation with a verifier (`module:function`) into a new folder; return the folder and its episodes.
 
     `out` defaults to a sibling of `folder`. `rewards` are reward stages of training, with their options; they are added
-    to the verifier's or the environment's reward. The folder may be untrusted: `envs` names environments that it may
-    import (MODULE:ID), and `env_options` has the options that say where or how one runs (`backend`, or `2.backend` for
-    the second of several); `command` is the command line without the missing options. Nothing is written before every
-    episode is rescored.
+    to the verifier's or the environment's reward. The folder may be untrusted: `envs` lists the environments that it may
+    import (MODULE:ID), and `env_options` has the options that say where or how an environment runs (`backend`, or
+    `2.backend` for the second of several). If options are missing, the error repeats `command` with them. Nothing is
+    written before every episode is rescored.
 
     Raises:
-        BadConfig: the folder holds no evaluation, the new one exists, a verdict is invalid, or the caller must set an
+        BadConfig: the folder contains no evaluation, the new folder exists, a verdict is invalid, or the caller must set an
             option.
-        BadData: a task has changed since.
+        BadData: a task differs from the recorded task.
     """
     folder = Path(folder)
     options, episodes = read_evaluation(folder)
@@ -111,7 +111,7 @@ def rescore(episodes: list[Episode], verifier: Verifier, tasks: Callable[[Episod
 
 
 def _evaluated_in(folder: Path, options: Mapping[str, Any]) -> list[tuple[str, PlayedIn]]:
-    """Return an evaluation's environments, each with its name in episodes, or an empty name if that is its id.
+    """Return an evaluation's environments, each after its name in episodes, which is empty if it equals the id.
 
     Raises:
         BadData: the manifest's entry of an environment is malformed.
@@ -129,7 +129,7 @@ def _evaluated_in(folder: Path, options: Mapping[str, Any]) -> list[tuple[str, P
 
 
 def _trained_in(folder: Path) -> list[tuple[str, PlayedIn]]:
-    """Return a training run's environments, each with its name in episodes, or an empty name if that is its id."""
+    """Return a training run's environments, each after its name in episodes, which is empty if it equals the id."""
     values = read_values(folder / "config.toml", stored=True)
     mix: Sequence[EnvSpec] = values.get("envs") or [
         EnvSpec(values.get("env", TrainConfig.env), options=values.get("env_options", {}))

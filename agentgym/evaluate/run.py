@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from agentgym.harness.agent import HarnessAgent
 
 NOTED = ("met", "adapted")
-"""Engine attributes about its servers: counts of problems, and rejected parameters."""
+"""Engine attributes to record: counts of server problems, and parameters that servers rejected."""
 EVERY = 2.0  # seconds between two writes of the engine's notes
 
 
@@ -54,15 +54,17 @@ def evaluate(
     """Play the episodes missing from the folder and return all its episodes.
 
     Writes `manifest.json`, `contamination.json`, `episodes.jsonl` and, at the end, `summary.json` and `summary.md`.
-    `options` are added to the manifest with the plan: they identify the agent (model, temperature, prompt). `started`
-    gets the numbers of stored and of all episodes. After an interruption the same call resumes; with other options it
-    raises BadConfig. With more tasks or attempts than before it plays the new ones. Of several environments, one that
-    cannot be played here (an extra, a sandbox or the expert is missing) is skipped, and `summary["skipped"]` has the
-    reason by its id. `regret` replays every episode against the oracle (`agentgym.evaluate.regret`):
-    `summary["regret"]`, and `regret.jsonl`. With several attempts at a task `summary["votes"]` has the majority vote
-    (`agentgym.evaluate.choosing`), and `summary["exploitability"]` is exact in small games
-    (`agentgym.evaluate.exploiting`). `price` applies to requests whose cost the server does not report; `say` gets
-    warnings about comparability before the first episode.
+    `options` identify the agent (model, temperature, prompt) and are added to the manifest with the plan. After an
+    interruption the same call resumes; other options raise BadConfig; a larger number of tasks or attempts plays the
+    additional episodes. If one of several environments cannot be played here (an extra, a sandbox or the expert is
+    missing), it is skipped, and `summary["skipped"]` has the reason by its id.
+
+    `regret` replays every episode against the oracle (`agentgym.evaluate.regret`) for `summary["regret"]` and
+    `regret.jsonl`. `price` applies to requests whose cost the server does not report. `say` receives warnings about
+    comparability before the first episode, `started` the number of stored episodes and the total.
+
+    `summary["votes"]` has the majority vote over several attempts (`agentgym.evaluate.choosing`), and
+    `summary["exploitability"]` the exact exploitability in small games (`agentgym.evaluate.exploiting`).
     """
     folder = Path(folder)
     plans = _plans(plan)
@@ -103,7 +105,7 @@ def _plans(plan: EvaluationPlan) -> dict[str, EvaluationPlan]:
     """Return the plan of each environment.
 
     Raises:
-        BadConfig: the plan has options of an environment it does not play.
+        BadConfig: the plan has options for an environment that it does not play.
     """
     for env in (*plan.env_options, *plan.own):
         if env not in plan.envs:
@@ -148,7 +150,7 @@ def _play(
 def _chosen(
     plans: Mapping[str, EvaluationPlan], agent: "Agent | HarnessAgent"
 ) -> tuple[dict[str, list[Task]], dict[str, str]]:
-    """Return the tasks of each environment, and the reasons of those that cannot be played.
+    """Return the tasks of each environment, and the reason for each environment that cannot be played.
 
     Raises:
         BadConfig: no environment can be played.
@@ -171,7 +173,7 @@ def _chosen(
 
 
 def _ids(names: Iterable[str]) -> dict[str, str]:
-    """Return the environments' ids in episodes, by name.
+    """Return the id that episodes record for each environment, by its name in the plan.
 
     Raises:
         BadConfig: two names stand for the same environment.
@@ -206,7 +208,7 @@ def _further(
 def _regret(
     folder: Path, plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]], episodes: list[Episode]
 ) -> dict[str, object]:
-    """Return the regret in each environment, and write that of every episode."""
+    """Return the summary of regret by environment, and write the regret of every episode to `regret.jsonl`."""
     summaries: dict[str, object] = {}
     lines: list[str] = []
     for env, tasks in tasks_by_env.items():
@@ -225,7 +227,7 @@ def _summarize(folder: Path, summary: Mapping[str, object]) -> None:
 
 
 class _EngineNotes:
-    """Writer of the engine's problems into the manifest every few seconds, so that a crash loses few of them."""
+    """Writes the engine's problems to the manifest every few seconds, so that a crash loses little."""
 
     def __init__(
         self,
@@ -244,7 +246,7 @@ class _EngineNotes:
         self.write()
 
     def add(self, episode: Episode) -> None:
-        """Record a finished episode."""
+        """Report a finished episode to the progress callback, and write the notes if it is time."""
         if time.monotonic() > self.written + EVERY:
             self.write()
         if self.progress:
@@ -263,7 +265,7 @@ class _EngineNotes:
 def _described(
     plan: EvaluationPlan, plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]]
 ) -> dict[str, object]:
-    """Return the plan's entries for the manifest; an environment's attempts only if it overrides them."""
+    """Return the plan's entries for the manifest; an environment lists attempts only if it overrides the plan's."""
     envs: dict[str, dict[str, object]] = {}
     for env, tasks in tasks_by_env.items():
         envs[env] = {"split": tasks[0].split, "tasks": len(tasks), "options": plan.options(env)}
@@ -284,7 +286,7 @@ def _described(
 
 
 def _wordings(env: str, options: Mapping[str, object], tasks: list[Task]) -> list[str]:
-    """Return the names of the wordings that an environment plays the tasks in; [] if it has only one."""
+    """Return the names of the wordings in which an environment words the tasks; [] if it has only one wording."""
     kind = class_of(full_id(env))
     if kind is None or kind.wordings_of is TextEnv.wordings_of:
         return []
@@ -296,9 +298,9 @@ def _wordings(env: str, options: Mapping[str, object], tasks: list[Task]) -> lis
 
 
 def new_wordings(described: Mapping[str, object]) -> list[str]:
-    """Return warnings, before anything is played, about wordings that the training run of the model did not play.
+    """Return warnings about wordings that the model was not trained on.
 
-    `described["trained_wordings"]` names those that it did; without them there is no warning.
+    `described["trained_wordings"]` lists the wordings of the training run; without that entry there is no warning.
     """
     trained = cast("list[str]", described.get("trained_wordings") or [])
     sentences: list[str] = []
@@ -314,7 +316,7 @@ def new_wordings(described: Mapping[str, object]) -> list[str]:
 def missing_tasks(
     described: Mapping[str, object], plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]]
 ) -> list[str]:
-    """Return warnings, before anything is played, about environments with fewer tasks than requested."""
+    """Return warnings about environments with fewer tasks than requested."""
     there = sum(len(tasks) for tasks in tasks_by_env.values())
     protocol = described.get("protocol")
     if isinstance(protocol, dict):
@@ -335,7 +337,7 @@ def missing_tasks(
 def _contamination(
     folder: Path, plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]], before: Mapping[str, int]
 ) -> dict[str, object]:
-    """Return the contamination results, with checks of environments that are new or have more tasks now.
+    """Return the contamination results of all environments; only new environments or new numbers of tasks are checked.
 
     `before` are the numbers of tasks that earlier sessions checked.
     """
@@ -349,7 +351,7 @@ def _contamination(
 
 
 def _stored(path: Path, *, drop_faults: bool) -> list[Episode]:
-    """Return the episodes of an earlier session, after truncating an incomplete last line."""
+    """Return the stored episodes, after removing an incomplete last line, and faults if `drop_faults`, from the file."""
     if not path.exists():
         return []
     append_episodes(path).close()

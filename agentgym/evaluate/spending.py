@@ -18,7 +18,7 @@ from agentgym.evaluate.replies import replies
 
 MILLION = 1_000_000
 LOOK = 0.1
-"""Seconds between two looks for running attempts."""
+"""Seconds between two checks for attempts that still run."""
 COUNTS = ("input", "output", "cached", "written", "reasoning")
 
 
@@ -29,11 +29,11 @@ class Price:
     input: float
     output: float
     cached: float | None = None
-    """Price of input from the server's cache; None: that of input."""
+    """Price of input read from the server's cache; None: the price of other input."""
     written: float | None = None
-    """Price of input written to the cache; None: that of input."""
+    """Price of input written to the cache; None: the price of other input."""
     source: str = ""
-    """Source of the prices, and the date they were read."""
+    """Source of the prices, and the date when they were read there."""
 
     def of(self, usage: Usage) -> float:
         """Return the cost of a request in US dollars."""
@@ -45,11 +45,11 @@ class Price:
 
 
 class OverBudget(EngineDead):
-    """Error of an evaluation that reached its cost limit; finished episodes are stored."""
+    """The evaluation reached its cost limit; finished episodes are stored."""
 
 
 def read_prices(path: str | Path) -> dict[str, Price]:
-    """Return the prices by model in a TOML file with a table for each.
+    """Return the prices in a TOML file that has a table for each model.
 
     Raises:
         BadConfig: the file cannot be read.
@@ -96,7 +96,7 @@ def cost_of(usage: Usage, price: Price | None) -> float | None:
 
 
 def usage_of(turn: Turn) -> Usage | None:
-    """Return the usage of a turn's requests: as counted by the server, or the exact tokens."""
+    """Return the usage of a turn's requests: as counted by the server, else the recorded tokens; None if unknown."""
     if counted := from_extra(turn.extra):
         return counted
     calls = [call for call in turn.calls if call.output_ids]
@@ -104,7 +104,7 @@ def usage_of(turn: Turn) -> Usage | None:
 
 
 def requests(episodes: Iterable[Episode]) -> Iterator[tuple[Turn, Usage | None]]:
-    """Yield the turns that began with an answered request, with its usage; None if the tokens were not counted."""
+    """Yield the turns that began with an answered request, with the request's usage or None if it is unknown."""
     for episode in episodes:
         for turn in replies(episode):
             if turn.finish not in (Finish.CONTEXT, Finish.ABORT):
@@ -112,7 +112,7 @@ def requests(episodes: Iterable[Episode]) -> Iterator[tuple[Turn, Usage | None]]
 
 
 def total_cost(episodes: Iterable[Episode], price: Price | None) -> float | None:
-    """Return the cost of counted requests in US dollars; None if one of them has no price."""
+    """Return the cost in US dollars of requests with known usage; None if there are none or any has no price."""
     costs = [cost_of(usage, price) for _, usage in requests(episodes) if usage]
     known = [cost for cost in costs if cost is not None]
     return float(sum(known)) if costs and len(known) == len(costs) else None
@@ -121,7 +121,7 @@ def total_cost(episodes: Iterable[Episode], price: Price | None) -> float | None
 def spending(episodes: Sequence[Episode], price: Price | None) -> dict[str, object]:
     """Return `usage` (tokens of all requests), `cost` (US dollars) and `latency` (seconds of an answered request).
 
-    Each is None if nothing is known of it. Faults count too, since they were paid for. `uncounted` requests are missing
+    Each is None if nothing is known about it. Faults count too, since they were paid for. `uncounted` requests are missing
     from usage and cost, which are then too low.
     """
     counted = [usage for _, usage in requests(episodes)]
@@ -156,13 +156,13 @@ class TokenCounts(Protocol):
 
 @dataclass
 class AttemptCosts:
-    """Costs of attempts by the tokens of their requests, also of running ones; no attempt begins past the limit."""
+    """Cost of finished and running attempts, from the tokens of their requests; no attempt starts beyond the limit."""
 
     price: Price
     most: float
     """Limit in US dollars."""
     before: float = 0.0
-    """Cost of earlier sessions."""
+    """Cost of earlier sessions in US dollars."""
     _attempts: list[TokenCounts] = field(default_factory=list[TokenCounts], init=False)
 
     @property
@@ -172,10 +172,10 @@ class AttemptCosts:
         return self.before + sum(map(self.price.of, counts))
 
     async def admit(self, attempt: TokenCounts, running: Collection[object]) -> None:
-        """Admit an attempt; `running` are those that are playing.
+        """Admit an attempt; `running` has the attempts that currently run.
 
         Raises:
-            OverBudget: the limit is reached; running attempts have ended.
+            OverBudget: the limit is reached; raised once all running attempts have ended.
         """
         if self.spent >= self.most:
             while running:
@@ -187,8 +187,8 @@ class AttemptCosts:
 class MeteredEngine:
     """Chat engine wrapper that adds up the cost of requests, and ends the evaluation at its limit.
 
-    `spent` is the cost of earlier sessions. Running episodes are finished, so that nothing is paid twice: each may exceed
-    the limit, but no new one begins.
+    `spent` is the cost of earlier sessions. At the limit no new episode starts, but running episodes finish, even beyond
+    the limit, so that nothing is paid twice.
     """
 
     tokenizer = None
@@ -196,17 +196,17 @@ class MeteredEngine:
     def __init__(self, engine: ChatEngine, price: Price | None, most: float | None, spent: float = 0.0) -> None:
         self.inner, self._price, self._most, self.spent = engine, price, most, spent
         self._playing: set[str] = set()
-        """Running episodes, by the prefix of their sessions."""
+        """Running episodes, by the common prefix of their session names."""
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
     def met(self) -> dict[str, int]:
-        """Counts of problems that the engine met."""
+        """Number of times that each problem occurred in the wrapped engine."""
         return getattr(self.inner, "met", {})
 
     @property
     def adapted(self) -> dict[str, str]:
-        """Parameters that the engine's server rejected."""
+        """Parameters that the server rejected, each with the adaptation that was made."""
         return getattr(self.inner, "adapted", {})
 
     @property
@@ -217,7 +217,7 @@ class MeteredEngine:
     async def chat(
         self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling, session: str
     ) -> Completion:
-        """Return the engine's reply, after waiting for admission under the cost limit.
+        """Return the wrapped engine's reply; a new episode is first admitted under the cost limit.
 
         Raises:
             BadConfig: the limit is set and the cost of a token is unknown.

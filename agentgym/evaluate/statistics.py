@@ -1,6 +1,6 @@
 """Success rates with intervals: tasks are the sampling unit, attempts are nested in them, and faults never count.
 
-All functions take either episodes or `Outcomes`: the numbers of each unit (task, or training seed) by name.
+All functions take either episodes or `Outcomes`: a list of numbers for each unit (a task or a training seed), by name.
 """
 
 import math
@@ -23,7 +23,7 @@ CHUNK = 1 << 21  # numbers drawn at a time, which bounds memory
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Mean and its bootstrap interval over `units` independent units."""
+    """A mean and its bootstrap interval over `units` independent units, such as tasks."""
 
     mean: float
     low: float
@@ -39,15 +39,15 @@ class Success:
     """Success rate of episodes: the mean over tasks of each task's share of successful attempts."""
 
     mean: float
-    """NaN if every episode was a fault."""
+    """Success rate from 0 to 1; NaN if every episode was a fault."""
     low: float
     high: float
     tasks: int
-    """Tasks with at least one faultless episode."""
+    """Number of tasks with at least one faultless episode."""
     episodes: int
-    """Faultless episodes, which the rate is computed from."""
+    """Number of faultless episodes, from which the rate is computed."""
     faults: int
-    """Episodes ended by something other than the model, excluded from the rate."""
+    """Number of episodes that ended in infrastructure errors; they are excluded from the rate."""
 
     def __str__(self) -> str:
         excluded = f", {self.faults} infrastructure errors not counted" if self.faults else ""
@@ -110,10 +110,10 @@ def paired_difference(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> Interval:
-    """Return the mean of `a - b` over the units both have, with a bootstrap interval over units, then attempts.
+    """Return the mean of `a - b` over the units that both have, with a bootstrap interval over units, then attempts.
 
-    Units are tasks of episodes, or the names in `Outcomes` (training seeds, for example). A unit keeps its pair in every
-    resample, so its difficulty for both sides cancels.
+    Units are tasks of episodes, or the names in `Outcomes` (training seeds, for example). Resampling keeps both
+    sides of a unit together, so the unit's difficulty cancels.
 
     Raises:
         BadConfig: the two have no unit in common.
@@ -178,10 +178,10 @@ def _attempt_means(table: _Table, resampled_units: NDArray[np.int64], rng: np.ra
 def _interval(units: Floats, drawn: Floats, bounds: tuple[float, float], level: float) -> Interval:
     """Return the expanded percentile interval of a bootstrap distribution [resamples].
 
-    The percentile bootstrap is too narrow for few units; its percentiles are moved out by the ratio of Student's t to the
-    normal quantile and by sqrt(n / (n-1)) (Hesterberg, 2015, "What teachers should know about the bootstrap", section 4).
-    If all units agree, resampling would give zero width: Wilson's score interval then bounds the share of units that may
-    still differ, moved to the end of `bounds`.
+    The percentile bootstrap is too narrow for few units, so its percentiles are moved out by the ratio of Student's t to
+    the normal quantile and by sqrt(n / (n-1)) (Hesterberg, 2015, "What teachers should know about the bootstrap",
+    section 4). If all units agree, resampling would give zero width. Wilson's score interval then bounds the share of
+    units that may still differ, and these are assumed to lie at an end of `bounds`.
     """
     n, mean = len(units), float(units.mean())
     z = NormalDist().inv_cdf(0.5 + level / 2)

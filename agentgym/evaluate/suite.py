@@ -1,4 +1,4 @@
-"""Evaluation targets: environments by name, or a suite, a TOML file that may fix everything but the model."""
+"""Evaluation targets: environments by name, or a suite: a TOML file that may fix everything but the model."""
 
 import tomllib
 from collections.abc import Mapping
@@ -36,12 +36,12 @@ LEAST = {
 
 @dataclass(frozen=True)
 class Suite:
-    """Environments and the options that a suite fixes; None for those it leaves open."""
+    """Environments, and the options that a suite fixes; an option that it leaves open is None."""
 
     envs: tuple[str, ...]
-    """Ids, or `module:id`."""
+    """Environments: ids, or `module:id`."""
     name: str | None = None
-    """None for a plain list of environments."""
+    """Name of the suite; None for a plain list of environments."""
     description: str = ""
     split: str | None = None
     tasks: int | None = None
@@ -49,7 +49,7 @@ class Suite:
     horizon: int | None = None
     """Turns after which an episode is truncated."""
     difficulties: tuple[int, ...] | None = None
-    """Difficulties to play, with the same number of tasks of each."""
+    """Difficulties to play, with the same number of tasks each."""
     seed: int | None = None
     temperature: float | None = None
     turn_tokens: int | None = None
@@ -60,8 +60,8 @@ class Suite:
     protocol: Protocol | None = None
     """Protocol fields; a suite with them is a protocol, and no flag may override it."""
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """Overrides by environment: `split`, `tasks`, `attempts`, `horizon`, `difficulties`, and `options` of its
-    constructor."""
+    """Overrides for single environments, by id: `split`, `tasks`, `attempts`, `horizon`, `difficulties`, and constructor
+    `options`."""
 
     def env_options(self, env: str) -> dict[str, object]:
         """Return the options of an environment's constructor."""

@@ -28,13 +28,13 @@ def summarize(episodes: Sequence[Episode], price: Price | None = None) -> dict[s
     """Return the results of all episodes, by environment, and within each environment by task type and difficulty.
 
     Every row has `success` (mean, low, high, tasks, episodes, faults), `fault_share`, and means over episodes: `reward`,
-    `turns`, `tokens` (sampled; of episodes whose replies were all counted) and `seconds` (of turns); `invalid` and
-    `unparsed` (shares of turns); `replies` (their number) and `finish` (their shares by finish reason); `usage`, `cost`,
+    `turns`, `tokens` (sampled; only over episodes with known counts) and `seconds` (of turns); `invalid` and
+    `unparsed` (shares of turns); `replies` (number) and `finish` (shares of replies by finish reason); `usage`, `cost`,
     `latency` and `uncounted` (see `spending`); `avg_at`, `pass_at`, and `pass_hat` (by k, if every task had that many
     attempts), `reasons` (counts) and `metrics` (means); if replies state a confidence, `calibration` (see
     `agentgym.episodes.confidence`). The rows of all episodes and of environments also have `iqm` and `profile`
-    (`agentgym.evaluate.aggregates`; None without a complete attempt). Faults only count in `success.faults` and
-    `reasons`; episodes with a hint, which are from training, never count.
+    (`agentgym.evaluate.aggregates`; None without a complete attempt). Faults count only in `success.faults` and
+    `reasons`. Episodes with a hint, which come from training, never count.
     """
     episodes = unhinted(episodes)
     envs: dict[str, object] = {}
@@ -49,12 +49,12 @@ def summarize(episodes: Sequence[Episode], price: Price | None = None) -> dict[s
 
 
 def level(difficulty: str) -> tuple[int, str]:
-    """Return the sort key of a difficulty: numeric for numbers."""
+    """Return the sort key of a difficulty, which orders numbers by value."""
     return (int(difficulty) if difficulty.isdecimal() and len(difficulty) < 19 else 0, difficulty)
 
 
 def divided(row: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the rows of an environment's task types, and of its difficulties if there are several."""
+    """Return the rows of an environment's task types, and of its difficulties if there are several, with labels."""
     levels: Mapping[str, Mapping[str, Any]] = row["by_difficulty"] if len(row["by_difficulty"]) > 1 else {}
     return [*row["by_type"].items(), *((f"difficulty {name}", part) for name, part in levels.items())]
 
