@@ -1,8 +1,8 @@
 """One training step on one screen: play, reward, select, needs, credit, rows, updates, publish, log; `train`, `resume`.
 
-`run` has the stages of the configuration, resolved once (`run/assemble.py`). Several processes take the same steps, each
-with its share of the groups; `run.gather` returns the items of all of them. `self.wait` runs a coroutine to completion on
-the event loop, where episodes of later steps may continue in the meantime.
+`run` has the stages of the configuration, resolved once (`run/assemble.py`). All processes take the same steps, each
+with its share of the groups; `run.gather` returns the items of all processes. `self.wait` runs a coroutine to
+completion on the event loop, where episodes of later steps may continue in the meantime.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from agentgym.trainers.seam import Stage
 
 
 class Loop(Training):
-    """A training run with this step."""
+    """A training run that takes the step of this module."""
 
     def step(self, step: int) -> None:
         """Take one step (counted from 0): play and choose groups, compute what they need, update, publish, log."""
@@ -58,7 +58,7 @@ class Loop(Training):
 
 
 async def play(run: Run, scheduler: StepScheduler, step: int) -> tuple[list[Group], list[Episode], list[GroupOutcome]]:
-    """Play a step; return this process's groups to train on, all its episodes, and the outcomes of all processes' groups."""
+    """Play a step; return this process's groups to train on and all its episodes, and all processes' outcomes."""
     selected: list[Group] = []
     episodes: list[Episode] = []
     outcomes: list[GroupOutcome] = []
@@ -80,9 +80,9 @@ async def play(run: Run, scheduler: StepScheduler, step: int) -> tuple[list[Grou
 
 
 def learn(run: "Learning", groups: Sequence[Group], step: int) -> dict[str, float]:
-    """Update the policy on groups of episodes: credit, rows, mini-batches, updates; return the metrics of all processes.
+    """Update the policy on groups (credit, rows, mini-batches, updates) and return the metrics of all processes.
 
-    Every process calls it, even without groups.
+    Every process must call it, even without groups.
     """
     config, learner, loss = run.config, run.learner, run.loss
     advantages = run.credit(groups, step=step)  # NumPy: a number per turn, or one per output token
@@ -112,7 +112,7 @@ class Learning(Protocol):
 
 
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, object]:
-    """Run a training run in a fresh folder and return its summary; Ctrl-C leaves a checkpoint to resume from."""
+    """Train in a fresh folder and return the run's summary; Ctrl-C leaves a checkpoint to resume from."""
     with own_loop():
         return Loop.fresh(preflight.check_run(config, fresh=main_process()), show).run_to_end()
 
@@ -125,12 +125,12 @@ def resume(
     processes: int | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
-    """Resume a run from its newest checkpoint; on a CPU the result equals an uninterrupted run to the last digit.
+    """Resume a run from its newest checkpoint; on a CPU the result is identical to that of an uninterrupted run.
 
-    `steps`: a larger number of updates. Schedules are functions of the step and of this number, so with a constant
-    learning rate the result equals a run started with it. `processes`: the new number. `settings`: where and how the run
-    continues, by flag without dashes (`{"engine": "vllm", "env.data": PATH}`); they are never read from the folder,
-    because a stranger may have written it.
+    `steps`: a new, larger number of updates. Schedules depend on the step and on this number, so with a constant
+    learning rate the result equals that of a run started with it. `processes`: a new number of processes. `settings`
+    say where and how the run continues, by flag without dashes (`{"engine": "vllm", "env.data": PATH}`); they are never
+    read from the folder, because a stranger may have written it.
     """
     with own_loop():
         return Loop.resumed(folder, preflight.extended(folder, steps, processes, settings), show).run_to_end()

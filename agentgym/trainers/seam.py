@@ -1,9 +1,9 @@
 """Common parts of all replaceable stages: table of names, MODULE:NAME, checked options, state.
 
-A stage is a function with a decorator of its kind (`@agentgym.reward("brevity")`) or a class (a task sampler, a logger).
-Its options are its keyword-only parameters. Three names are not options but arguments from the caller: `step` (updates so
-far, from 0), `state` (a dict of plain data that is kept in the checkpoint) and `run` (the parts of the run that a stage
-may use).
+A stage is a function with a decorator of its kind (`@agentgym.reward("brevity")`) or a class (a task sampler, a
+logger). Its options are its keyword-only parameters, except for three that the run passes: `step` (updates so far, from
+0), `state` (a dict of plain data that is stored in the checkpoint) and `run` (the parts of the run that a stage may
+use).
 """
 
 import inspect
@@ -20,7 +20,7 @@ from agentgym.registry import load
 SECOND_CTRL_C = 128 + signal.SIGINT
 """Exit code of a program that a second Ctrl-C ends."""
 HANDED_IN = ("step", "state", "run")
-"""Parameters of a stage that are not options: its caller sets them."""
+"""Parameters of a stage that are not options: the run passes them."""
 REQUIRED = {
     "expert": "demonstrations of the environment's expert, in the agent's tokens",
     "repeats": "tasks that come again",
@@ -28,18 +28,18 @@ REQUIRED = {
     "proposals": "tasks that are made in the step that plays them",
     "replays": "episodes that can be gone through again: environments with one role that answer alike twice",
 }
-"""Requirements that a sampler or a selection may declare."""
+"""Description of each requirement that a sampler, a selection or a generation may declare, for messages."""
 MARK = "__stage__"
 T = TypeVar("T")
 Target = TypeVar("Target", bound=Callable[..., object])
 
 
 class Processes(Protocol):
-    """The processes of a run, as stages see them."""
+    """The part of a run that stages use to work with several processes."""
 
     @property
     def rank(self) -> int:
-        """The number of this process."""
+        """Rank of this process, from 0."""
         ...
 
     def gather(self, items: list[T]) -> list[T]:
@@ -57,7 +57,7 @@ class HasSeed(Protocol):
 
 
 class Seeded(Processes, Protocol):
-    """The run, as stages that draw random numbers see it."""
+    """The part of a run that stages need to draw random numbers."""
 
     @property
     def config(self) -> HasSeed:
@@ -66,10 +66,10 @@ class Seeded(Processes, Protocol):
 
 
 class Stateful:
-    """An object with state in the checkpoint; none by default."""
+    """An object with state to store in the checkpoint; by default, no state."""
 
     def state_dict(self) -> dict[str, object]:
-        """Return plain data, or tensors, from which `load_state_dict` resumes exactly."""
+        """Return plain data, or tensors, that `load_state_dict` restores exactly."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
@@ -77,7 +77,7 @@ class Stateful:
 
 
 def unwritten(target: object, base: type) -> str:
-    """Return the methods of a base class that the user's class lacks or leaves abstract, comma-separated."""
+    """Return the methods of `base` that the user's class lacks or leaves abstract, comma-separated."""
     if not inspect.isclass(target):
         return ""
     public = {name for kind in base.__mro__ for name, value in vars(kind).items() if name[0] != "_" and callable(value)}
@@ -99,19 +99,18 @@ class From:
     """Permitted source of a text option: `query: Annotated[str, SHAPES] = "search"`."""
 
     stored: bool
-    """True if a stored run may set it."""
+    """True if a stored run may set the option."""
 
 
 SHAPES = From(stored=True)
-"""The option determines the computation; a stored run may set it, unless its text has a colon, like MODULE:NAME and URLs."""
+"""Mark of a text option that shapes the computation: a stored run may set it, unless the value contains a colon."""
 CALLER = From(stored=False)
-"""The option determines where or how something runs (an engine, a file, an address), so only the caller sets it. This is the
-default for text options."""
+"""Mark of a text option that says where or how something runs: only the caller may set it. This is the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A decorator's declaration of a function or class."""
+    """Name and attributes that a decorator attaches to a function or class."""
 
     kind: str
     name: str
@@ -128,10 +127,10 @@ class Stage:
     options: dict[str, object]
     attributes: Mapping[str, Any]
     state: dict[str, Any] = field(default_factory=dict[str, Any])
-    """State of a function with a parameter `state`: plain data, kept between steps and in the checkpoint."""
+    """State of a function that has the parameter `state`: plain data, stored between steps and in the checkpoint."""
 
     def __call__(self, *arguments: object, **arguments_by_name: object) -> Any:
-        """Call the target with its options and with those of `step`, `state` and `run` that it takes."""
+        """Call the target with its options, and with those of `step`, `state` and `run` that are among its parameters."""
         names = parameters(self.target)
         values = {name: value for name, value in {**arguments_by_name, "state": self.state}.items() if name in names}
         with contained(f"{self.kind} {self.name!r}"):
@@ -157,7 +156,7 @@ def contained(name: str) -> Generator[None]:
     """Replace a SystemExit or GeneratorExit of a stage, which would silently end the run.
 
     Raises:
-        RuntimeError: the stage raised one of the two.
+        RuntimeError: the stage raised SystemExit or GeneratorExit.
         SystemExit: Ctrl-C was pressed twice (`trainers.run.interrupt`).
     """
     try:
@@ -169,9 +168,10 @@ def contained(name: str) -> Generator[None]:
 
 
 class Seam:
-    """One kind of stage: its names, their declaration and their resolution.
+    """One kind of stage: its names, the decorator that declares them, and their resolution.
 
-    `table`: built-in stages by name. `kind` is the word in messages and in the flags `--KIND NAME --KIND.OPTION VALUE`.
+    `table`: MODULE:NAME of the built-in stages by name. `kind`: the word in messages and flags (`--KIND NAME
+    --KIND.OPTION VALUE`).
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class Seam:
         return sorted({*self.table, *self._declared})
 
     def is_registered(self, reference: str) -> bool:
-        """Return True if a name resolves without an import: it is in the table, or was declared in this process."""
+        """Return True if a reference resolves without an import: it is in the table, or was declared in this process."""
         if reference in self.table or reference in self._declared:
             return True
         return any(f"{known.__module__}:{known.__qualname__}" == reference for known in self._declared.values())
@@ -220,7 +220,7 @@ class Seam:
             self.looked_up(reference)
 
     def may_be_stored(self, references: Sequence[str], key: str, value: object) -> bool:
-        """Return True if a stored run may set this option, without importing a stage that is not registered."""
+        """Return True if a stored run may set the option `key` to this value; unregistered stages are not imported."""
         for reference in references:
             hint = _hints(self.looked_up(reference).target).get(key) if self.is_registered(reference) else None
             marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
@@ -235,7 +235,7 @@ class Seam:
     def resolve(self, reference: str, options: Mapping[str, object] | None = None) -> Stage:
         """Return the stage with this short name or MODULE:NAME and its options.
 
-        Strings are converted to the type of the option's default, as they come from a command line.
+        Strings, which come from a command line, are converted to the type of the option's default.
 
         Raises:
             UnknownName: there is no such stage.
@@ -281,10 +281,10 @@ class Seam:
 
 
 def required(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the requirements of a stage.
+    """Return the requirements of a stage as a tuple, after checking their names.
 
     Raises:
-        BadConfig: one is not in `REQUIRED`.
+        BadConfig: a name is not in `REQUIRED`.
     """
     for name in names:
         if name not in REQUIRED:
@@ -299,7 +299,7 @@ def parameters(target: Callable[..., object]) -> dict[str, inspect.Parameter]:
 
 
 def options_of(target: Callable[..., object]) -> dict[str, inspect.Parameter]:
-    """Return the parameters that are options."""
+    """Return the keyword-only parameters that are options, by name."""
     return {name: parameter for name, parameter in parameters(target).items() if name not in HANDED_IN}
 
 
@@ -364,12 +364,12 @@ def _converted(what: str, value: Any, default: object) -> object:
 
 
 def shared_out(kind: str, stages: Sequence[Stage], options: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """Return each stage's own options: `weight`, or `NAME.weight` if several stages have it.
+    """Return each stage's options; a key is `weight`, or `NAME.weight` if several stages have the option `weight`.
 
-    In TOML, a table `NAME` may hold the options of that stage.
+    In TOML, a table `NAME` may contain the options of the stage `NAME`.
 
     Raises:
-        BadConfig: no stage has the option, or several do.
+        BadConfig: no stage has the option, or the key fits several stages.
     """
     by_stage: dict[str, dict[str, object]] = {stage.name: {} for stage in stages}
     for key, value in unfolded(options, by_stage).items():
@@ -385,7 +385,7 @@ def shared_out(kind: str, stages: Sequence[Stage], options: Mapping[str, object]
 
 
 def unfolded(options: Mapping[str, object], names: Container[str]) -> dict[str, object]:
-    """Return options with each table named like one of `names` flattened to `NAME.OPTION`."""
+    """Return options with tables flattened: key `NAME.OPTION` for each table whose key is in `names`."""
     flat: dict[str, object] = {}
     for key, value in options.items():
         if key in names and isinstance(value, Mapping):
@@ -396,5 +396,5 @@ def unfolded(options: Mapping[str, object], names: Container[str]) -> dict[str, 
 
 
 def given_to(options: Mapping[str, object], name: str) -> dict[str, object]:
-    """Return the options of one of several stages: those in its table, under its name, and without any name."""
+    """Return the options of the stage `name`: in its table, prefixed with its name, or without a prefix."""
     return {key.removeprefix(f"{name}."): value for key, value in unfolded(options, (name,)).items()}

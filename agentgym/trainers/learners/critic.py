@@ -109,8 +109,7 @@ def targets_of(rows: Sequence[Segment]) -> int:
 
 
 def teaches(row: Segment, by_present: bool) -> bool:
-    """Return True if a row contributes to the update by its advantages, its value targets or the loss's factors
-    (`chosen`).
+    """Return True if a row contributes to the update by its advantages, its value targets or its factors (`chosen`).
 
     `by_present`: the loss computes factors from the current log-probabilities, so a row without advantages contributes
     too, unless its factors are already stored and all 0.

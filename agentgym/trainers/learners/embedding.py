@@ -21,8 +21,7 @@ Embed = Callable[[list[Segment]], list[Floats]]
 
 
 def embedded(learner: TrainedModel, rows: list[Segment], config: TrainConfig, *, alone: bool = False) -> list[Floats]:
-    """Return the last hidden states that predict the trained tokens of rows, [trained, width] each, under current
-    weights.
+    """Return the last hidden states that predict the trained tokens under current weights, [trained, width] per row.
 
     All processes must call it together, except with `alone`, which sharded weights do not support.
     """
@@ -47,8 +46,7 @@ def embedded(learner: TrainedModel, rows: list[Segment], config: TrainConfig, *,
 def turn_states(
     episodes: Sequence[Episode], embed: Embed, prefixes: Sequence[Sequence[int]] | None = None
 ) -> list[list[Floats | None]]:
-    """Return the hidden states before and after each turn's action, [2, width] per turn; None for a turn without
-    output.
+    """Return the hidden states before and after each turn's action, [2, width] each; None for turns without output.
 
     The state before is at the last token of the prompt, and predicts the turn's first token; the state after is at the
     last output token. `prefixes`: tokens per episode to prepend to all prompts, in this pass only.

@@ -109,8 +109,7 @@ class PartitionedLearner(Protocol):
 
 
 def learner(name: str) -> Callable[[Target], Target]:
-    """Declare a class as a learner and name it; it is made as `CLASS(accelerator, config, folder, *, state,
-    **options)`.
+    """Declare a class as a learner, made as `CLASS(accelerator, config, folder, *, state, **options)`, and name it.
 
     `state` has `resumed`, `top` (number of likeliest tokens that the loss reads) and, if needed, `critic` (its
     options). `overlaps = True` in the class declares that `update` may run in a thread while its engine samples

@@ -26,8 +26,7 @@ class HasParameters(Protocol):
 def optimizers(
     model: HasParameters, lr: float, *, muon: bool, weight_decay: float = 0.0, kind: str = "adamw"
 ) -> list[Optimizer]:
-    """Return optimizers for a model's trainable parameters; each parameter group's learning rate is `lr` times its
-    `share`.
+    """Return optimizers for a model's trainable parameters; a group's learning rate is `lr` times its `share`.
 
     `kind`: `adamw`, or `adamw8bit`, which stores its state in 8 bits.
     """

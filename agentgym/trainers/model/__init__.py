@@ -1,1 +1,1 @@
-"""The model as the training step sees it: forward pass, attention, adapters, precision."""
+"""The model in the training step: forward pass, attention, adapters, precision."""

@@ -1,4 +1,4 @@
-"""Attention methods that let rows share one forward pass of any causal model: unpadded, concatenated, each row separate."""
+"""Attention methods that let rows share one forward pass of any causal model: concatenated, unpadded, kept separate."""
 
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -26,13 +26,13 @@ from agentgym.trainers.model.varlen import varlen
 log = logging.getLogger(__name__)
 
 NAMES = {"flash": "agentgym-varlen", "flex": "agentgym-flex", "split": "agentgym-split", "sdpa": "sdpa"}
-"""The library's names of our attention methods; for names that contain `flash` it looks for its own kernel."""
+"""Names that register our attention methods in transformers, which reserves names with `flash` for its kernels."""
 LAYERS = {"full_attention", "sliding_attention"}
-"""Layer types that can separate rows; recurrent and convolutional layers carry state from one row to the next."""
+"""Layer types for which rows can be separated; recurrent and convolutional layers carry state from one row to the next."""
 SHARING = ("small", "split", "flex", "sdpa")
 """Methods that support shared prefixes."""
 BLOCK = 128
-"""Block size of flex attention's mask; sequences of whole blocks share a compiled kernel."""
+"""Block size of flex attention's mask, in tokens; sequences are padded to whole blocks so that they share a kernel."""
 
 _unpadded: ContextVar[bool] = ContextVar("_unpadded", default=False)
 
@@ -40,10 +40,10 @@ _unpadded: ContextVar[bool] = ContextVar("_unpadded", default=False)
 def choose(
     model: PreTrainedModel, requested: str = "auto", *, compiled: bool = False, shared: bool = False, sharded: bool = False
 ) -> str:
-    """Set the attention method of a model and return it; `auto` is the best that runs here and does not change the result.
+    """Set the attention method of a model and return it; `auto` is the best one that keeps the results the same.
 
-    A method is accepted only if two short rows that run together give the same result as each alone. `compiled`: the
-    layers are compiled. `shared`: rows share prefixes. `sharded`: the layers gather their weights when they are called.
+    A method is accepted only if two short rows have the same result together as separately. `compiled`: the layers are
+    compiled. `shared`: rows share prefixes. `sharded`: the layers gather their weights when they are called.
 
     Raises:
         BadConfig: the requested method cannot run; the message has the reason.
@@ -74,10 +74,10 @@ def adopt(model: PreTrainedModel, method: str) -> None:
 def inputs(
     ids: Tensor, places: Tensor, lengths: Sequence[int], method: str, tree: Tree | None = None
 ) -> tuple[dict[str, object], Tensor]:
-    """Return the model's arguments for right-padded rows `ids` [rows, tokens], and `places` [places] as indices into them.
+    """Return the model's arguments for right-padded rows `ids` [rows, tokens], and `places` [places] as their indices.
 
-    Unpadded rows are one sequence [1, tokens] whose positions restart with every row. `places` are flat indices. The
-    spans of a `tree` are already such a sequence.
+    If the method needs no padding, the rows become one sequence [1, tokens] whose positions restart with every row.
+    `places` are flat indices. The spans of a `tree` already form such a sequence.
     """
     if tree is not None:
         return _tree_inputs(ids, tree, method), places
@@ -161,7 +161,7 @@ def _cannot_share(model: PreTrainedModel, method: str) -> str | None:
 
 
 def _obstacle(model: PreTrainedModel, method: str, own: str, shared: bool) -> str | None:
-    """Return the reason why a method cannot replace the model's attention, or None; the method is then set."""
+    """Set the method and return None, or return the reason why it cannot replace the model's attention."""
     if method == "small":
         return None if forward.supported(model) else "it is for dense Llama and Qwen3 models in fp32 on a CPU"
     if method == "rows":
@@ -171,7 +171,7 @@ def _obstacle(model: PreTrainedModel, method: str, own: str, shared: bool) -> st
 
 
 def _unfit(model: PreTrainedModel) -> str | None:
-    """Return the reason why the model's layers mix consecutive rows, or None."""
+    """Return the reason why the model's layers carry state from one row to the next, or None if they do not."""
     config = model.config.get_text_config()
     kinds = set(cast("Sequence[str]", getattr(config, "layer_types", None) or ())) - LAYERS
     if getattr(config, "attention_chunk_size", None):
@@ -180,7 +180,7 @@ def _unfit(model: PreTrainedModel) -> str | None:
 
 
 def _missing(model: PreTrainedModel, method: str) -> str | None:
-    """Return the requirement of a method that is missing here, or None."""
+    """Return a requirement of the method that is not met here, or None."""
     if method == "flex" and model.device.type != "cuda":
         return f"flex attention has no backward pass on {model.device.type}"
     if method == "flash":
@@ -198,7 +198,7 @@ def _capped(model: PreTrainedModel) -> bool:
 
 
 def _own(model: Any) -> str:
-    """Return the library's own attention for the model."""
+    """Return the name of the attention that transformers itself uses for the model."""
     name = str(model.config._attn_implementation)
     if _capped(model):
         return "eager"  # the library's SDPA ignores the cap
@@ -207,7 +207,7 @@ def _own(model: Any) -> str:
 
 @torch.no_grad()
 def _difference(model: PreTrainedModel, method: str, own: str, shared: bool) -> str | None:
-    """Return how rows together differ from each row alone, or why they cannot run; None if they agree.
+    """Return the difference between rows together and rows alone, or the error; None if the results agree.
 
     `shared`: also compare rows that share a prefix.
     """
@@ -243,7 +243,7 @@ def _difference(model: PreTrainedModel, method: str, own: str, shared: bool) -> 
 def _split(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend with one call per row, without a mask and without work between rows."""
+    """Attend with one call per row, without a mask and without computing attention between rows."""
     ends: Tensor | None = options.get("cu_seq_lens_q")
     tree: Tree | None = options.get("prefix_tree")
     if ends is None and tree is None:
@@ -259,7 +259,7 @@ def _split(
 
 
 def _span(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> list[Tensor]:
-    """Return the attention outputs of the last tokens of a row, a few queries at a time, to compute little hidden work."""
+    """Return the attention outputs of a row's last tokens, a few queries at a time, so that little masked work is done."""
     before = key.shape[2] - query.shape[2]
     if not before:
         return [_row(query, key, value, scale, window)]
@@ -271,9 +271,9 @@ def _span(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window
 
 
 def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> Tensor:
-    """Return the attention outputs of the last tokens of a row, [1, heads, queries, head], over the whole row.
+    """Return the attention outputs of a row's last tokens, [1, heads, queries, head], which attend over the whole row.
 
-    Each token attends to itself and at most window - 1 tokens before it.
+    Each token attends to itself and at most `window` - 1 tokens before it.
     """
     length, band = key.shape[2], None
     if query.shape[2] < length or (window is not None and length > window):
@@ -288,7 +288,7 @@ def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window:
 def _flash(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend with a variable-length kernel."""
+    """Attend with a variable-length flash kernel."""
     ends: Tensor | None = options.get("cu_seq_lens_q")
     kernel = varlen()
     if ends is None or kernel is None:
@@ -319,7 +319,7 @@ def _flex_mask(*arguments: Any, **options: Any) -> object:
 
 
 def _plain(options: Mapping[str, object], *allowed: str) -> None:
-    """Refuse options that change the result and are not implemented here; `choose` then tries another method.
+    """Raise an error for options that are not implemented here; `choose` then tries another method.
 
     Raises:
         NotImplementedError: such an option is set.

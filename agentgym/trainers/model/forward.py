@@ -25,7 +25,7 @@ MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "dow
 
 
 def supported(model: Any) -> bool:
-    """Return True if `hidden_states` computes the same as the model: plain, dense, float32, on the CPU."""
+    """Return True if `hidden_states` supports the model: plain Llama shape, dense, float32, on the CPU."""
     if type(model).__name__ not in FAMILIES or model.device.type != "cpu" or model.dtype != torch.float32:
         return False
     config, rotary = model.config, model.model.rotary_emb
@@ -44,9 +44,10 @@ def supported(model: Any) -> bool:
 def hidden_states(
     model: Any, ids: Tensor, places: Tensor, lengths: Sequence[int], counts: Sequence[int], tree: Tree | None = None
 ) -> Tensor:
-    """Return the final hidden states [places, width] at ascending flat indices of right-padded rows `ids` [rows, tokens].
+    """Return the final hidden states [places, width] of right-padded rows `ids` [rows, tokens] at ascending flat indices.
 
-    `lengths`: tokens of each row. `counts`: places in each row. With a `tree` the rows are its spans, concatenated.
+    `lengths`: tokens of each row. `counts`: places in each row. With a `tree`, the rows are the tree's spans,
+    concatenated.
     """
     decoder, eps = model.model, float(model.config.rms_norm_eps)
     if tree is None:
@@ -83,7 +84,7 @@ def _attend(
 ) -> Tensor:
     """Return the head outputs of a layer, [tokens, heads * head], for concatenated rows.
 
-    `places`: the query tokens, [places]; None means all.
+    `places`: positions of the query tokens, [places]; None means all tokens.
     """
     attention, scale, size = layer.self_attn, layer.input_layernorm.weight, layer.self_attn.head_dim
     inner = _normalised(states, eps)
@@ -115,14 +116,14 @@ def _attend(
 
 
 def _below(depth: int, length: int, queries_at: Tensor | None) -> Tensor | None:
-    """Convert positions of queries in a span to positions in its rows."""
+    """Convert positions of queries in a span to positions in the rows that contain the span."""
     if queries_at is not None:
         return queries_at + depth
     return torch.arange(depth, depth + length) if depth else None
 
 
 def _span(query: Tensor, key: Tensor, value: Tensor, queries_at: Tensor | None) -> Tensor:
-    """Return the same as `_row`, a few queries at a time, so that little of the masked part is computed."""
+    """Like `_row`, but compute a few queries at a time, so that little of the masked part is computed."""
     if queries_at is None or len(queries_at) <= QUERIES:
         return _row(query, key, value, queries_at)
     parts = zip(query.split(QUERIES), queries_at.split(QUERIES), strict=True)
@@ -132,7 +133,7 @@ def _span(query: Tensor, key: Tensor, value: Tensor, queries_at: Tensor | None) 
 def _row(query: Tensor, key: Tensor, value: Tensor, queries_at: Tensor | None) -> Tensor:
     """Return the head outputs of one row, [queries, heads * head], from [tokens, heads, head].
 
-    `queries_at`: positions of the queries in the row, [queries]; None if every token is one.
+    `queries_at`: positions of the queries in the row, [queries]; None if every token is a query.
     """
     mask = None if queries_at is None else queries_at[:, None] >= torch.arange(len(key))
     query, key, value = (tensor.transpose(0, 1)[None] for tensor in (query, key, value))

@@ -1,9 +1,10 @@
 """Initial weights of a policy that can copy from its context: small layers and a pair of induction heads.
 
-Much of an agent's output appears in its prompt: a name, an id, a word of the goal. Copying takes heads in two layers, one
-that attends to the previous token and one that finds an earlier occurrence of the current token and repeats its successor
-(Olsson et al., "In-context learning and induction heads", arXiv 2209.11895). From random weights they form late; here
-they are set before training, as mimetic initialization does with other structure (Trockman and Kolter, arXiv 2305.09828).
+Much of an agent's output appears in its prompt: a name, an id, a word of the goal. Copying takes heads in two layers,
+one that attends to the previous token and one that finds an earlier occurrence of the current token and repeats its
+successor (Olsson et al., "In-context learning and induction heads", arXiv 2209.11895). From random weights, such heads
+form late; here they are set before training, as mimetic initialization does with other structure (Trockman and Kolter,
+arXiv 2305.09828).
 """
 
 # transformers' models are typed in parts only
@@ -17,17 +18,15 @@ from transformers import PreTrainedModel
 from agentgym.errors import BadConfig
 
 QUIET = 0.02
-"""Initial factor of the layers' outputs: at 1 they would mask the tokens that the heads compare."""
+"""Initial factor of the layers' outputs; at 1 they would drown out the tokens that the heads compare."""
 CONSTANT = 4.0
-"""Size of the coordinate that all embeddings share, relative to the others; the positional head attends by it."""
+"""Value of the coordinate that all embeddings share, relative to the others; the previous-token head attends by it."""
 ENERGY = (0.4, 0.3, 0.2, 0.1)
-"""Weights of the fastest rotations in the previous-token head: the fastest alone would also attend 6, 13, … tokens back."""
+"""Weights of the fastest rotations in the previous-token head; with one, it would also attend 6, 13, … tokens back."""
 SLOW = 0.05
-"""Maximum radians per token of rotations that hardly affect the similarity of two tokens. # POSITION_SCALE, CONTENT_SCALE
-Norm scales of queries and keys in the dimensions that the heads of the first and second layer use. # PREVIOUS_SIZE,
-COPIED_SIZE Sizes of the heads' outputs, relative to the embeddings."""
+"""Maximum radians per token of the rotations that count as slow: they hardly affect the similarity of two tokens."""
 POSITION_SCALE, CONTENT_SCALE = 2.0, 1.6
-"""Scales of the norms of queries and keys, in the dimensions used by the heads of the first and second layers."""
+"""Scales of the norms of queries and keys, in the dimensions that the heads of the first and second layers use."""
 PREVIOUS_SIZE, COPIED_SIZE = 2.0, 1.5
 """Scales of the heads' outputs relative to the embeddings."""
 
@@ -37,7 +36,7 @@ def write_induction_heads(model: PreTrainedModel) -> None:
     """Give a random model of Qwen3's shape small layers and induction heads, in the first key-value head of two layers.
 
     The first layer's head attends to the previous token and writes a projection of it into the free dimensions. The
-    second layer's head compares it with the current token and writes the token that it finds. Until it is trained, such a
+    second layer's head compares it with the current token and writes the token that it finds. Before training, such a
     model repeats its input: it needs an SFT warm start.
 
     Raises:
@@ -83,8 +82,8 @@ def write_induction_heads(model: PreTrainedModel) -> None:
 def _write(weights: dict[str, Parameter], layer: int, written: tuple[Tensor, ...], rotations: Tensor, scale: float) -> None:
     """Write queries, keys, values and (transposed) output, [head, width] each, into a layer's first key-value head.
 
-    The query heads that share it get the same queries. `scale` is set in the norms of queries and keys for the given
-    `rotations` [half of a head].
+    All query heads of this key-value head get the same queries. `scale` is the norm scale of queries and keys in the
+    given `rotations`, [half of a head] bool.
     """
     q, k, v, o = written
     asks, keys, values, writes = (weights[f"model.layers.{layer}.self_attn.{name}_proj.weight"] for name in "qkvo")

@@ -21,10 +21,11 @@ CHUNK = 2**25  # logits in memory at once: 128 MB of float32
 def token_logprobs(
     logits: Tensor, ids: Tensor, temperature: float | Tensor = 1.0, top: int = 0, *, entropy_gradient: bool = False
 ) -> Scores:
-    """Return the scores `log_softmax(logits / temperature)[id]` and entropy, [tokens], in float32.
+    """Return the scores of tokens: `log_softmax(logits / temperature)[id]` and entropy, [tokens] each, in float32.
 
-    logits: [tokens, vocabulary], ids: [tokens], temperature: one for all, or [tokens]. With `entropy_gradient` the
-    entropy has a gradient. `top`: also return the log-probabilities of this many likeliest tokens, [tokens, top].
+    `logits`: [tokens, vocabulary]. `ids`: [tokens]. `temperature`: one for all tokens, or [tokens]. `entropy_gradient`:
+    make the entropy differentiable. `top`: also return the log-probabilities of this many likeliest tokens, [tokens,
+    top].
 
     Raises:
         ValueError: the temperature is not positive.
@@ -55,10 +56,11 @@ def policy_logprobs(
 ) -> Scores:
     """Return the scores of a micro-batch's trained tokens, [trained] each, under any Hugging Face causal model.
 
-    `method` is what `attention.choose` returned for the model. Hidden states are gathered at the trained places before
-    the vocabulary projection, which runs in chunks that are recomputed in the backward pass; models that transform their
-    logits afterwards (capping, scaling) compute them themselves. `temperature` applies to tokens without their own.
-    `states`: also return the hidden states, [trained, width] (in an extra pass for models that transform their logits).
+    `method`: the result of `attention.choose` for the model. Hidden states are gathered at the trained places before
+    the vocabulary projection, which runs in chunks that are recomputed in the backward pass; models that transform
+    their logits afterwards (capping, scaling) compute the logits themselves. `temperature` applies to tokens without a
+    temperature in the batch. `states`: also return the hidden states, [trained, width] (in an extra pass for models
+    that transform their logits).
     """
     heat = temperature if batch.temperatures is None else batch.temperatures.nan_to_num(nan=temperature)
     if changes_logits(model):
@@ -93,10 +95,10 @@ def project(
     *,
     entropy_gradient: bool = False,
 ) -> Scores:
-    """Return the scores of tokens from the hidden states that predict them. hidden: [trained, width], ids: [trained].
+    """Return the scores of tokens, [trained] each, from the hidden states that predict them.
 
-    A head that is more than a matrix (an adapter's) computes all its logits at once. With `top` the parts are recomputed
-    in the backward pass.
+    `hidden`: [trained, width]. `ids`: [trained]. A head that is more than a matrix (such as one with an adapter)
+    computes all its logits at once. With `top`, the logits are computed in parts that the backward pass recomputes.
     """
     if type(head) is not torch.nn.Linear or len(ids) * len(head.weight) <= CHUNK:
         return token_logprobs(head(hidden), ids, temperature, top, entropy_gradient=entropy_gradient)
@@ -114,11 +116,11 @@ def project(
 
 
 class _Chunked(torch.autograd.Function):
-    """`token_logprobs` of a projection whose logits exist for a few tokens at a time, forward and backward.
+    """`token_logprobs` of a projection, computed for a few tokens' logits at a time, forward and backward.
 
-    For log p = z[id] - logsumexp(z) with z = logits / temperature, the gradient by the logits is (onehot - softmax(z)) /
-    temperature, and that of the entropy H is -softmax(z) * (log softmax(z) + H) / temperature. Only logsumexps and
-    entropies are saved; the logits are recomputed.
+    For log p = z[id] - logsumexp(z) with z = logits / temperature, the gradient with respect to the logits is (onehot -
+    softmax(z)) / temperature, and the gradient of the entropy H is -softmax(z) * (log softmax(z) + H) / temperature.
+    Only logsumexps and entropies are saved; the logits are recomputed.
     """
 
     @staticmethod

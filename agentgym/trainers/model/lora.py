@@ -20,14 +20,14 @@ ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 TARGETS = (*ATTENTION, "gate_proj", "up_proj", "down_proj")
 ALPHA = 32
 _NOT_LINEAR = re.compile(r"embed|lm_head|norm|wte|wpe|bias|^router$|^gate$")
-"""Modules whose adapters engines cannot serve: tied to other weights, not a matrix, or an expert router."""
+"""Pattern of modules for which engines cannot serve adapters: tied to other weights, not a matrix, or an expert router."""
 
 
 def check(config: "TrainConfig") -> None:
-    """Check that a run's adapters can be trained and served and that their settings have an effect.
+    """Check that a run's adapters can be trained and served, and that every adapter setting has an effect.
 
     Raises:
-        BadConfig: they cannot, or have none.
+        BadConfig: adapters cannot be trained or served, or a setting has no effect.
     """
     if not config.lora_rank:
         for name, default in (("lora_alpha", ALPHA), ("lora_targets", TARGETS)):
@@ -93,7 +93,7 @@ def _check_targets(targets: Sequence[str]) -> None:
 
 
 def _check_folder(folder: Path, targets: Sequence[str]) -> None:
-    """Check the names against the matrices in a model's folder; for hub names and other formats this happens at loading.
+    """Check `targets` against the matrices in a model's folder; hub names and other formats are checked at loading.
 
     Raises:
         BadConfig: a layer does not exist or belongs to a mixture of experts.
@@ -132,10 +132,10 @@ def _matrices(folder: Path) -> list[str]:
 
 
 def add_adapters(model: "PreTrainedModel", config: "TrainConfig") -> None:
-    """Insert fresh adapters into a model, which do not change its output yet, and freeze everything else.
+    """Insert new adapters into a model, which do not change its output yet, and freeze all other weights.
 
     Raises:
-        BadConfig: a name is not that of a linear layer; peft itself ignores names without a match.
+        BadConfig: no linear layer has the name of a target; peft itself ignores such names.
         MissingExtra: peft is not installed.
     """
     try:

@@ -1,4 +1,4 @@
-"""Available memory: of this machine, of the control group that limits this process, of its GPU."""
+"""Available memory: of this machine, of the control group that limits this process, or of the GPU."""
 
 # psutil and torch are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingModuleSource=false
@@ -25,27 +25,27 @@ _GROUPS = (  # files of limit, usage and reclaimable usage, by version of Linux 
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory for a run's tensors."""
+    """The memory that is available for a run's tensors."""
 
     device: str
-    """`cpu` or `cuda`."""
+    """Type of the device: `cpu` or `cuda`."""
     name: str
     free: int
-    """Bytes that a run can use now (on a CPU, including this process's own)."""
+    """Bytes that a run can use now; on a CPU, bytes that this process already uses count as free."""
     total: int
     devices: int = 1
     """Number of GPUs; processes are distributed over them."""
     elsewhere: bool = False
-    """True if the GPU was named on the command line and is not in this machine."""
+    """True if the GPU was named on the command line instead of being in this machine."""
 
     @property
     def limit(self) -> int:
-        """Bytes above which a run is refused: on a CPU the total, since other programs may release theirs."""
+        """Bytes above which a run is refused: `free` on a GPU, `total` on a CPU, where other programs may release some."""
         return self.total if self.device == "cpu" else self.free
 
 
 def available() -> Memory:
-    """Return the memory of the GPU that training would use, else of this machine."""
+    """Return the memory of the GPU that training would use or, without a GPU, of this machine."""
     import psutil
     import torch
 
@@ -63,9 +63,9 @@ def available() -> Memory:
 
 
 def named(words: str) -> Memory:
-    """Return the memory of GPUs that are not in this machine: `80GB`, `24GB`, `2x80GB`.
+    """Parse the memory of GPUs that are not in this machine, such as `80GB`, `24GB` or `2x80GB`.
 
-    A card's size is in GiB; the driver keeps a 64th of it, and its context takes half a GiB per process.
+    The size is in GiB per GPU; a 64th of it is reserved by the driver, and half a GiB by the context of each process.
 
     Raises:
         BadConfig: the text has another form.

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 END, PAD = "<|end|>", "<|pad|>"
 CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-"""ChatML's control tokens: padding, start of a message, end of a message."""
+"""ChatML's control tokens: padding, start of a message, end of a message, in this order."""
 ACTIVE = 2
 """Active experts per token."""
 HEAD = 32
-"""Dimensions per head of a policy made for a run."""
+"""Dimensions per attention head of a policy made for a run."""
 SMALL = 50_000_000
 """Number of parameters below which several threads lose more to synchronization than they gain."""
 
@@ -64,14 +64,14 @@ _NUMBERED = re.compile(r"([^\W\d_]+) \d")
 
 @dataclass(frozen=True)
 class PolicySize:
-    """Shape of a small policy and its tokens."""
+    """Size of a policy made from scratch, and of its tokenizer."""
 
     width: int = 128
     """Hidden size."""
     layers: int = 3
     """Number of layers."""
     heads: int = 4
-    """Query heads; half as many key-value heads."""
+    """Number of query heads; there are half as many key-value heads."""
     feed_forward: int = 256
     """Width of the feed-forward layer."""
     vocabulary: int = 1000
@@ -79,15 +79,15 @@ class PolicySize:
     context: int = 2048
     """Longest sequence in tokens."""
     experts: int = 0
-    """Experts per feed-forward layer, two of them active per token, each half as wide; 0 makes a dense model."""
+    """Number of experts per feed-forward layer, each half as wide, two active per token; 0 makes a dense model."""
     pre_tokenizer: str = "phrases"
-    """Longest text of one token: `phrases` of an environment, `words`, or `names`."""
+    """Longest text of one token: `phrases`, `words`, or `names` (phrases, but a name is always the same token)."""
     induction_heads: bool = False
     """Initialize the weights so that the policy can copy from its context: see `model.induction`."""
 
 
 def size_of(config: "TrainConfig") -> PolicySize:
-    """Return the size of the policy that a training run makes."""
+    """Return the size of the policy that a run with `model = "init"` makes."""
     width = config.policy_width
     return PolicySize(
         width,
@@ -127,7 +127,7 @@ def init_policy(
 
 
 def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """Return a random model of this size."""
+    """Return a model of this size with random weights."""
     tokens: dict[str, Any] = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     kind: Any = Qwen3MoeForCausalLM if size.experts else Qwen3ForCausalLM
     model = kind(policy_shape(replace(size, vocabulary=len(tokenizer)), **tokens))
@@ -137,7 +137,7 @@ def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> PreTrainedMo
 
 
 def policy_shape(size: PolicySize, **tokens: int) -> object:
-    """Return the configuration of a model shaped like Qwen3, or like Qwen3-30B-A3B if the size has experts."""
+    """Return the configuration of a model shaped like Qwen3 or, with experts, like Qwen3-30B-A3B."""
     shape: dict[str, Any] = {
         "vocab_size": size.vocabulary,
         "hidden_size": size.width,
@@ -162,7 +162,7 @@ def save_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
     """Write a model and its tokenizer to a folder and return the folder.
 
     Raises:
-        BadData: it cannot be written.
+        BadData: the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -174,12 +174,12 @@ def save_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
 
 
 def load_policy(path: str | Path, dtype: torch.dtype = torch.float32) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load the model and tokenizer in a folder (or of a hub name).
+    """Load the model and tokenizer in a folder, or with a hub name.
 
-    From an adapter's folder it loads the base model with the adapter, which alone is trainable.
+    For an adapter's folder, load the base model with the adapter; only the adapter is then trainable.
 
     Raises:
-        BadData: the folder is damaged or holds no model.
+        BadData: the folder is damaged or contains no model.
     """
     check_files(path)
     try:
@@ -226,16 +226,16 @@ PRE_TOKENIZERS = ("phrases", "words", "names")
 
 
 def words() -> str:
-    """Return a pattern that splits text into words, for text that is recombined every time and copied word by word."""
+    """Return a pattern that splits text into words, for environments that recombine words and copy them one by one."""
     return rf"{WHOLE}| ?\d+|,?[ \n]?\p{{L}}+| ?[^\s\p{{L}}\d]+|\s+"
 
 
 def bare_names(texts: Iterable[str]) -> str:
     """Return a pattern that splits text into phrases and separates every word that may have to be copied.
 
-    With the other patterns, a word that follows a blank in one place and a bracket or the start of a line or text in
-    another has a different token in each, and a new policy cannot copy what it has to translate. Here such a word is its
-    own token everywhere, and the blank before it belongs to the preceding token.
+    With the other patterns, a word has one token after a blank and another one after a bracket or at the start of a
+    line, and a new policy cannot copy a word from one place to the other. Here such a word is the same token
+    everywhere, and the blank before it belongs to the preceding token.
     """
     before: dict[str, set[str]] = {}
     for text in texts:
@@ -249,17 +249,17 @@ def bare_names(texts: Iterable[str]) -> str:
 
 
 def phrases(texts: Iterable[str]) -> str:
-    """Return a pattern that splits an environment's text into the longest texts of one token.
+    """Return a pattern that splits an environment's text into phrases, the longest texts of one token.
 
-    A word that is followed by a number anywhere ("drawer 2") is the name of a thing and stands alone, without its number:
-    the thing in the goal, in a list and in a command is then the same token, and the policy only has to learn to copy it.
-    Other words stay together as phrases, so that recurring text of the environment becomes one token.
+    A word that is followed by a number anywhere ("drawer 2") names an object and is separate, without its number: in
+    the goal, in a list and in a command it is then the same token, and the policy only has to learn to copy it. Other
+    words stay together as phrases, so that recurring text of the environment becomes one token.
     """
     return pattern(sorted({name for text in texts for name in _NUMBERED.findall(text)}))
 
 
 def trained_bpe(texts: Iterable[str], pattern: str, vocabulary: int, special: list[str]) -> Tokenizer:
-    """Train a byte-level BPE tokenizer on texts; the pattern splits them into pieces that tokens cannot exceed."""
+    """Train a byte-level BPE tokenizer on texts; `pattern` splits them into pieces, and no token spans two pieces."""
     tokenizer = Tokenizer(models.BPE())
     split = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -279,10 +279,10 @@ def trained_bpe(texts: Iterable[str], pattern: str, vocabulary: int, special: li
 def train_tokenizer(
     texts: Iterable[str], vocabulary: int, pre_tokenizer: str = "phrases", template: str = "own"
 ) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer on texts; its tokens are at most the pieces of `pre_tokenizer`.
+    """Train a byte-level BPE tokenizer on texts; `pre_tokenizer` sets the longest text of one token.
 
-    `template`: `own`, with two control tokens per turn, or `chatml`, Qwen2.5's template with tools, which other packages
-    know.
+    `template`: `own` (two control tokens per turn) or `chatml` (Qwen2.5's template with tools, which other packages
+    support).
 
     Raises:
         UnknownName: `pre_tokenizer` or `template` is unknown.
@@ -307,7 +307,7 @@ def train_tokenizer(
 
 
 def _chatml() -> str:
-    """Return Qwen2.5's chat template exactly as in trl, which identifies the format of calls by its text.
+    """Return Qwen2.5's chat template exactly as in trl, which recognizes the format of tool calls by this text.
 
     Raises:
         MissingExtra: trl is not installed.

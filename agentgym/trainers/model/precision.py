@@ -1,4 +1,4 @@
-"""Number formats of the training step, fp32 masters of the weights, and their memory."""
+"""Number formats of the training step, fp32 masters of the weights, and the memory that both need."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -18,31 +18,31 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class Bytes:
-    """Bytes per parameter in the training step. A frozen parameter has only `weights`."""
+    """Bytes per trainable parameter in the training step; a frozen parameter needs only `weights`."""
 
     weights: float
-    """Weights in the model's compute format, without an engine's own copy."""
+    """Weights in the model's compute format, without the copy of an engine."""
     masters: float
-    """fp32 master weights, if they differ from the model's."""
+    """fp32 master weights; 0 if the model's weights are fp32 themselves."""
     gradients: float
     """Gradients summed over micro-batches, in fp32."""
     state: float
-    """The optimizer's averages."""
+    """Optimizer state: the averages of the gradients and their squares."""
     update: float
     """Temporary memory of an update, after the activations are freed."""
 
     @property
     def resident(self) -> float:
-        """Bytes during the forward and backward passes."""
+        """Bytes per parameter during the forward and backward passes."""
         return self.weights + self.masters + self.gradients + self.state
 
 
 def bytes_per_parameter(precision: str, optimizer: str = "adamw", *, muon: bool = False, fused: bool = True) -> Bytes:
     """Return the bytes per trainable parameter under `fp32` or `bf16`.
 
-    `muon`: for a matrix that Muon updates, whatever the optimizer of the rest. `fused`: AdamW on a GPU, which makes no
-    temporary tensors. With `adamw8bit` each number has a 256th of an fp32 scale; tensors below 4,096 numbers, or not made
-    of whole blocks of 256, stay in fp32.
+    `muon`: for a matrix that Muon updates; `optimizer` then does not matter. `fused`: AdamW on a GPU, which makes no
+    temporary tensors. `adamw8bit` stores one fp32 scale per block of 256 numbers; tensors with fewer than 4,096 numbers
+    or an incomplete block stay in fp32.
     """
     low = precision == "bf16"
     state = 4.0 if muon else {"adamw": 8.0, "adamw8bit": 2.0 * (1 + 4 / 256)}[optimizer]
@@ -67,12 +67,12 @@ def resolve(precision: str, device: torch.device) -> str:
 class MasterWeights:
     """The fp32 weights of a bf16 model, which accumulate gradients and receive updates.
 
-    A bf16 weight has 8 bits: an update below a 256th of it would be lost, and so would a micro-batch's small part of a
-    sum. Weights that are fp32 in the model (adapters may be) are their own masters.
+    A bf16 weight has 8 bits of precision: it would lose an update below 1/256 of its value, and a sum would lose the
+    small share of a micro-batch. Weights that are already fp32 in the model (adapters may be) are their own masters.
     """
 
     def __init__(self, model: nn.Module, *, early: bool = True) -> None:
-        """Make the masters; `early` frees each model gradient at once, unlike wrappers that still have to reduce it."""
+        """Make the masters; `early` frees each model gradient at once, which rules out wrappers that reduce it later."""
         self.pairs: list[tuple[str, nn.Parameter, nn.Parameter]] = []
         for name, weight in model.named_parameters():
             if weight.requires_grad:
@@ -91,14 +91,14 @@ class MasterWeights:
         return (master for _, _, master in self.pairs)
 
     def collect(self) -> None:
-        """Add the gradients of a backward pass to the masters' and free them."""
+        """Add the gradients of a backward pass to the masters' gradients, and free the model's."""
         for _, own, master in self.pairs:
             if own is not master and own.grad is not None:
                 _take(master, own)
 
     @torch.no_grad()
     def reduce(self, processes: int) -> None:
-        """Average each gradient over all processes, if no wrapper has reduced them."""
+        """Average each master's gradient over all processes; call it only if no wrapper has reduced the gradients."""
         for master in self.parameters():
             if master.grad is None:  # not used in this process, such as an expert that was not chosen
                 master.grad = torch.zeros_like(master)
@@ -107,7 +107,7 @@ class MasterWeights:
 
     @torch.no_grad()
     def publish(self) -> None:
-        """Round the masters to the model's weights."""
+        """Copy the masters, rounded, to the model's weights."""
         for _, own, master in self.pairs:
             if own is not master:
                 own.copy_(master)
@@ -121,7 +121,7 @@ class MasterWeights:
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Load the masters from a checkpoint; the model's weights are already their rounding."""
+        """Load the masters from a checkpoint; the model's weights already equal the rounded masters."""
         for name, own, master in self.pairs:
             if own is not master:
                 master.copy_(state[name])
@@ -138,5 +138,5 @@ def _take(master: Tensor, own: Tensor) -> None:
 
 
 def masters(model: nn.Module, precision: str, processes: int) -> MasterWeights | None:
-    """Return the masters of a model in `precision`, or None if it updates its own weights."""
+    """Return the masters of a bf16 model; None in fp32, where the optimizer updates the model's weights."""
     return MasterWeights(model, early=processes == 1) if precision == "bf16" else None

@@ -1,4 +1,4 @@
-"""The policy's scores of tokens. This module needs only torch, so a loss can be tried before transformers is imported."""
+"""The policy's scores of tokens; needs only torch, so that a loss can be tried before transformers is imported."""
 
 from typing import NamedTuple
 
@@ -9,10 +9,10 @@ class Scores(NamedTuple):
     """The policy's scores of each trained token."""
 
     logprobs: Tensor
-    """[trained], float32."""
+    """Log-probability of each token: [trained], float32."""
     entropy: Tensor
-    """Entropy of the distribution that the token was drawn from: [trained], float32."""
+    """Entropy of the distribution that each token was drawn from, in nats: [trained], float32."""
     states: Tensor | None = None
-    """Hidden states that predict the tokens, on request: [trained, width]."""
+    """Hidden states that predict the tokens: [trained, width]; None unless requested."""
     top: Tensor | None = None
-    """Log-probabilities of the k likeliest tokens, on request: [trained, k]."""
+    """Log-probabilities of the k likeliest tokens at each place: [trained, k]; None unless requested."""

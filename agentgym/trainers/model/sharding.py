@@ -26,10 +26,10 @@ def shard(
     *,
     computes_in: torch.dtype | None = None,
 ) -> nn.Module:
-    """Keep a part of a model's parameters in this process and return `scorer`, whose forward pass gathers them by layer.
+    """Shard a model's parameters over the processes; return `scorer`, whose forward pass gathers them by layer.
 
     A layer is whole only while it computes, forward and backward; embedding, last norm and head are whole while the
-    scorer computes. The parts are on `device` from then on; the whole model never was. `computes_in`: the format of
+    scorer computes. The parts move to `device`, where the whole model never has to fit. `computes_in`: the format of
     gathered weights; trained parts and their gradients are then float32.
     """
     mesh = init_device_mesh(device.type, (processes,))
@@ -60,7 +60,7 @@ def _own(scorer: nn.Module, inputs: object, scores: Scores) -> Scores:
 
 
 def chosen_attention(model: PreTrainedModel, requested: str, device: torch.device, *, shared: bool) -> str:
-    """Return the result of `choose` for a small model of the same kind, since this one is whole on no device."""
+    """Return the result of `choose` for a small model of the same kind, since no device has the whole model."""
     few = copy.deepcopy(model.config)
     kinds = list(getattr(few.get_text_config(), "layer_types", None) or ())
     layers = max([2, *(kinds.index(kind) + 1 for kind in set(kinds))])

@@ -14,10 +14,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Tree:
-    """Spans of tokens in depth-first order: a span follows the span that it continues and precedes that one's next child.
+    """Spans of tokens in depth-first order: a parent, then the whole subtree of each child in turn.
 
-    A row is the path from a root to a span. A token attends to itself and the tokens before it in its span and in the
-    spans above.
+    A row is the path from a root to a span. A token attends to itself, to the tokens before it in its span, and to all
+    tokens of the spans above.
     """
 
     lengths: tuple[int, ...]  # [spans], tokens
@@ -38,7 +38,7 @@ class Tree:
 
     @cached_property
     def paths(self) -> tuple[tuple[int, ...], ...]:
-        """Spans from the root to each span, itself included, [spans]."""
+        """Indices of the spans from the root to each span, itself included, [spans]."""
         spans: list[tuple[int, ...]] = []
         for span, parent in enumerate(self.parents):
             spans.append((span,) if parent < 0 else (*spans[parent], span))
@@ -52,7 +52,7 @@ class Tree:
 
     @cached_property
     def ends(self) -> Tensor:
-        """End of the subtree of each token in the sequence, [tokens] on the CPU: token q sees k <= q < ends[k]."""
+        """End of each token's subtree in the sequence, [tokens] on the CPU: token q attends to k if k <= q < ends[k]."""
         last = [start + length for start, length in zip(self.starts, self.lengths, strict=True)]
         for span in reversed(range(len(last))):
             if self.parents[span] >= 0:
@@ -60,9 +60,9 @@ class Tree:
         return torch.tensor(last).repeat_interleave(torch.tensor(self.lengths))
 
     def above(self, spans: Sequence[Tensor], dimension: int = 0) -> list[Tensor]:
-        """Return per span the concatenated values of all spans from the root to it.
+        """Return, for each span, the values of all spans from the root to this span, concatenated along `dimension`.
 
-        Each tensor is [tokens from the root to the span, ...], with the trailing dimensions of the values.
+        Each result is [tokens from the root to the span, ...], with the trailing dimensions of the values.
         """
         pairs = zip(spans, self.parents, self.paths, strict=True)
         return [own if parent < 0 else torch.cat([spans[i] for i in path], dimension) for own, parent, path in pairs]

@@ -1,4 +1,4 @@
-"""Flash attention over rows of different lengths, from any package that has it."""
+"""Flash attention over rows of different lengths, from any installed package that implements it."""
 
 # flash-attn is installed on few machines, and typed on none.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingImports=false, reportAttributeAccessIssue=false
@@ -11,11 +11,11 @@ from functools import cache
 from torch import Tensor
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Tensor, int, float | None, int | None, float | None], Tensor]
-"""(query, key, value [tokens, heads, head], ends [rows + 1], longest row, scale, window, cap of scores) -> [tokens, heads,
-head], causal within each row; a token attends to itself and at most window - 1 tokens before it."""
+"""A kernel: (query, key, value [tokens, heads, head], ends [rows + 1], longest row, scale, window, cap of scores) ->
+[tokens, heads, head]. It is causal within each row: a token attends to itself and at most window - 1 tokens before it."""
 
 PACKAGES = ("flash_attn_interface", "flash_attn")
-"""Packages of versions 3 and 2."""
+"""Import names of flash-attn 3 and flash-attn 2."""
 
 
 @cache

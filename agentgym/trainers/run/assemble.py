@@ -1,4 +1,4 @@
-"""Assemble the parts of a run from its configuration; the loop and the stages use them."""
+"""Build the parts of a run (learner, rollouts, stages) from its configuration."""
 
 # accelerate is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false, reportPrivateUsage=false
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Run:
-    """The parts of a training run; each stage gets it under the name `run`."""
+    """The parts of a training run; a stage gets this object as its parameter `run`."""
 
     config: TrainConfig
     folder: Path
@@ -55,9 +55,9 @@ class Run:
     dealer: Dealer = field(init=False)
     """Distributes a step's groups over the processes."""
     replayed: list[Episode] = field(default_factory=list[Episode])
-    """Further episodes that a stage of the current step played; the loop counts and stores them with the others."""
+    """Additional episodes that a stage of the current step played; the loop counts and stores them with the others."""
     resources: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Objects that stages made for the whole run, by name; they are closed with it."""
+    """Objects that stages made for the whole run, by name; they are closed together with the run."""
 
     def __post_init__(self) -> None:
         self.dealer = _dealer(self.rollouts, self.accelerator)
@@ -66,7 +66,7 @@ class Run:
     def assemble(
         cls, config: TrainConfig, folder: Path, accelerator: Accelerator, state: dict[str, Any] | None, stages: Stages
     ) -> "Run":
-        """Make the parts of a run from its stages, with the state of a checkpoint if there is one."""
+        """Make the parts of a run from its stages; `state` is that of the checkpoint to resume from, or None."""
         model = parts.policy_folder(accelerator, config, folder) if state is None else Path(state["folder"])
         handed: dict[str, object] = {"resumed": state is not None, "top": losses.top_of(stages.loss)}
         for stage in stages.needs:
@@ -102,23 +102,23 @@ class Run:
 
     @property
     def demonstrations(self) -> Demonstrations:
-        """The player of expert episodes."""
+        """Player of expert episodes in the run's environments."""
         return Demonstrations(self.rollouts)
 
     def resource(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return the object of this name, made by `make` at the first call; its `close`, if any, is called at the end."""
+        """Return the object of this name, made by `make` at the first call; it is closed with the run."""
         if name not in self.resources:
             self.resources[name] = make()
         return self.resources[name]
 
     @property
     def rank(self) -> int:
-        """The number of this process."""
+        """Rank of this process, from 0."""
         return self.accelerator.process_index
 
     @property
     def processes(self) -> int:
-        """Number of processes."""
+        """Number of processes of the run."""
         return self.accelerator.num_processes
 
     def gather(self, items: list[T]) -> list[T]:
@@ -130,7 +130,7 @@ class Run:
         return list(items[self.rank :: self.processes])
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Return the result of work in a thread, while the event loop continues."""
+        """Run `work` in a thread, while the event loop continues, and return its result."""
 
         def on_device() -> T:
             if self.accelerator.device.type == "cuda":  # the current device is set per thread
@@ -140,29 +140,29 @@ class Run:
         return await asyncio.to_thread(on_device)
 
     async def meet(self) -> None:
-        """Wait until all processes are here, while episodes continue."""
+        """Wait until every process has called this; episodes continue in the meantime."""
         if self.processes > 1:
             await self.in_thread(self.accelerator.wait_for_everyone)
 
     async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
-        """Play this process's part of a step's draws, which all processes know; `key` names them uniquely in a session."""
+        """Play this process's share of the draws of a step, which all processes know; `key` is unique in a session."""
         return await self.dealer.collect(draws, step, key, progress)
 
     def group_id(self, draw: Draw, step: int) -> str:
-        """Return the group id of a draw of a step."""
+        """Return the group id of a draw in a step (counted from 0)."""
         return self.rollouts.group_id(draw, f"{step + 1}/")
 
     def take_replayed(self) -> list[Episode]:
-        """Return the further episodes that stages played since the last call."""
+        """Return the additional episodes that stages played since the last call."""
         episodes, self.replayed = self.replayed, []
         return episodes
 
     def find(self, env: str, task_id: str) -> Task:
-        """Return the task with this id in one of the environments."""
+        """Return the task with this id in the environment `env`."""
         return self.rollouts.env(env).find(task_id)
 
     def env_name(self, episode: Episode) -> str:
-        """Return the run's name of the episode's environment."""
+        """Return the name that the run uses for the episode's environment."""
         return episode.labels.get("env") or next(iter(self.rollouts.envs))
 
     def task(self, episode: Episode) -> Task:
@@ -171,10 +171,10 @@ class Run:
         return self.rollouts.env(self.env_name(episode)).find(episode.task_id) if proposed is None else proposed
 
     async def draw(self, step: int, number: int, before: set[str]) -> list[Draw]:
-        """Return the tasks that the sampler draws, and add their group ids to `before`, those of the step so far.
+        """Return the tasks that the sampler draws; add their group ids to `before`, the group ids of the step so far.
 
         Raises:
-            BadConfig: a task was drawn twice without another epoch or label.
+            BadConfig: a task was drawn twice with the same epoch and label.
         """
         sampler: object = self.sampler
         arguments = {"run": self} if "run" in parameters(sampler.draw) else {}
@@ -203,7 +203,7 @@ class Run:
         return draw
 
     def outcomes(self, draws: Sequence[Draw], episodes: Sequence[Episode], step: int) -> list[GroupOutcome]:
-        """Return the outcomes of the groups of all processes, in the order of the draws."""
+        """Return the outcomes of the groups in all processes, in the order of the draws."""
         ended: dict[str, list[tuple[float, bool, bool]]] = {}
         whole = [episode for episode in episodes if not episode.fault and not episode.forks]
         for group_id, end in self.gather([(e.group_id, (e.reward, e.success is True, e.hint is not None)) for e in whole]):
@@ -216,7 +216,7 @@ class Run:
         return groups
 
     def generation_metrics(self, episodes: Sequence[Episode], step: int) -> dict[str, float]:
-        """Pass the episodes of a step to the generation and return its numbers over all processes."""
+        """Pass a step's episodes to the generation stage and return its numbers, summed over all processes."""
         own = dict(self.generation.update(episodes, step))
         rows = self.gather([own])
         return {name: sum(row[name] for row in rows) for name in own}
@@ -228,7 +228,7 @@ class Run:
         return {**own, "generation": self.generation, **named}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of every stage of this process, for the checkpoint, which holds those of all processes."""
+        """Return the state of this process's stages; the checkpoint contains the states of all processes."""
         return {name: stage.state_dict() for name, stage in self._stages().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -248,7 +248,7 @@ class Run:
 
 
 def _dealer(rollouts: Rollouts, accelerator: Accelerator) -> Dealer:
-    """Return the dealer of a step's groups: even shares, or one queue in the store through which the processes met."""
+    """Return the dealer of a step's groups: even shares, or one queue in the store that joined the processes."""
     config = rollouts.config
     if not config.task_queue or accelerator.num_processes == 1:
         return FixedShare(rollouts.collect, accelerator.process_index, accelerator.num_processes)
@@ -260,10 +260,10 @@ def _dealer(rollouts: Rollouts, accelerator: Accelerator) -> Dealer:
 
 
 def _state_of_rank(states: Sequence[dict[str, Any]], rank: int, processes: int) -> dict[str, Any]:
-    """Return the state of a process's stages.
+    """Return the state of the stages of the process `rank`.
 
     Raises:
-        BadConfig: the number of processes changed and their states differ.
+        BadConfig: the number of processes has changed, and the processes have different states.
     """
     if len(states) == processes:
         return states[rank]

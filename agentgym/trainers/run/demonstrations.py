@@ -1,4 +1,4 @@
-"""Expert episodes in the agent's own tokens: for the SFT warm start, for later starts, and for groups that failed."""
+"""Expert episodes in the agent's tokens: for the SFT warm start, for starts inside an episode, and for failed groups."""
 
 import warnings
 from collections import deque
@@ -18,13 +18,13 @@ from agentgym.trainers.samplers.interface import dealt
 
 
 class Demonstrations:
-    """Plays the expert in the environments of a run; faults and failures are among the episodes."""
+    """Plays the expert in the environments of a run; the results include faults and failures."""
 
     def __init__(self, rollouts: Rollouts) -> None:
         self.rollouts, self.config = rollouts, rollouts.config
 
     def draws(self, position: int) -> list[Draw]:
-        """Return the tasks of an update of the SFT warm start; several environments alternate by their weights."""
+        """Return the tasks of an update of the SFT warm start; environments take turns according to their weights."""
         batch, sources = self.config.sft_batch, self.rollouts.sources()
         if len(sources) == 1:
             first = position * batch + (0 if sources[0].finite else sft.FIRST_TASK)
@@ -38,21 +38,21 @@ class Demonstrations:
         return draws
 
     async def batch(self, draws: Sequence[Draw], position: int) -> list[Episode]:
-        """Play the draws of an update of the SFT warm start, with the recipe's noise."""
+        """Play the draws of an update of the SFT warm start, with the configured mistakes (`sft_noise`, …)."""
         config, seed = self.config, derive("demonstrate", self.config.seed, position)
         noise = Noise(config.sft_noise, config.sft_invalid, config.sft_forget, masked=config.sft_masked)
         jobs = [job for draw in draws for job in self.rollouts.jobs(replace(draw, attempts=1), seed, "")]
         return await self.play(jobs, noise)
 
     async def play(self, jobs: Sequence[Job], noise: Noise | None = None) -> list[Episode]:
-        """Play jobs in the tokens that the agent would see."""
+        """Play jobs with the expert, and record the tokens that the agent would read and write."""
         agents = self.rollouts.agents(self.config.temperature)
         return await self.rollouts.play({name: Demonstrator(agent, noise) for name, agent in agents.items()}, jobs)
 
     async def starts(self, draws: Sequence[Draw], back: Sequence[int], step: int) -> list[Start | None]:
-        """Play each draw and return the point `back` turns before its end.
+        """Play each draw and return the state `back` turns before its end, as a start for the agent.
 
-        It is None if the demonstration is too short or failed: the start is then the task's beginning.
+        A start is None if the demonstration is too short or failed: the agent then starts at the beginning of the task.
         """
         seed, prefix = derive("starts", self.config.seed, step), f"{step + 1}/demonstration/"
         jobs = [
@@ -74,6 +74,6 @@ class Demonstrations:
 
 
 def _undemonstrated(start: Start) -> Start:
-    """Return a point of a demonstration with the agent's own conversations."""
+    """Return a start inside a demonstration with the agent's conversations in place of the expert's."""
     talks: dict[str, Any] = dict(start.conversations)
     return Start(start.snapshot, {role: talk.talk for role, talk in talks.items()})

@@ -1,4 +1,4 @@
-"""Quick memory check of a run: a very high upper bound first, and the planner only if that exceeds the memory."""
+"""Quick memory check of a run: a generous upper bound first, then the planner if the bound exceeds the memory."""
 
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -18,16 +18,16 @@ from agentgym.trainers.model.policy import policy_shape, size_of
 
 GIB = 2**30
 PLANNER = "agentgym.planner.forecast:forecast"
-"""The planner, called if the bound exceeds the memory; it imports this package, so it is known here only by name."""
+"""MODULE:NAME of the planner; the planner imports this package, so it is loaded only when the bound exceeds the memory."""
 
 
 def check(config: TrainConfig) -> TrainConfig:
-    """Return the run with settings that depend on the memory: the share of a GPU that the trainer leaves its engine.
+    """Check that a run fits into memory, and return it with the share of a GPU that the engine gets.
 
     If the memory need is unknown, a warning says so and the run continues.
 
     Raises:
-        BadConfig: the run needs clearly more memory than there is; the message names the change to make.
+        BadConfig: the run clearly needs more memory than there is; the message names the setting to change.
     """
     if not config.learner_kind.in_memory:
         return config
@@ -47,7 +47,7 @@ def check(config: TrainConfig) -> TrainConfig:
 
 
 def read_shape(config: TrainConfig) -> object:
-    """Return the configuration of a model that is made here or is in a folder or a cache; None for any other."""
+    """Return the configuration of a model that is made here or is in a local folder; None for any other model."""
     from transformers import AutoConfig
 
     if config.model == "init":
@@ -61,7 +61,7 @@ def read_shape(config: TrainConfig) -> object:
 
 
 def plainly_fits(config: TrainConfig, shape: Any, memory: Memory) -> bool:
-    """Return True if a run fits even by a very high bound that is quick to compute."""
+    """Return True if a quick, generous upper bound of the memory need is below half of the free memory."""
     longest, layers = context(config, shape), int(shape.num_hidden_layers)
     tokens = max(config.batch_tokens, longest)
     feed = int(getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size)  # GPT-2 and others have none
@@ -83,18 +83,18 @@ def parameters(architecture: object) -> int:
 
 
 def context(config: TrainConfig, architecture: object) -> int:
-    """Return the maximum tokens of a row: the requested number, limited by the model."""
+    """Return the maximum number of tokens in a row: `context_tokens`, limited by the model."""
     own = int(getattr(architecture, "max_position_embeddings", None) or 4096)
     return min(config.context_tokens or own, own)
 
 
 def engine_slots(config: TrainConfig) -> int:
-    """Return the number of episodes that the hf engine has slots for."""
+    """Return the number of episodes that the hf engine can sample at the same time."""
     return cast("int", config.engine_options.get("slots", config.concurrency))
 
 
 def cache_bytes(architecture: Any, width: int = 2) -> int:
-    """Return the bytes of keys and values per token, `width` bytes per number."""
+    """Return the bytes of keys and values per token; `width` is the number of bytes per value."""
     heads = int(getattr(architecture, "num_key_value_heads", None) or architecture.num_attention_heads)
     size = int(getattr(architecture, "head_dim", None) or architecture.hidden_size // architecture.num_attention_heads)
     return 2 * width * int(architecture.num_hidden_layers) * heads * size

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
 
 TRIED = 3
-"""Number of tasks asked for a hint before a run is refused."""
+"""Number of tasks to try for a hint before a run is refused."""
 
 
 def check(config: "TrainConfig", what: str, level: float, envs: "Sequence[tuple[EnvSpec, TextEnv]]") -> None:
-    """Check that the environments have hints up to this level and that the agent can show them.
+    """Check that the environments have hints at this level and that the agent can show them; `what` names the stage.
 
     Raises:
         BadConfig: an environment has no hint, or the agent cannot show hints.
@@ -30,7 +30,7 @@ def check(config: "TrainConfig", what: str, level: float, envs: "Sequence[tuple[
 
 
 def _lacking(env: TextEnv, level: float) -> str:
-    """Return the reason why an environment gives no hint, or an empty string if one of its first tasks has one."""
+    """Return the reason why an environment has no hint, or an empty string if one of its first tasks has one."""
     plain: Any = env.unwrapped
     if len(plain.roles) > 1:
         return f"it has the roles {', '.join(plain.roles)}, and a solution is one role's"

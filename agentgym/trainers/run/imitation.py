@@ -41,9 +41,9 @@ def sft(config: ImitationConfig, show: Show | None = None) -> dict[str, object]:
 def resume_sft(
     folder: str | Path, show: Show | None = None, *, settings: Mapping[str, object] | None = None
 ) -> dict[str, object]:
-    """Resume a run from its newest checkpoint; on a CPU the result equals an uninterrupted run to the last digit.
+    """Resume a run from its newest checkpoint; on a CPU the result is identical to that of an uninterrupted run.
 
-    `settings`: where and how it continues, by flag without dashes, as in `agentgym.trainers.resume`.
+    `settings` say where and how the run continues, by flag without dashes, as in `agentgym.trainers.resume`.
     """
     with own_loop():
         return Imitation.resumed(folder, show, settings).run_to_end()
@@ -62,10 +62,10 @@ def cautions(config: ImitationConfig, files: Sequence[list[Episode]]) -> list[st
 
 
 def deal(lengths: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> list[tuple[int, int]]:
-    """Return the (file, episode) pairs of an epoch: as many as there are episodes, each file with its share.
+    """Return the (file, episode) pairs of an epoch, as many as there are episodes; each file gets its share.
 
-    Each pass over a file has its own order, and the next epoch continues where the last one stopped: a pure function of
-    seed and epoch. Without weights every episode occurs once.
+    Each pass over a file has a new order, and an epoch continues where the previous one stopped. The result is a pure
+    function of seed and epoch. Without weights, every episode occurs once per epoch.
     """
     total = sum(lengths)
     shares = [total * weight / sum(weights) for weight in weights or lengths] if weights else [float(n) for n in lengths]
@@ -78,7 +78,7 @@ def deal(lengths: Sequence[int], weights: Sequence[float], seed: int, epoch: int
 
 
 class Imitation(RunSession):
-    """One session of a run."""
+    """One session of an `agentgym sft` run."""
 
     command = "sft"
 
@@ -140,7 +140,7 @@ class Imitation(RunSession):
         """Resume a run from its newest checkpoint; see `resume_sft`.
 
         Raises:
-            BadConfig: the files hold other episodes than at the start of the run.
+            BadConfig: the files contain other episodes than at the start of the run.
         """
         config = read_imitation(folder, settings)
         accelerator = join_processes(config.processes, cls.command)
@@ -169,7 +169,7 @@ class Imitation(RunSession):
         return [[encode(episode) for episode in episodes] for episodes in files]
 
     def run_to_end(self) -> dict[str, object]:
-        """Run to the end and return the summary."""
+        """Take all remaining updates and return the summary."""
         with closing(self.record):
             with closing(self.learner), closing(self.loggers), self.stopping():
                 while self.done < self.updates:
@@ -202,7 +202,7 @@ class Imitation(RunSession):
         return self.done
 
     def state_dict(self) -> dict[str, object]:
-        """Return the state for a later session."""
+        """Return the state to resume from."""
         counted = {"position": self.done, "seconds": self.seconds, "nll": self.nll, "data": self.data}
         return {**counted, "learner": self.learner.state_dict()}
 

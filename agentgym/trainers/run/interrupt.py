@@ -9,7 +9,7 @@ from agentgym.trainers.seam import SECOND_CTRL_C
 
 @contextmanager
 def uninterrupted() -> Generator[None]:
-    """Delay Ctrl-C until the end of the block, so that weights and files are never half updated; a second one exits.
+    """Delay Ctrl-C until the end of the block, so that weights and files are never half updated; a second Ctrl-C exits.
 
     Raises:
         SystemExit: Ctrl-C was pressed twice.

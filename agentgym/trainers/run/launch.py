@@ -14,9 +14,9 @@ from typing import NoReturn
 from agentgym.core.beside import python
 
 LAUNCHER = "AGENTGYM_LAUNCHER"
-"""Set in processes that `launch` started: their standard input closes when the launcher ends."""
+"""Environment variable of processes that `launch` started: their standard input closes when the launcher ends."""
 LOST = 75
-"""Exit code of a process that lost another one, whose error is the more useful one."""
+"""Exit code of a process that stopped because another one was lost; the other one's error is more useful."""
 
 
 def launched() -> bool:
@@ -25,12 +25,12 @@ def launched() -> bool:
 
 
 def main_process() -> bool:
-    """Return True if this process writes and prints."""
+    """Return True if this process is rank 0, the only one that prints and writes the run's files."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def end_with_launcher() -> None:
-    """End this process when its launcher is gone, even if killed: nothing else would stop it."""
+    """End this process as soon as the launcher ends, even if the launcher is killed."""
     if LAUNCHER in os.environ:
         threading.Thread(target=_outlive, daemon=True).start()
 
@@ -55,8 +55,8 @@ def leave(code: int) -> NoReturn:
 def launch(arguments: Sequence[str], processes: int, folder: str) -> int:
     """Run `python -m agentgym ARGUMENTS` in `processes` processes; return the exit code of the first that failed, or 0.
 
-    Ctrl-C reaches each process once; they agree on a checkpoint and leave with 130. When one fails, all are terminated;
-    when this process is killed, all exit by themselves.
+    Ctrl-C reaches each process once; they agree on a checkpoint and leave with 130. If one process fails, all are
+    terminated; if this process is killed, all exit by themselves.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -98,7 +98,7 @@ def launch(arguments: Sequence[str], processes: int, folder: str) -> int:
 
 
 def _first(running: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Return the exit code of the process that failed first, not of one that lost another."""
+    """Return the exit code of the process that failed first; `LOST` only if no process has another code."""
     deadline = time.monotonic() + 2
     while time.monotonic() < deadline and not all(process.poll() for process in running):
         time.sleep(0.02)
@@ -108,7 +108,7 @@ def _first(running: Sequence[subprocess.Popen[bytes]]) -> int:
 
 
 def _explained(running: Sequence[subprocess.Popen[bytes]], words: str, folder: str) -> str:
-    """Return the explanation of a failure that rank 0 has not printed itself."""
+    """Return the error message of a failure that rank 0 has not printed."""
     for rank, process in enumerate(running):
         if process.returncode and process.returncode < 0:
             return (
@@ -123,7 +123,7 @@ def _terminated(*_: object) -> None:
 
 
 def _wait(running: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Wait until all have ended successfully or one has failed."""
+    """Wait until all processes have succeeded or one has failed, and return the exit code."""
     interrupted = False
     while True:
         try:

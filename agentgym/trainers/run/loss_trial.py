@@ -1,4 +1,4 @@
-"""Trial of the user's own loss on a few made-up tokens, before a model is loaded."""
+"""Trial of a user's loss on a few made-up tokens, before a model is loaded."""
 
 from functools import partial
 
@@ -19,10 +19,10 @@ from agentgym.trainers.seam import Stage
 
 
 def try_loss(loss: Stage, config: TrainConfig, group: Group) -> None:
-    """Compute the loss of a made-up group and its gradient, as an update does.
+    """Compute the loss of a made-up group and the gradient, as an update does.
 
     Raises:
-        BadConfig: one of them is not finite.
+        BadConfig: the loss or the gradient is not finite.
     """
     advantages = [[np.full(len(episode.turns), 2 * episode.reward - 1) for episode in group]]
     training = training_rows([group], advantages, extra=loss.attributes["needs"])

@@ -14,7 +14,7 @@ from agentgym.trainers.run.tally import Tally
 
 
 class Measures:
-    """Plays the evaluations of a run and remembers the results of those that are made once."""
+    """Plays the evaluations of a run and stores the results of those that happen once."""
 
     wait: Callable[[Coroutine[object, object, Any]], Any]
     """Runs a coroutine in the run's event loop."""
@@ -25,7 +25,7 @@ class Measures:
         self.run, self.record, self.show, self.results, self.config = run, record, show, results, run.config
 
     def once(self, name: str) -> None:
-        """Measure success on the test split, once per run."""
+        """Evaluate on the test split and store the result under `name`, unless it is already stored."""
         if name in self.results:
             return
         config = self.config
@@ -38,17 +38,17 @@ class Measures:
 
     @property
     def _split(self) -> str:
-        """The split of the evaluations made once, or the splits of several environments."""
+        """The test split; with several environments, their test splits."""
         return " and ".join(dict.fromkeys(env.test_split for env in self.config.mix))
 
     def valid(self, step: int) -> dict[str, float]:
-        """Return the success on the validation split after a step (counted from 0), if one is due."""
+        """Return the success on the validation split if an evaluation is due after a step (counted from 0), else {}."""
         if not _due(step + 1, self.config.eval_every):
             return {}
         return self._valid(f"eval/{step + 1}/")
 
     def valid_sft(self, updates: int) -> dict[str, float]:
-        """Return the success on the validation split after `updates` updates of the SFT warm start, if one is due."""
+        """Return the success on the validation split if an evaluation is due after `updates` SFT updates, else {}."""
         if not _due(updates, self.config.sft_eval_every):
             return {}
         self.wait(self.run.learner.publish(updates))
@@ -58,7 +58,7 @@ class Measures:
         return self._store("success_valid", self._play("valid_split", self.config.eval_tasks, prefix))
 
     def _play(self, split: str, number: int, prefix: str) -> list[Episode]:
-        """Play the first tasks of a split of each environment and return the episodes of all processes.
+        """Play the first `number` tasks of each environment's split and return the episodes of all processes.
 
         Raises:
             CannotContinue: all episodes are faults.
@@ -81,13 +81,13 @@ class Measures:
         return episodes
 
     def _store(self, name: str, episodes: list[Episode]) -> dict[str, float]:
-        """Store the episodes of an evaluation and return their success, with several environments also per environment."""
+        """Store an evaluation's episodes; return their success, also per environment if there are several."""
         self.record.keep(episodes)
         whole = mean([float(e.success is True) for e in episodes if not e.fault])
         return {name: whole, **{key: share.total / share.number for key, share in success_by_part(name, episodes).items()}}
 
     def summary(self, tally: Tally) -> dict[str, Any]:
-        """Return the summary of the run."""
+        """Return the run's summary: success of each evaluation, episodes, tokens, faults and settings."""
         config, results = self.config, self.results
         share = tally.faults / max(tally.rollouts, 1)
         shares = [share, *(value for name, value in results.items() if name.endswith("_faults"))]
@@ -110,5 +110,5 @@ class Measures:
 
 
 def _due(done: int, every: int) -> bool:
-    """Return True if something that happens `every` updates (0: never) is due after `done`."""
+    """Return True if `done` is a multiple of `every`; 0 means never."""
     return every > 0 and done % every == 0

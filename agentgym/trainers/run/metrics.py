@@ -20,14 +20,14 @@ SUMS = (
     *("groups", "groups_equal", "groups_alone", "groups_trained", "groups_dropped"),
     *("episodes", "faults", "hinted", "started", "tokens", "tokens_per_second"),
 )
-"""Metrics that are summed over processes, like the counts of branches."""
+"""Metrics that are summed over processes, as those in `COUNTED` are."""
 COUNTED = ("branched_episodes", "branched_tokens", "branched_turns_shared", "branched_lost")
 LIMIT = 20.0
-"""Bound of log-ratios, so that exp stays finite."""
+"""Limit of the absolute log-ratio, so that exp stays finite."""
 
 
 class Clock:
-    """Seconds of a step, starting when this is made."""
+    """Stopwatch of a step; it starts when it is created."""
 
     def __init__(self, rollouts: "Rollouts") -> None:
         self._rollouts, self._before = rollouts, rollouts.seconds
@@ -38,12 +38,12 @@ class Clock:
         self.in_envs, self._rolled = self._rollouts.seconds - self._before, time.perf_counter()
 
     def shares(self, episodes: list[Episode]) -> dict[str, float]:
-        """Return throughput and shares of the step's time; the update ends now."""
+        """Return throughput and the shares of the step's time; the update ends at this call."""
         return shares(episodes, self.in_envs, self._rolled - self.started, time.perf_counter() - self._rolled)
 
 
 class Mean(NamedTuple):
-    """A mean before its division: `merged` sums over processes."""
+    """Numerator and denominator of a mean; `merged` sums both over processes before dividing."""
 
     total: float
     number: int
@@ -53,8 +53,8 @@ def played(episodes: list[Episode]) -> dict[str, Any]:
     """Return the metrics of a step's episodes in this process.
 
     Rates and means are over whole episodes: from the beginning of the task, without a hint. Episodes with a hint, and
-    those that began inside a demonstration, have their own success rate. `cut`: the share of the model's calls that ended
-    at the token limit; `reply_tokens`: their mean length.
+    episodes that began inside a demonstration, have separate success rates. `cut`: the share of the model's calls that
+    ended at the token limit; `reply_tokens`: their mean length.
     """
     faultless = [e for e in episodes if not e.fault]
     scored, hinted = unhinted(whole(episodes)), [e for e in faultless if e.hint is not None]
@@ -86,7 +86,7 @@ def whole(episodes: Sequence[Episode]) -> list[Episode]:
 
 
 def signal(episodes: Sequence[Episode], selected: Sequence[Group]) -> dict[str, int]:
-    """Return the numbers of groups: played, with equal returns, with one faultless attempt, trained, and dropped."""
+    """Return the numbers of groups: all, with equal returns, with one faultless attempt, trained, and dropped."""
     every = groups(episodes)
     several = [group for group in every if len(group) > 1]
     return {
@@ -99,7 +99,7 @@ def signal(episodes: Sequence[Episode], selected: Sequence[Group]) -> dict[str, 
 
 
 def branched(episodes: Sequence[Episode], lost: int) -> dict[str, Any]:
-    """Return the metrics of a step's branches in this process."""
+    """Return this process's metrics of a step's branches; `lost`: number of branches that could not start."""
     branched = [episode for episode in episodes if episode.forks]
     scored = [episode for episode in branched if not episode.fault]
     return {
@@ -112,7 +112,7 @@ def branched(episodes: Sequence[Episode], lost: int) -> dict[str, Any]:
 
 
 def shares(episodes: list[Episode], env: float, rollout: float, update: float) -> dict[str, float]:
-    """Return throughput and the shares of a step's time."""
+    """Return throughput and the shares of a step's time, from seconds; `rollout` includes `env`."""
     total = rollout + update
     tokens = sum(e.sampled for e in episodes)
     return {
@@ -127,10 +127,10 @@ def shares(episodes: list[Episode], env: float, rollout: float, update: float) -
 def mismatch(gaps: npt.NDArray[np.float32]) -> dict[str, float]:
     """Return the mismatch of engine and trainer under the same weights; {} without tokens.
 
-    gaps: [tokens] log-probability of the trainer minus the engine's; NaN for tokens that no engine sampled, which are
-    left out. `mismatch_mean` and `mismatch_q999`: mean and 99.9 % quantile of |gap|. `mismatch_kl`: estimate k3 of
-    KL(engine || trainer). `mismatch_ess`: (sum w)^2 / (n * sum w^2) of the token weights w = exp(gap) before truncation,
-    the effective share of tokens sampled by the trainer; 1 without any difference.
+    `gaps`, [tokens]: the trainer's minus the engine's log-probability; NaN for tokens that no engine sampled, which are
+    left out. `mismatch_mean` and `mismatch_q999`: mean and 99.9 % quantile of |gap|. `mismatch_kl`: the k3 estimate of
+    KL(engine || trainer). `mismatch_ess`: (sum w)^2 / (n * sum w^2) of the token weights w = exp(gap) before
+    truncation, the effective share of tokens sampled by the trainer; 1 if nothing differs.
     """
     known = gaps[~np.isnan(gaps)].astype(np.float64)
     if not len(known):
@@ -146,7 +146,10 @@ def mismatch(gaps: npt.NDArray[np.float32]) -> dict[str, float]:
 
 
 def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge the metrics of all processes: sums of counts, means over all episodes or turns, else over rows; nan if empty."""
+    """Merge the metrics of all processes: sums of counts, means over all episodes or turns, else means over rows.
+
+    A mean over nothing is nan.
+    """
     counted = (*SUMS, *COUNTED)
     names = dict.fromkeys(name for row in rows for name in row)
     values = {name: [row[name] for row in rows if name in row] for name in names}
@@ -162,7 +165,7 @@ def _joined(values: list[Any]) -> float:
 
 
 def staleness(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
-    """Return the mean and maximum number of versions before `version` at which the step's tokens were sampled."""
+    """Return the mean and maximum age of the step's tokens: the number of policy versions from sampling to `version`."""
     calls = [call for episode in episodes if not episode.fault for turn in episode.turns for call in turn.calls]
     behind = [(version - call.policy_version, len(call.output_ids)) for call in calls if call.output_ids]
     total = Mean(sum(age * tokens for age, tokens in behind), sum(tokens for _, tokens in behind))
@@ -170,7 +173,10 @@ def staleness(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
 
 
 def success_by_part(name: str, episodes: Sequence[Episode]) -> dict[str, Mean]:
-    """Return success as NAME/ENV of several environments, and NAME/ROLE (or NAME/ENV/ROLE) of self-play, without hints."""
+    """Return the success rate per environment (NAME/ENV) and per role of self-play (NAME/ROLE or NAME/ENV/ROLE).
+
+    Episodes with a hint do not count.
+    """
     by_part: dict[str, Mean] = {}
     for episode in unhinted(whole(episodes)):
         env = f"{name}/{episode.labels['env']}" if "env" in episode.labels else name
@@ -190,7 +196,7 @@ def part_names(episodes: Sequence[Episode]) -> set[str]:
 
 
 def parts(episodes: Sequence[Episode], names: Sequence[str]) -> dict[str, Mean]:
-    """Return each named part's mean reward per episode as `reward/NAME`; episodes without it count as 0."""
+    """Return each reward part's mean per episode as `reward/NAME`; an episode without the part counts as 0."""
     scored = whole(episodes)
     return {
         f"reward/{name}": Mean(sum(turn.rewards.get(name, 0.0) for e in scored for turn in e.turns), len(scored))
@@ -206,7 +212,7 @@ def step_row(
     metrics: dict[str, float],
     run: "Run",
 ) -> dict[str, Any]:
-    """Return the metrics of a step over all processes, right after its update."""
+    """Return the metrics of a step over all processes; called right after the update."""
     row: dict[str, Any] = {**played(episodes), **signal(episodes, selected), "episodes": len(episodes)}
     row |= success_by_part("success_train", episodes) | clock.shares(episodes)
     if run.rollouts.grower:
@@ -223,7 +229,7 @@ def step_row(
 
 
 def curriculum(state: Mapping[str, float | Mapping[str, float]]) -> dict[str, float]:
-    """Return the state of a task sampler as `curriculum/NAME`, with several environments also as …/NAME/ENV."""
+    """Return the measures of a task sampler as `curriculum/NAME`; with several environments, as `curriculum/NAME/ENV`."""
     row: dict[str, float] = {}
     for name, value in state.items():
         if not isinstance(value, Mapping):
@@ -236,13 +242,13 @@ def curriculum(state: Mapping[str, float | Mapping[str, float]]) -> dict[str, fl
 
 
 def of_engine(engine: Any) -> dict[str, Any]:
-    """Return an engine's measurements since the last step; {} if it makes none."""
+    """Return an engine's measurements since the last step; {} if the engine measures nothing."""
     values: dict[str, Any] = engine.measured() if hasattr(engine, "measured") else {}
     return {name: Mean(*value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def first_fault(episodes: list[Episode]) -> str:
-    """Return the last line of the first fault's error; empty without a fault."""
+    """Return the last line of the first fault's error message; an empty string if no episode is a fault."""
     for episode in episodes:
         if episode.fault:  # an environment puts its reason in the turn
             message = episode.error or (episode.turns[-1].error if episode.turns else None) or episode.reason

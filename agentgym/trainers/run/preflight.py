@@ -36,22 +36,22 @@ from agentgym.trainers.selections import interface as selections
 
 USUAL_LR = 1e-6
 HIGH_LR = 1e-4
-"""A learning rate above this soon ruins a pretrained model whose weights are all trained."""
+"""Learning rate above which training all weights of a pretrained model soon ruins it."""
 
 
 RUN = "training run"
-"""Name of a run folder's kind, for messages."""
+"""Name for a run in messages about its folder."""
 SEAMS = (learners, rewards, branching, loggers, generation, losses, credit, needs, selections, samplers)
 """The seams, each with a `check(run)`, in the order of the checks."""
 
 
 def check_run(config: TrainConfig, *, fresh: bool = True) -> FreshRun:
-    """Return a run with its splits and its model's folder filled in, after all checks.
+    """Check a run and return it with its splits and its model's folder filled in.
 
-    `fresh`: this process is about to start the run, so its folder must be free.
+    `fresh`: this process is about to start the run, so the run's folder must be free.
 
     Raises:
-        BadConfig: something would fail later.
+        BadConfig: the run would fail later.
     """
     if fresh:
         check_free(Path(config.out))
@@ -78,7 +78,7 @@ def check_run(config: TrainConfig, *, fresh: bool = True) -> FreshRun:
 
 
 def _try_loss(run: FreshRun, loss: Stage, group: Group) -> None:
-    """Compute the user's own loss on a made-up group."""
+    """Compute a user's loss on a made-up group."""
     from agentgym.trainers.run.loss_trial import try_loss  # imports torch, as the user's module has
 
     try_loss(loss, run.config, needs.tried(run, group))
@@ -121,7 +121,7 @@ def cautions(config: TrainConfig, stages: Stages | None = None) -> list[str]:
 
 
 def check_names(config: TrainConfig) -> None:
-    """Check the names of all stages without importing one.
+    """Check the names of all stages without importing a stage.
 
     Raises:
         UnknownName: a stage does not exist; the message has the closest name.
@@ -137,7 +137,7 @@ def check_free(folder: Path) -> None:
     """Check that a folder is free for a run.
 
     Raises:
-        BadConfig: it holds a run already, or is not a folder.
+        BadConfig: the folder already has a run, or is not a folder.
     """
     if (folder / "config.toml").exists():
         raise BadConfig(
@@ -150,12 +150,12 @@ def check_free(folder: Path) -> None:
 def extended(
     folder: str | Path, steps: int | None, processes: int | None = None, settings: Mapping[str, object] | None = None
 ) -> TrainConfig:
-    """Return the configuration of the run in a folder with new numbers of steps or processes, if given.
+    """Return the configuration of the run in a folder, with a new number of steps or processes unless None.
 
-    `settings`: where and how it runs, from the caller; see `read_run`.
+    `settings`: the caller's settings that say where and how the run continues; see `read_run`.
 
     Raises:
-        BadConfig: `steps` is not above the number of steps at its newest checkpoint.
+        BadConfig: `steps` is not above the number of steps that the run has taken.
     """
     numbers = [f"--{name}={value}" for name, value in (("steps", steps), ("processes", processes)) if value is not None]
     config = read_run(folder, settings, ["agentgym", "train", "--resume", str(folder), *numbers])
@@ -171,12 +171,12 @@ def extended(
 
 
 def model_folder(name: str) -> str:
-    """Return the model with this name: for a run's folder its newest checkpoint, else the name itself.
+    """Return the folder of a model: for a run's folder the newest checkpoint, else the given folder or hub name.
 
     A path that does not exist is never looked up on a hub.
 
     Raises:
-        BadConfig: the folder holds no model, or the path does not exist.
+        BadConfig: the folder contains no model, or the path does not exist.
     """
     folder = Path(name).expanduser()
     if name == "init":

@@ -22,15 +22,15 @@ from agentgym.trainers.config.train_config import STATE, TrainConfig, newest_che
 from agentgym.trainers.run.preflight import RUN, check_free
 
 OWN = {"init", "checkpoints", "metrics.jsonl", "episodes.jsonl", "config.toml", "manifest.json", ".lock"}
-"""Files that a run makes, some of them before its record exists."""
+"""Files that a run writes; some exist before the `Record` does."""
 BEST = "best.json"
-"""File of `checkpoints/best` with its step."""
+"""Name of the file in `checkpoints/best` with the step of the best checkpoint."""
 
 
 class Record:
     """Metrics, episodes and checkpoints of one run. No written data is lost when the run is interrupted.
 
-    With several processes, only the one with `writes` writes.
+    With several processes, only the process with `writes=True` writes.
     """
 
     def __init__(self, folder: str | Path, config: TrainConfig, writes: bool = True) -> None:
@@ -54,12 +54,12 @@ class Record:
 
     @classmethod
     def fresh(cls, config: TrainConfig, writes: bool = True, text: str | None = None) -> "Record":
-        """Start a run in an empty folder; an earlier run in it is an error, never overwritten.
+        """Start a run in an empty folder; an earlier run in the folder is an error and never overwritten.
 
         `text`: content of `config.toml` if it is not a configuration of `train`.
 
         Raises:
-            BadConfig: the folder holds a run.
+            BadConfig: the folder already has a run.
         """
         folder = Path(config.out)
         record = cls(folder, config, writes)
@@ -83,7 +83,7 @@ class Record:
     ) -> tuple["Record", dict[str, Any] | None]:
         """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint).
 
-        `config` is its own, or an extended one, which then replaces it.
+        `config`: the stored configuration, or an extended one, which then replaces the stored one.
         """
         path = Path(folder) / "config.toml"
         record = cls(folder, config, writes)
@@ -100,12 +100,12 @@ class Record:
         return record, state
 
     def newest_state(self) -> dict[str, Any] | None:
-        """Return the state of the newest checkpoint, with its folder as `folder`; None before the first."""
+        """Return the state of the newest checkpoint, with its folder as `folder`; None before the first checkpoint."""
         newest = self.newest()
         return None if newest is None else {**_load(newest / STATE), "folder": str(newest)}
 
     def rewind(self, offsets: tuple[int, int]) -> None:
-        """Truncate the files of metrics and episodes to earlier lengths: everything after will be repeated.
+        """Truncate the files of metrics and episodes to earlier lengths in bytes; later steps will be repeated.
 
         Raises:
             BadData: a file is shorter than at the checkpoint.
@@ -119,7 +119,7 @@ class Record:
             file.seek(offset)
 
     def note_session(self, position: int, processes: int) -> None:
-        """Record in `manifest.json` when, how and where this session continues from update `position`."""
+        """Add this session to `manifest.json`: time, command, versions, hardware, `processes` and `position`."""
         if not self.writes:
             return
         path = self.folder / "manifest.json"
@@ -128,7 +128,7 @@ class Record:
         provenance.write_json(path, {"format": 1, "sessions": [*before, session]})
 
     def note_pools(self, pools: dict[str, dict[str, object]]) -> None:
-        """Record in this session of `manifest.json` the pool of each environment: number of tasks and hash.
+        """Record each environment's pool of tasks (number and hash) in this session's entry of `manifest.json`.
 
         Raises:
             BadData: an earlier session trained on another pool.
@@ -149,7 +149,7 @@ class Record:
             provenance.write_json(path, {"format": 1, "sessions": sessions})
 
     def note_wordings(self, wordings: dict[str, list[str]]) -> None:
-        """Record in this session of `manifest.json` the wordings that each environment with several plays."""
+        """Record in this session's entry of `manifest.json` which wordings the environments use, if they have several."""
         if self.writes and wordings:
             path = self.folder / "manifest.json"
             sessions: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["sessions"]
@@ -157,7 +157,7 @@ class Record:
             provenance.write_json(path, {"format": 1, "sessions": sessions})
 
     def tidy(self) -> None:
-        """Remove files that a killed session left incomplete; all processes call this."""
+        """Remove files that a killed session left incomplete; every process must call this."""
         if self.writes:
             remove_parts(self.folder)
             if not self.best.exists() and self.old_best.exists():  # killed between two renames
@@ -173,7 +173,7 @@ class Record:
             distributed.barrier()  # pyright: ignore[reportUnknownMemberType]  # else they could resume from different checkpoints
 
     def discard(self) -> None:
-        """Delete the files that the start of a run made, including the loggers', so that the folder is free again."""
+        """Delete the files that the start of a run made, including those of loggers, so that the folder is free again."""
         if self.writes:
             for path in self.folder.iterdir():
                 if path.name in self.foreign:
@@ -187,15 +187,15 @@ class Record:
             self.folder.rmdir()
 
     def newest(self) -> Path | None:
-        """Return the folder of the newest complete checkpoint."""
+        """Return the folder of the newest complete checkpoint, or None."""
         return newest_checkpoint(self.folder)
 
     def log(self, metrics: dict[str, object]) -> None:
-        """Append one step's metrics."""
+        """Append one step's metrics to `metrics.jsonl`."""
         self._append(self.metrics, [json.dumps(_finite(metrics))])
 
     def keep(self, episodes: list[Episode]) -> None:
-        """Append episodes."""
+        """Append episodes to `episodes.jsonl`."""
         self._append(self.episodes, [episode.to_json() for episode in episodes])
 
     def _append(self, file: IO[str], lines: list[str]) -> None:
@@ -213,9 +213,9 @@ class Record:
     def checkpoint(
         self, save: Callable[[Path], None], position: int, state: dict[str, object], *, together: bool = False
     ) -> None:
-        """Write a checkpoint, which is not complete and not resumed from until `finish` is called.
+        """Write a checkpoint; it is incomplete, and no run resumes from it, until `finish` is called.
 
-        `save` writes the model. `together`: every process calls it.
+        `save` writes the model. `together`: every process calls `save`, not only the one that writes.
         """
         name = f"step-{position:08d}"
         draft, old, _ = self._places(name)
@@ -234,7 +234,7 @@ class Record:
         self._unfinished = name
 
     def finish(self) -> None:
-        """Complete the checkpoint that was written last, atomically; keep the last two."""
+        """Complete the checkpoint that was written last, atomically, and delete all but the last two."""
         name, self._unfinished = self._unfinished, ""
         if not name:
             return
@@ -251,11 +251,11 @@ class Record:
             shutil.rmtree(old)
 
     def _places(self, name: str) -> tuple[Path, Path, Path]:
-        """Return the paths of a checkpoint while it is written, while it is replaced, and when it is complete."""
+        """Return the paths of a checkpoint that is being written, of the one it replaces, and of the complete one."""
         return self.checkpoints / f".{name}", self.checkpoints / f".old-{name}", self.checkpoints / name
 
     def _not_written(self, draft: Path, error: Exception) -> BadData:
-        """Remove an incomplete checkpoint and return the error."""
+        """Remove an incomplete checkpoint and return the error to raise."""
         shutil.rmtree(draft, ignore_errors=True)
         return BadData(
             f"checkpoint {draft.with_name(draft.name.removeprefix('.'))} could not be written ({error}). The earlier ones "
@@ -263,12 +263,15 @@ class Record:
         )
 
     def is_best(self, success: float) -> bool:
-        """Return True if this process writes and no earlier checkpoint has a success as high."""
+        """Return True if this process writes and every earlier validation success is lower."""
         best = self.best_step() if self.writes else None
         return self.writes and not math.isnan(success) and (best is None or success > best["success_valid"])
 
     def keep_best(self, save: Callable[[Path], None], step: int, success: float, *, together: bool = False) -> None:
-        """Keep the model as `checkpoints/best`, all or nothing. `together`: every process calls `save`."""
+        """Save the model as `checkpoints/best` if `success` is the highest so far, all or nothing.
+
+        `together`: every process calls `save`, not only the one that writes.
+        """
         draft = self.checkpoints / ".best"
         if not self.writes:
             if together:
@@ -289,7 +292,7 @@ class Record:
             raise self._not_written(draft, error) from error
 
     def best_step(self) -> dict[str, Any] | None:
-        """Return `step` and `success_valid` of the best checkpoint; None without one."""
+        """Return `step` and `success_valid` of the best checkpoint; None if there is none."""
         path = self.best / BEST
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
@@ -298,7 +301,7 @@ class Record:
         return self.metrics.tell(), self.episodes.tell()
 
     def write(self, name: str, content: dict[str, object]) -> None:
-        """Write a JSON file of the run, all or nothing."""
+        """Write a JSON file in the run's folder, all or nothing."""
         if not self.writes:
             return
         write_whole(self.folder / name, json.dumps(_finite(content), indent=2) + "\n")
@@ -311,7 +314,7 @@ class Record:
 
 
 def _finite(numbers: dict[str, object]) -> dict[str, object]:
-    """Return numbers for JSON: those that are not finite become null."""
+    """Return numbers for JSON, with null in place of those that are not finite."""
     return {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in numbers.items()}
 
 

@@ -1,4 +1,4 @@
-"""Checks of the requirements of samplers, selections and generations (`seam.REQUIRED`), before anything is loaded."""
+"""Checks of the requirements that samplers, selections and generations declare (`seam.REQUIRED`), before loading."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def check(stage: Stage, run: "FreshRun") -> None:
-    """Check that a run has everything that a stage requires.
+    """Check that a run meets all requirements of a stage.
 
     Raises:
-        BadConfig: a requirement is missing.
+        BadConfig: the run does not meet a requirement.
     """
     what, requires = f"{stage.kind} {stage.name!r}", stage.attributes["requires"]
     if not run.config.steps:
@@ -32,7 +32,7 @@ def check(stage: Stage, run: "FreshRun") -> None:
 
 
 def _check_repeats(run: "FreshRun", what: str) -> None:
-    """Check that tasks repeat.
+    """Check that the run's tasks repeat, as the stage `what` needs.
 
     Raises:
         BadConfig: tasks do not repeat.

@@ -1,4 +1,4 @@
-"""Rollouts of a training run: its environments and agents; `agentgym.rollout` plays the groups."""
+"""Rollouts of a training run: owns the environments and agents, while `agentgym.rollout` plays the groups."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -39,13 +39,13 @@ class Rollouts(Groups):
         ]
 
     def env(self, name: str) -> TextEnv:
-        """Return an environment that is used for task queries only."""
+        """Return the instance of an environment that only answers queries about tasks; it plays no episodes."""
         if name not in self._query_envs:
             self._query_envs[name] = make(self.envs[name].id, **self.envs[name].options)
         return self._query_envs[name]
 
     def agents(self, temperature: float) -> Mapping[str, Any]:
-        """Return the agent of each environment, with this sampling temperature."""
+        """Return the agent of each environment, by the environment's name, with this sampling temperature."""
         if temperature not in self._agents:
             self._agents[temperature] = {name: self._agent(env, temperature) for name, env in self.envs.items()}
         return self._agents[temperature]
@@ -82,17 +82,17 @@ class Rollouts(Groups):
             return [Draw(task, env=name) for task in first_tasks(env, number)]
 
     def horizon(self, env: str, step: int) -> int | None:
-        """Return the turns per episode of a training step, by the run's schedule."""
+        """Return the turns per episode in a training step, by the schedule of `env`; None without a schedule."""
         return self.config.horizon_at(step, self.envs[env].horizon)
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return the horizon of a step by environment, for those with a schedule."""
+        """Return the horizon of a step (in turns) for each environment that has a schedule, as a metric."""
         turns = {name: self.horizon(name, step) for name, env in self.envs.items() if len(env.horizon) > 1}
         horizons = {name: float(number) for name, number in turns.items() if number is not None}
         return {"horizon": horizons} if horizons else {}
 
     def close(self) -> None:
-        """Close all environments."""
+        """Close all environments and agents."""
         super().close()
         for agents in self._agents.values():
             for agent in agents.values():

@@ -28,17 +28,17 @@ from agentgym.trainers.run.record import Record
 
 T = TypeVar("T")
 Show = Callable[[str, dict[str, Any]], None]
-"""Called with `start`, `progress`, `sft`, `step`, `eval` or `end`, and the numbers to show."""
+"""Function that displays progress: it gets the event (`start`, `progress`, `sft`, `step`, `eval` or `end`) and numbers."""
 
 
 class RunSession(ABC):
-    """A session, from the start of a run or from a checkpoint: it logs, writes checkpoints and stops all processes together.
+    """A session of a run, from its start or a checkpoint: it logs, writes checkpoints and stops all processes together.
 
-    Every process has one, and all call the same methods in the same order.
+    Every process has a session, and all call the same methods in the same order.
     """
 
     command: str
-    """The command that resumes the run: `train` or `sft`."""
+    """Name of the command that resumes the run: `train` or `sft`."""
     loggers: loggers.Loggers
     learner: Learner
 
@@ -55,11 +55,11 @@ class RunSession(ABC):
 
     @abstractmethod
     def state_dict(self) -> dict[str, object]:
-        """Return the state for a later session; all processes call this."""
+        """Return the state to resume from; every process must call this."""
 
     @contextmanager
     def stopping(self) -> Generator[None]:
-        """Run updates: write a checkpoint at the end and at Ctrl-C, and extend errors with the command that resumes the run.
+        """Run updates in the block; write a checkpoint at its end and at Ctrl-C, and add the resume command to errors.
 
         Raises:
             KeyboardInterrupt: Ctrl-C was pressed.
@@ -81,7 +81,7 @@ class RunSession(ABC):
         self.checkpoint()
 
     def updated(self, *, due: bool) -> None:
-        """Stop after an update if any process was interrupted; write a checkpoint when one is due.
+        """After an update, stop if any process was interrupted, else write a checkpoint if `due`.
 
         Raises:
             KeyboardInterrupt: a process was interrupted.
@@ -96,7 +96,7 @@ class RunSession(ABC):
             self.checkpoint(wait=False)
 
     def checkpoint(self, *, wait: bool = True) -> None:
-        """Write a checkpoint. Without `wait`, processes write their parts during training, and it is complete afterwards."""
+        """Write a checkpoint; without `wait`, training continues while sharded parts are written."""
         together = isinstance(self.learner, PartitionedLearner)
         self._finish()
         self.record.checkpoint(self._save, self.position, self.state_dict(), together=together)
@@ -104,7 +104,7 @@ class RunSession(ABC):
             self._finish()
 
     def _finish(self) -> None:
-        """Complete the checkpoint that is being written."""
+        """Wait for the checkpoint that is being written, and complete it."""
         if isinstance(self.learner, PartitionedLearner):
             self.learner.parts_written(wait=True)
             self.accelerator.wait_for_everyone()
@@ -137,10 +137,10 @@ class RunSession(ABC):
 
 
 def join_processes(processes: int, command: str) -> Accelerator:
-    """Join the processes of a run.
+    """Join the processes of a run and return the accelerator; `command` is named in the error.
 
     Raises:
-        BadConfig: another number of processes was started.
+        BadConfig: the number of started processes is not `processes`.
     """
     ignore_fsdp_settings()
     accelerator = Accelerator(cpu=not torch.cuda.is_available())  # else accelerate does not join processes on a CPU
@@ -159,8 +159,8 @@ def join_processes(processes: int, command: str) -> Accelerator:
 def ignore_fsdp_settings() -> None:
     """Turn off FSDP in the launcher's configuration, with a warning; call it before a model is loaded.
 
-    accelerate would wrap the model, and transformers would read the weights only in the first process, for a wrapper that
-    sends them to the others.
+    Otherwise accelerate would wrap the model, and transformers would read the weights in the first process only and
+    leave it to the wrapper to send them to the others.
     """
     if os.environ.pop("ACCELERATE_USE_FSDP", "false").lower() == "true" and main_process():
         warnings.warn("accelerate's FSDP settings are ignored: --sharding says what this run shards", stacklevel=3)
@@ -169,8 +169,8 @@ def ignore_fsdp_settings() -> None:
 def ignore_mixed_precision(accelerator: Accelerator) -> None:
     """Turn off the autocast that accelerate would add to the model.
 
-    Its setting is global to the process: it comes from `accelerate config`, from the launcher, or from another trainer in
-    the process (TRL defaults to bf16). The engine would not use it, and --precision would not show it.
+    The setting is global to the process: it comes from `accelerate config`, from the launcher, or from another trainer
+    in the process (TRL defaults to bf16). The engine would not use it, and --precision would not show it.
 
     Raises:
         BadConfig: the setting cannot be turned off.
@@ -188,8 +188,8 @@ def ignore_mixed_precision(accelerator: Accelerator) -> None:
 def _leave_process_group() -> None:
     """Close the connections between processes while Python still runs.
 
-    A transport that is left to interpreter shutdown may find the other process gone and abort (6), and its signal would
-    hide the run's exit code.
+    If interpreter shutdown closes a transport, it may find the other process gone and abort (signal 6), and that signal
+    would hide the run's exit code.
     """
     if distributed.is_initialized():
         distributed.destroy_process_group()

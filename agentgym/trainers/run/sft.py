@@ -10,9 +10,9 @@ from agentgym.trainers.run.metrics import first_fault
 from agentgym.trainers.run.tally import Tally
 
 FIRST_TASK = 1_000_000_000
-"""Number of the expert's first task: reinforcement learning counts from 0, so it gets other tasks."""
+"""Number of the expert's first task; reinforcement learning counts from 0, so the expert never plays its tasks."""
 Lost = tuple[int, int, str]
-"""Per process: (number of demonstrations, number of faults among them, message of the first fault)."""
+"""Counts of one process: (number of demonstrations, number of faults among them, message of the first fault)."""
 MOST_LOST = 0.02
 """Maximum share of demonstrations that may be lost to faults."""
 
@@ -23,7 +23,7 @@ def faultless(
     """Return the faultless demonstrations and count the others over all processes.
 
     Raises:
-        CannotContinue: too many are faults.
+        CannotContinue: too many demonstrations are faults.
     """
     by_process = gather([(len(episodes), sum(e.fault for e in episodes), first_fault(episodes))])
     tally.lost += sum(lost for _, lost, _ in by_process)
@@ -39,13 +39,13 @@ def faultless(
 def too_many_lost(lost: int, attempts: int, config: TrainConfig) -> bool:
     """Return True if more than `MOST_LOST` of the demonstrations so far are faults.
 
-    The divisor is at least 50, or the run's number of demonstrations if that is smaller.
+    Until there are 50 demonstrations (or `sft_episodes`, if smaller), the share is computed as if there were.
     """
     return lost > MOST_LOST * max(attempts, min(config.sft_episodes, 50))
 
 
 def schedule(step: int, steps: int) -> float:
-    """Return the share of the peak learning rate: a short rise, then a cosine to a tenth."""
+    """Return the factor of the peak learning rate at a step: a short linear warm-up, then a cosine down to 0.1."""
     rise = max(1, steps // 50)
     if step < rise:
         return (step + 1) / rise

@@ -34,7 +34,7 @@ class Stages:
     """
 
     config: "TrainConfig"
-    """The source of the names and options."""
+    """Configuration that names the stages and sets their options."""
 
     @cached_property
     def sampler(self) -> Stage:
@@ -48,12 +48,12 @@ class Stages:
 
     @cached_property
     def branching(self) -> Stage | None:
-        """The branching, which chooses episodes that begin inside another one; None without any."""
+        """The branching method, which chooses where episodes branch off from others; None if the run has none."""
         return resolve_branching(self.config)
 
     @cached_property
     def rewards(self) -> list[Stage]:
-        """Rewards in addition to the environment's own."""
+        """Reward stages, in addition to the environment's own reward."""
         return resolve_rewards(self.config.reward, self.config.reward_options)
 
     @cached_property
@@ -63,7 +63,7 @@ class Stages:
 
     @cached_property
     def needs(self) -> list[Stage]:
-        """The needs of credit and loss."""
+        """Stages that compute the values that credit and loss need."""
         named = self.named_loss
         return resolve_needs((*self.credit.needs, *(named.attributes["needs"] if named else ())), self.config.needs_options)
 
@@ -76,24 +76,24 @@ class Stages:
     def named_loss(self) -> Stage | None:
         """The loss if the run names one or sets its options; None for the default, which imports torch.
 
-        The default has no needs and nothing to check.
+        The default loss has no needs and nothing to check.
         """
         chosen = self.config.loss != type(self.config).loss or self.config.loss_options
         return self.loss if chosen else None
 
     @cached_property
     def loss(self) -> Stage:
-        """The loss; built-in ones import torch."""
+        """The loss; built-in losses import torch."""
         return resolve_loss(self.config)
 
     @cached_property
     def learner(self) -> Stage:
-        """The learner, which holds the weights; built-in ones import torch."""
+        """The learner, which stores and updates the weights; built-in learners import torch."""
         return resolve_learner(self.config)
 
     @cached_property
     def loggers(self) -> list[Stage]:
-        """Loggers in addition to the run's folder."""
+        """Loggers in addition to the files in the run's folder."""
         return resolve_loggers(self.config.loggers, self.config.logger_options)
 
 
@@ -106,7 +106,7 @@ class FreshRun:
 
     @cached_property
     def envs(self) -> list[tuple[EnvSpec, TextEnv]]:
-        """The environments: their specs with splits filled in, and an instance of each for inspection."""
+        """Each environment's spec, with splits filled in, and an instance for inspection."""
         made = [(spec, registry.make(spec.id, **spec.options)) for spec in self.config.mix]
         return [(_with_splits(spec, env), env) for spec, env in made]
 
@@ -118,7 +118,7 @@ class FreshRun:
 
     @property
     def tasks_repeat(self) -> bool:
-        """True if a task may repeat; the user's own sampler may repeat any."""
+        """True if a task may be drawn more than once; samplers of users are assumed to do so."""
         return self.config.sampler not in SAMPLERS.table or any(source.finite for source in self.sources)
 
 

@@ -1,11 +1,11 @@
-"""Counts of a run so far: part of every checkpoint."""
+"""Counters of a run, which are part of every checkpoint."""
 
 import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
 LOST_STEPS = 3
-"""Number of consecutive steps with only faults that ends the run."""
+"""Number of consecutive steps with nothing but faults after which the run ends."""
 
 
 @dataclass(slots=True)
@@ -13,25 +13,25 @@ class Tally:
     """Counts over all processes and sessions."""
 
     position: int = 0
-    """Updates so far, including the SFT warm start."""
+    """Number of updates so far, including the SFT warm start."""
     seconds: float = 0.0
     played: int = 0
-    """Episodes, including demonstrations."""
+    """Number of episodes, including faultless demonstrations."""
     lost: int = 0
-    """Demonstrations that ended in a fault."""
+    """Number of demonstrations that ended in a fault."""
     rollouts: int = 0
-    """Episodes of reinforcement learning."""
+    """Number of episodes of reinforcement learning."""
     faults: int = 0
-    """Episodes of reinforcement learning that ended in a fault."""
+    """Number of episodes of reinforcement learning that ended in a fault."""
     tokens: int = 0
-    """Tokens sampled in episodes of reinforcement learning."""
+    """Number of tokens sampled in episodes of reinforcement learning."""
     lost_steps: int = 0
-    """Consecutive steps in this session in which every episode was a fault."""
+    """Number of consecutive steps, in this session, in which every episode was a fault."""
     fault: str = ""
     """Message of the last fault."""
 
     def count(self, row: dict[str, Any]) -> None:
-        """Count the episodes of a step and add the share of faults to its row."""
+        """Add a step's counts, and add `fault_share` to its row of metrics."""
         number = row.pop("episodes")
         self.played, self.rollouts = self.played + number, self.rollouts + number
         self.faults += row["faults"]
@@ -39,10 +39,13 @@ class Tally:
         row["fault_share"] = row["faults"] / max(number, 1)
 
     def note_faults(self, processes: list[tuple[bool, str]]) -> None:
-        """Count consecutive steps in which the episodes of all processes are faults."""
+        """Update the number of consecutive steps with nothing but faults.
+
+        `processes`: per process, True if an episode was faultless, and the message of the first fault.
+        """
         self.lost_steps = 0 if any(good for good, _ in processes) else self.lost_steps + 1
         self.fault = next((reason for _, reason in processes if reason), "")
 
     def state_dict(self) -> dict[str, object]:
-        """Return the state for a later session."""
+        """Return the counters to resume from."""
         return {**dataclasses.asdict(self), "lost_steps": 0, "fault": ""}

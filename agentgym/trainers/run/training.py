@@ -40,7 +40,7 @@ from agentgym.trainers.run.tally import LOST_STEPS, Tally
 
 
 class Training(RunSession):
-    """One session of a run, from its start or from a checkpoint: the SFT warm start, then the steps."""
+    """One session of a training run, from its start or from a checkpoint: the SFT warm start, then the steps."""
 
     command = "train"
     wait: Callable[[Coroutine[Any, Any, Any]], Any]
@@ -77,7 +77,7 @@ class Training(RunSession):
 
     @classmethod
     def fresh(cls, run: FreshRun, show: Show | None = None) -> Self:
-        """Start a run that `preflight.check_run` returned, in a fresh folder."""
+        """Start a run, checked by `preflight.check_run`, in a fresh folder."""
         accelerator = join_processes(run.config.processes, "train")
         config = run.config.with_found(precision=precision.resolve(run.config.precision, accelerator.device))
         checks.check_precision(config)
@@ -101,7 +101,7 @@ class Training(RunSession):
         config: TrainConfig,
         show: Show | None = None,
     ) -> Self:
-        """Resume a run from its newest checkpoint, with the configuration that `preflight.extended` returned."""
+        """Resume a run from its newest checkpoint; `config` comes from `preflight.extended`."""
         accelerator = join_processes(config.processes, "train")
         record, state = Record.resumed(folder, config, accelerator.is_main_process)
         try:
@@ -113,7 +113,7 @@ class Training(RunSession):
             raise
 
     def run_to_end(self) -> dict[str, object]:
-        """Run to the end and return the summary."""
+        """Take all remaining updates and return the summary."""
         config, tally = self.config, self.tally
         with closing(self.record), libraries_frozen():
             with closing(self.run), closing(self.loggers), runner() as loop, self.stopping():
@@ -139,7 +139,7 @@ class Training(RunSession):
 
     @abstractmethod
     def step(self, step: int) -> None:
-        """Take a training step, counted from 0, and end it with `step_ended`."""
+        """Take a training step (counted from 0); it must end with a call of `step_ended`."""
 
     def step_ended(
         self, step: int, selected: list[Group], episodes: list[Episode], metrics: dict[str, float], clock: Clock
@@ -161,10 +161,10 @@ class Training(RunSession):
         tally.seconds += time.perf_counter() - clock.started
 
     def _check_faults(self) -> None:
-        """Check that the recent steps had an episode without a fault.
+        """Check that an episode of the last `LOST_STEPS` steps was faultless.
 
         Raises:
-            CannotContinue: they had none.
+            CannotContinue: every episode was a fault.
         """
         if self.tally.lost_steps >= LOST_STEPS:
             self.checkpoint()  # its position is after the lost steps: --resume continues with other tasks
@@ -174,13 +174,13 @@ class Training(RunSession):
             )
 
     def _keep_best(self, step: int, success: float) -> None:
-        """Keep the policy if it is the best so far, as the writing process knows."""
+        """Save the policy as the best checkpoint if its validation success is the highest so far."""
         if any(self.gather([self.record.is_best(success)])):
             together = isinstance(self.learner, PartitionedLearner)
             self.record.keep_best(self.learner.save, step + 1, success, together=together)
 
     def _sft_step(self) -> None:
-        """Imitate one batch of fresh demonstrations."""
+        """Take one update of the SFT warm start on new demonstrations."""
         config, run, tally, started = self.config, self.run, self.tally, time.perf_counter()
         self.progress("SFT warm start, update", tally.position + 1, config.sft_steps)
         draws = run.share(run.demonstrations.draws(tally.position))
@@ -205,13 +205,13 @@ class Training(RunSession):
             tally.seconds += time.perf_counter() - started
 
     def _step_progress(self, step: int, draws: Sequence[Draw]) -> Callable[[Episode], None]:
-        """Return the progress callback of a step; with a task queue the total is the whole step."""
+        """Return the progress callback of a step; with a task queue, its total counts the episodes of all processes."""
         numbers, what = itertools.count(1), f"step {step + 1}, episode"
         total = sum(draw.attempts or self.config.group_size for draw in self.run.dealer.share(draws))
         return lambda _: self.progress(what, next(numbers), total)
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show the progress of an activity."""
+        """Show progress: `done` of `total` in the activity `what`."""
         self.show("progress", {"what": what, "done": done, "total": total})
 
     def _about(self) -> dict[str, object]:
@@ -221,16 +221,16 @@ class Training(RunSession):
         return {**where, **self.run.learner.about(), "correction": correction}
 
     def _settle(self) -> None:
-        """Save the state of the stages between two steps: Ctrl-C may come after the sampler drew for the next one."""
+        """Save the stages' state between two steps: Ctrl-C may come after the sampler has drawn the next step."""
         self.settled, self.settled_scheduler = copy.deepcopy(self.run.state_dict()), self.scheduler.state_dict()
 
     @property
     def position(self) -> int:
-        """Updates so far, including the SFT warm start."""
+        """Number of updates so far, including the SFT warm start."""
         return self.tally.position
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state for a later session; the stages of each process have their own."""
+        """Return the state to resume from, including the stages of every process."""
         return {
             "tally": self.tally.state_dict(),
             "end": self.end,

@@ -1,4 +1,4 @@
-"""Trial of the user's own stages: each is called once on made-up data before anything is loaded, so errors cost seconds."""
+"""Trial of a user's stages: each is called once on made-up data before anything is loaded, so errors cost seconds."""
 
 import inspect
 import json
@@ -23,23 +23,23 @@ T = TypeVar("T")
 
 
 class NeedsStartedRun(Exception):
-    """A stage asks for something that only a started run has, so it cannot be tried."""
+    """Raised if a stage asks for an attribute that only a started run has, so that the stage cannot be tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialRun:
-    """The run that a stage sees in its trial: one process, with nothing loaded."""
+    """The run that a stage gets in its trial: one process, with nothing loaded."""
 
     config: HasSeed
     rank: int = 0
     processes: int = 1
 
     def gather(self, items: list[T]) -> list[T]:
-        """Return the items of all processes."""
+        """Return the items, since there is one process."""
         return items
 
     def share(self, items: Sequence[T]) -> list[T]:
-        """Return this process's part of items that all processes know."""
+        """Return all items, since there is one process."""
         return list(items)
 
     def __getattr__(self, name: str) -> Any:
@@ -53,11 +53,11 @@ Judge = Callable[[Stage, TrialRun, Group], object]
 def attempt(run: "FreshRun", stage: Stage, judge: Judge) -> None:
     """Let `judge` call a stage on a made-up group and check its result.
 
-    Built-in stages have tests and are skipped. So are coroutines, which wait for something outside and need the run's
-    event loop. The stage has its options, and a state that is discarded.
+    Built-in stages are skipped, because they have tests; coroutines are skipped, because they wait for something
+    outside and need the run's event loop. The stage is called with its options and with a temporary state.
 
     Raises:
-        BadConfig: any error, with its line.
+        BadConfig: the call failed; the message has the error and its line.
     """
     if not run.config.try_stages or not is_own(stage.target) or inspect.iscoroutinefunction(stage.target):
         return
@@ -79,19 +79,19 @@ def attempt(run: "FreshRun", stage: Stage, judge: Judge) -> None:
 
 
 def is_own(target: object) -> bool:
-    """Return True if a function or class is the user's, not the package's."""
+    """Return True if a function or class belongs to the user, not to the package."""
     return not str(getattr(target, "__module__", "")).startswith("agentgym.")
 
 
 def awaited(result: Any) -> bool:
-    """Return True if a stage returned an awaitable, which is then discarded."""
+    """Return True if a stage returned an awaitable; a coroutine is closed without running."""
     if inspect.iscoroutine(result):
         result.close()
     return hasattr(result, "__await__")
 
 
 def _where(error: BaseException, target: Callable[..., object]) -> str:
-    """Return the last line of the user's file in an error's traceback, or an empty string."""
+    """Return the place in the user's file where an error occurred, as text, or an empty string."""
     try:
         file = inspect.getsourcefile(inspect.unwrap(target))
     except TypeError:

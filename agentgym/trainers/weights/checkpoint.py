@@ -19,13 +19,13 @@ _LAYER = re.compile(r"^(.*?\.\d+)\.")
 
 
 class Checkpoint:
-    """The weights of a model, in the names and shapes that `save_pretrained` writes; tied ones once.
+    """The weights of a model, under the names and in the shapes that `save_pretrained` writes; tied weights once.
 
-    Engines read the published form of a model, while transformers may store it differently: a mixture's experts are
-    stacked in memory and separate in files. Every iteration is a fresh pass over the current values. A sharded parameter
-    is gathered when its turn comes, by all processes together, and freed before the next; dtypes are those of the model
-    at construction, so that fp32 masters in its place are sent in its compute dtype. It is vLLM's `WeightSource`
-    (`metadata`, iteration).
+    Engines read the published form of a model, while transformers may store it differently: the experts of a mixture
+    are stacked in memory and separate in files. Every iteration passes over the current values. All processes gather a
+    sharded parameter together when it is its turn, and free it before the next one. Dtypes are those of the model at
+    construction: if fp32 masters replace weights later, they are still sent in the compute dtype. The class implements
+    vLLM's `WeightSource` (`metadata`, iteration).
 
     Raises:
         BadConfig: the model's files contain tensors made from several layers.
@@ -66,7 +66,7 @@ class Checkpoint:
             return []
 
     def _own(self) -> dict[str, Tensor]:
-        """Return the parameters and persistent buffers by the model's names, a tied one under its first name."""
+        """Return the parameters and persistent buffers by the model's names; tied tensors have only their first name."""
         seen: set[int] = set()
         tensors: dict[str, Tensor] = {}
         for name, value in self._model.state_dict(keep_vars=True).items():

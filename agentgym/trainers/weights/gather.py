@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 
 def full(value: Tensor) -> Tensor:
-    """Return the whole tensor: a sharded one (DTensor) is gathered by all processes together.
+    """Return the whole tensor; all processes gather a sharded tensor (DTensor) together.
 
     The result has the tensor's global shape, `[*shape]`.
     """
@@ -13,14 +13,14 @@ def full(value: Tensor) -> Tensor:
 
 
 def is_sharded(value: Tensor) -> bool:
-    """Return True if this process holds only a part of a tensor."""
+    """Return True if this process has only a part of a tensor."""
     return hasattr(value, "full_tensor")
 
 
 def like(whole: Tensor, value: Tensor) -> Tensor:
-    """Return a tensor that every process has, sharded like another one.
+    """Return the tensor `whole`, which every process has, sharded like `value`.
 
-    The result has the tensor's global shape, `[*shape]`.
+    The result has the global shape of `whole`, `[*shape]`.
     """
     from torch.distributed.tensor import DTensor, distribute_tensor
 
@@ -30,7 +30,7 @@ def like(whole: Tensor, value: Tensor) -> Tensor:
 
 
 def adapter(model: nn.Module) -> dict[str, Tensor]:
-    """Return the trained tensors of a model with adapters, gathered, by name.
+    """Return the trained tensors of a model with adapters by name; sharded tensors are gathered.
 
     A tensor has its parameter's global shape, `[*shape]`.
     """

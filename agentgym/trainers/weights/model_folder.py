@@ -1,4 +1,4 @@
-"""Model folder written by several processes that each hold a part of every tensor."""
+"""Model folder written by several processes that each have a part of every tensor."""
 
 # torch and transformers are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -14,9 +14,9 @@ from agentgym.trainers.weights.gather import adapter
 
 
 def write_model(source: Checkpoint, folder: Path, rank: int, processes: int, limit: int = SHARD_BYTES) -> None:
-    """Write the weights of a model as safetensors of at most `limit` bytes; the files are distributed over the processes.
+    """Write a model's weights as safetensors files of at most `limit` bytes, distributed over the processes.
 
-    All processes call it. At most one tensor is whole at a time.
+    Every process must call it. At most one tensor is whole at a time.
     """
     tensors, groups = iter(source), list(parts(source.metadata(), limit))
     names = [f"model-{number:05d}-of-{len(groups):05d}.safetensors" for number in range(1, len(groups) + 1)]
@@ -35,7 +35,7 @@ def write_model(source: Checkpoint, folder: Path, rank: int, processes: int, lim
 
 
 def write_adapter(model: PreTrainedModel, folder: Path, rank: int) -> None:
-    """Write a model's adapter, which is small, from the first process."""
+    """Write a model's adapter from the first process; every process must call it, to gather the tensors."""
     whole = adapter(model)
     if rank == 0:
         model.save_pretrained(folder, state_dict=whole)

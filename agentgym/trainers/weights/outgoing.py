@@ -1,4 +1,4 @@
-"""Weights that a trainer sends to vLLM servers for one version: all of them, or only the adapter."""
+"""Weights that a trainer sends to vLLM servers for a policy version: all of them, or only the adapter."""
 
 # torch and transformers are typed in parts only
 # pyright: reportUnknownMemberType=false
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 
 class Outgoing(Protocol):
-    """The trained weights of a model. With several processes, the first one offers them while all others gather."""
+    """The trained weights of a model. With several processes, the first offers them while all others gather."""
 
     def offered(self) -> AbstractAsyncContextManager["SinglePass | str"]:
-        """Return the argument of an engine's `load_weights`. On exit, this process has gathered as much as the others."""
+        """Return a context with the argument of an engine's `load_weights`; its exit gathers the remaining tensors."""
         ...
 
     def gather(self) -> None:
-        """Take part in gathering what the first process offers; blocks."""
+        """Take part in gathering the weights that the first process offers; blocks."""
         ...
 
 
 def outgoing(model: PreTrainedModel) -> Outgoing:
-    """Return the adapter of a model that has one, else all of its weights."""
+    """Return the outgoing weights of a model: its adapter if it has one, else all weights."""
     return AdapterWeights(model) if has_adapter(model) else AllWeights(model)
 
 
 def has_adapter(model: PreTrainedModel) -> bool:
-    """Return True if a model trains an adapter and not its own weights."""
+    """Return True if a model trains an adapter instead of all its weights."""
     return bool(getattr(model, "peft_config", None))
 
 
@@ -51,7 +51,7 @@ class AllWeights:
 
     @asynccontextmanager
     async def offered(self) -> AsyncGenerator["SinglePass"]:
-        """Yield the tensors as a source that is always iterated to its end, even if its reader fails."""
+        """Yield the tensors as a source; on exit the source is iterated to its end, even if its reader failed."""
         source = SinglePass(self._source)
         try:
             yield source
@@ -59,39 +59,39 @@ class AllWeights:
             await asyncio.to_thread(source.finish)
 
     def gather(self) -> None:
-        """Iterate over the tensors like the first process."""
+        """Iterate over the tensors, as the first process does."""
         for _ in self._source:
             pass
 
 
 class AdapterWeights:
-    """A LoRA adapter as a folder in peft's form."""
+    """A LoRA adapter, sent as a folder in peft's format."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
 
     @asynccontextmanager
     async def offered(self) -> AsyncGenerator[str]:
-        """Yield a folder in shared memory that is deleted afterwards."""
+        """Yield a folder in shared memory with the adapter; it is deleted on exit."""
         tensors = await asyncio.to_thread(adapter, self._model)
         with adapter_folder(self._model, tensors) as folder:
             yield folder
 
     def gather(self) -> None:
-        """Gather the adapter's tensors."""
+        """Take part in gathering the adapter's tensors."""
         adapter(self._model)
 
 
 @contextmanager
 def adapter_folder(model: PreTrainedModel, tensors: dict[str, Tensor]) -> Generator[str]:
-    """Write these tensors of a model's adapter into a folder in shared memory while the block runs."""
+    """Yield a folder in shared memory with these tensors of a model's adapter; it is deleted on exit."""
     with TemporaryDirectory(dir=shared_memory()) as folder:
         model.save_pretrained(folder, state_dict=tensors)
         yield folder
 
 
 class SinglePass:
-    """A source that is iterated once, to its end even if its reader fails, because other processes gather with it."""
+    """A source that is iterated once, and to its end even if its reader fails, because other processes gather too."""
 
     def __init__(self, source: "Checkpoint") -> None:
         self._source, self._tensors = source, iter(source)
@@ -104,6 +104,6 @@ class SinglePass:
         return self._tensors
 
     def finish(self) -> None:
-        """Iterate over the remaining tensors."""
+        """Iterate over the remaining tensors, so that no other process waits."""
         for _ in self._tensors:
             pass

@@ -1,4 +1,4 @@
-"""Sharded weights and optimizer state on disk: each process writes its part, and any number of processes can read them."""
+"""Sharded weights and optimizer state on disk: each process writes its part, and any number of processes can read it."""
 
 # torch is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -21,13 +21,13 @@ from torch.optim import Optimizer
 from agentgym.errors import BadData
 
 PARTS = "parts"
-"""Folder in a checkpoint."""
+"""Name of the folder with the parts in a checkpoint."""
 FAILURES = (Exception, CheckpointException)
-"""Exceptions of torch; a failure in any process reaches all as a CheckpointException, which is not an Exception."""
+"""Exceptions that torch raises; a failure in one process reaches all as CheckpointException, which is no Exception."""
 
 
 def tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
-    """Return the trained weights and the optimizers' state by name, this process's part of each.
+    """Return this process's part of the trained weights and of the optimizers' state, by name.
 
     A tensor has its parameter's local shape, `[*shape]`.
     """
@@ -39,14 +39,14 @@ def tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tens
 
 
 class PartWriter:
-    """Writes parts to folders in a thread, one checkpoint at a time; the processes communicate in a separate group."""
+    """Writes parts to folders in a thread, one checkpoint at a time; uses a separate process group."""
 
     def __init__(self) -> None:
         self._group = cast("dist.ProcessGroup", dist.new_group(backend="gloo"))
         self._pending: tuple[Path, Future[object]] | None = None
 
     def begin(self, folder: Path, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
-        """Copy the values and start to write them; all processes call it, and an earlier write is finished first.
+        """Copy the values and start to write them; every process must call it. A write in progress is finished first.
 
         8-bit state, which torch cannot copy in this way, is written before this returns.
 
@@ -67,7 +67,7 @@ class PartWriter:
                 raise BadData(_not_written(folder, error)) from error
 
     def done(self, *, wait: bool) -> bool:
-        """Return True if this process's part is written; the checkpoint is complete if that holds in all processes.
+        """Return True if this process's part is written; the checkpoint is complete when this is True in all processes.
 
         Raises:
             BadData: the write failed.
@@ -86,7 +86,7 @@ class PartWriter:
 
 
 def load(folder: Path, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
-    """Load the parts, written by any number of processes.
+    """Load this process's part of a checkpoint, which any number of processes may have written.
 
     Raises:
         BadData: the folder is damaged.
@@ -112,14 +112,14 @@ def _not_written(folder: Path, error: BaseException) -> str:
 
 
 def _described(error: BaseException) -> str:
-    """Return the error in one line, without the stacks of the processes in which it occurred."""
+    """Return the error in one line, without the stack traces of other processes."""
     if not isinstance(error, CheckpointException):
         return f"{type(error).__name__}: {error}"
     return "; ".join(f"process {rank}: {type(why).__name__}: {why}" for rank, (why, _) in error.failures.items())
 
 
 def _step_without_gradient(optimizer: Optimizer) -> None:
-    """Create an optimizer's state, into which saved values can be copied; weights are loaded afterwards."""
+    """Create an optimizer's state by a step with zero gradients; saved state and weights are loaded into it afterwards."""
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             parameter.grad = torch.zeros_like(parameter)
@@ -128,7 +128,7 @@ def _step_without_gradient(optimizer: Optimizer) -> None:
 
 
 def _updated(model: nn.Module, optimizers: Sequence[Optimizer]) -> list[tuple[str, Tensor, Optimizer]]:
-    """Return the parameters that optimizers update, with the prefix of their names in a checkpoint."""
+    """Return (prefix of its names in a checkpoint, parameter, optimizer) for each parameter that an optimizer updates."""
     names = {id(value): name for name, value in model.named_parameters()}
     return [
         (f"optimizers.{number}.{names[id(parameter)]}", parameter, optimizer)

@@ -1,8 +1,4 @@
-"""Send new weights to the engine; nothing computed under old ones is reused.
-
-# TEMPERATURE, TOKENS
-Sampling settings of the request that checks a server's log-probabilities.
-"""
+"""Send new weights to the engine; values cached under old weights are never reused."""
 
 # torch is typed in parts only
 # pyright: reportUnknownMemberType=false
@@ -28,9 +24,9 @@ from agentgym.trainers.weights.gather import adapter, full, is_sharded
 from agentgym.trainers.weights.outgoing import SinglePass, adapter_folder, has_adapter, outgoing
 
 TEMPERATURE, TOKENS = 0.5, 16
-"""Request to a server whose log-probabilities are compared."""
+"""Temperature and number of tokens of the request that checks a server's log-probabilities."""
 DISTINCT = 0.05
-"""Mean difference above which log-probabilities of two temperatures can be distinguished."""
+"""Mean difference of log-probabilities, in nats, above which two temperatures can be distinguished."""
 
 
 class WeightSync(Protocol):
@@ -39,7 +35,7 @@ class WeightSync(Protocol):
     async def push(self, version: int) -> None:
         """Make the engine sample from the model's current weights, as policy version `version`.
 
-        Running requests finish first, and none spans two versions. Every training process calls it.
+        Running requests finish first, so no request spans two versions. Every training process must call it.
 
         Raises:
             Fault: the weights did not arrive (`reason="engine"`).
@@ -54,10 +50,10 @@ class WeightSync(Protocol):
 def weight_sync(
     model: PreTrainedModel, engine: Any, *, copied: bool = False, device: torch.device | None = None
 ) -> WeightSync:
-    """Return the connection from a model to an engine: shared tensors, or the engine's transport.
+    """Return the connection from a model to its engine: shared tensors in this process, or a transport.
 
-    `copied`: an engine in this process has a copy of the model, into which new weights are copied. `device`: the future
-    device of the model, if it is elsewhere until it is sharded.
+    `copied`: the engine in this process has its own copy of the model, which receives new weights. `device`: the device
+    that the model will be on, if it is elsewhere until it is sharded.
 
     Raises:
         BadConfig: the engine accepts no weights.
@@ -75,18 +71,18 @@ def weight_sync(
 
 
 class InProcess:
-    """The hf engine in this process: with the trainer's own tensors it only drops its caches; a copy is updated."""
+    """Connection to the hf engine in this process, which uses the trainer's tensors or has a copy that is updated."""
 
     def __init__(self, model: PreTrainedModel, engine: HFEngine) -> None:
         self._model, self._engine = model, engine
         self._dtypes = {name: value.dtype for name, value in model.named_parameters()}
 
     async def push(self, version: int) -> None:
-        """Between two turns of all episodes, update the weights, drop every cache and set the version."""
+        """Update the weights, drop every cache and set the version, at a moment when no episode is sampling."""
         await self._engine.load_weights(self._named(), version)
 
     def _named(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield the parameters; of sharded ones only those that are trained, each gathered when its turn comes."""
+        """Yield the parameters; sharded parameters are gathered one at a time, and only if they are trained."""
         for name, value in self._model.named_parameters():
             if not is_sharded(value):
                 yield name, value
@@ -98,7 +94,7 @@ class InProcess:
 
 
 class Transfer:
-    """Sends checkpoint tensors to a vLLM engine by its transport: `shared_memory`, `ipc` or `nccl`."""
+    """Connection that sends checkpoint tensors to a vLLM engine by `shared_memory`, `ipc` or `nccl`."""
 
     def __init__(self, model: PreTrainedModel, engine: Any, device: torch.device) -> None:
         from agentgym.trainers.weights.checkpoint import Checkpoint
@@ -110,11 +106,11 @@ class Transfer:
         self._sender: Any = None
 
     async def push(self, version: int) -> None:
-        """Send every tensor; sharded ones are gathered one at a time."""
+        """Send every tensor; sharded tensors are gathered one at a time."""
         await self._engine.receive(shapes(self._source), self._send, version)
 
     def _send(self, control: Control) -> None:
-        """Run one update in a separate thread, which has its own current device."""
+        """Send all weights once; runs in a separate thread, which needs its own current device."""
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
         try:
@@ -134,7 +130,7 @@ class Transfer:
 
 
 class AdapterFolder:
-    """Passes a model's LoRA adapter to a vLLM engine as a folder in shared memory; the base weights are never sent."""
+    """Connection that passes a LoRA adapter to a vLLM engine as a folder in shared memory; base weights are never sent."""
 
     def __init__(self, model: PreTrainedModel, engine: Any) -> None:
         self._model, self._engine = model, engine
@@ -145,20 +141,21 @@ class AdapterFolder:
             await self._engine.load_weights(folder, version)
 
     def close(self) -> None:
-        """Do nothing: the folder is gone."""
+        """Do nothing: the folder is deleted after each push."""
 
 
 class FleetTransfer:
-    """Sends a model's weights, or its adapter, to a fleet of servers; with several processes the first does it for all."""
+    """Connection that sends a model's weights, or its adapter, from rank 0 to a fleet of servers."""
 
     def __init__(self, model: PreTrainedModel, engine: Any) -> None:
         self._model, self._engine, self._outgoing = model, engine, outgoing(model)
         self._proved: set[tuple[str, int]] = set()
 
     async def push(self, version: int) -> None:
-        """Send the trained weights. After the first version, every server has to score a known text like the model.
+        """Send the trained weights. After the first version, every server must score a known text like the model.
 
-        Each server's log-probabilities are checked for the requested temperature as soon as the model can tell.
+        Each server's log-probabilities are checked against the requested temperature, as soon as the model's own scores
+        depend on the temperature.
 
         Raises:
             BadConfig: a server ignores the temperature.
@@ -185,7 +182,7 @@ class FleetTransfer:
                 await self._engine.resume()
 
     async def _sent_state(self, version: int) -> Any:
-        """Return the engine state for the other processes, or the error."""
+        """Send the weights; return the engine's state for the other processes, or the error."""
         try:
             await self._send(version)
         except Exception as error:  # the others need to know of any error
@@ -229,12 +226,12 @@ def _barrier() -> None:
 
 
 async def tempered(server: Any, prompt: list[int], reference: Any) -> bool:
-    """Check that a server's log-probabilities follow the requested temperature; return False if both look the same.
+    """Check that a server's log-probabilities use the requested temperature; return False if no difference is visible.
 
     `reference`: an engine with the server's model.
 
     Raises:
-        BadConfig: they are those of temperature 1.
+        BadConfig: the log-probabilities are those of temperature 1.
     """
     answer = await server.generate(prompt, Sampling(temperature=TEMPERATURE, max_tokens=TOKENS), TOKENS)
     ids, ours = [*prompt, *answer.completion.ids], answer.completion.logprobs

@@ -59,8 +59,7 @@ def _unpack(service: "Service", where: str, folder: Path) -> None:
 
 
 def _complete(url: str, folder: Path, base: str) -> None:
-    """Set the adapter's base model to `base`, and fill in its target layers if the server (such as SkyRL) left them
-    out.
+    """Set the adapter's base model to `base`, and fill in its target layers if the server (SkyRL) left them out.
 
     Raises:
         BadConfig: the archive has no adapter.

@@ -137,8 +137,7 @@ class Lab:
             self.qualified.note("reduction", text, "refused")
 
     def mixture(self, model: str) -> None:
-        """Determine if gradients of tokens add up for advantages of any sign and size, and if the sum equals torch's
-        gradient.
+        """Determine if gradients of tokens add up for advantages of any sign and size, and if the sum equals torch's.
 
         Losses that the server lacks are sent in this form (`gradient`): as their derivative with respect to each
         log-probability.
@@ -186,8 +185,7 @@ class Lab:
             return (logprobs() - before).double().numpy(), ""
 
     def _downloads(self, model: str, folder: Path) -> bool:
-        """Download the server's adapter into a folder and return True; if it cannot be downloaded, note that and return
-        False.
+        """Download the server's adapter into a folder; return False, and note the reason, if the server refuses.
 
         Raises:
             EngineDead: the server dies of the request.
