@@ -22,7 +22,7 @@ class FrozenLake(TextEnv):
 
     The map is 5 squares wide at difficulty 0 and one more at each level; a fifth of it is holes, and the goal is always
     reachable. Every move draws once from the episode's generator: with probability `slip` it slides to one of the two sides.
-    The oracle knows the draw in advance; the expert knows only the map and the odds.
+    The oracle knows each draw in advance; the expert knows only the map and `slip`.
     """
 
     horizon = 100
@@ -64,7 +64,7 @@ class FrozenLake(TextEnv):
         return self.place
 
     def measures(self) -> dict[str, float]:
-        """Return the share of the way covered: 1 at the goal, 0 at the farthest square."""
+        """Return the progress toward the goal: 1 at the goal, less with each move away from it, 0 in a hole."""
         return {"near": 1 - self.distance.get(self.place, len(self.distance)) / len(self.distance)}
 
     def oracle(self) -> Iterator[str]:
@@ -97,13 +97,13 @@ class FrozenLake(TextEnv):
 
 
 def step_from(lake: Lake, place: Cell, name: str) -> Cell:
-    """Return the end of a move that does not slide; at the edge it stays."""
+    """Return the square after a move without sliding; a move off the map stays on its square."""
     row, column = place[0] + MOVES[name][0], place[1] + MOVES[name][1]
     return (row, column) if 0 <= row < len(lake) and 0 <= column < len(lake) else place
 
 
 def slid(name: str, chance: np.random.Generator, slip: float) -> str:
-    """Return the direction of a move after sliding; draws once."""
+    """Return the direction of a move after a possible slide, using one random number."""
     drawn = chance.random()
     turn = 0 if drawn >= slip else 1 if drawn < slip / 2 else -1
     return NAMES[(NAMES.index(name) + turn) % 4]
@@ -125,7 +125,7 @@ def distances(lake: Lake) -> dict[Cell, int]:
 
 @lru_cache(maxsize=256)
 def policy(lake: Lake, slip: float, discount: float = 0.99) -> dict[Cell, str]:
-    """Return the best move on every square by value iteration (Bellman 1957), given the odds but not the draws."""
+    """Return the best move on each square, given the probability of sliding, by value iteration (Bellman 1957)."""
     places = sorted(distances(lake))
     index = {place: number for number, place in enumerate(places)}
     drowned, goal = len(places), index[len(lake) - 1, len(lake) - 1]

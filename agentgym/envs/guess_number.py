@@ -17,7 +17,7 @@ class GuessNumber(TextEnv):
     declared = Declarations(answers=("secret",), expert_bound=1.0)
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or 1.5 times the worst case of binary search (21 at difficulty 2)."""
+        """Return `horizon` if it was set, else at least 1.5 times the guesses of binary search (21 at difficulty 2)."""
         halvings = int(task.data["limit"]).bit_length()
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, halvings + halvings // 2)
 
@@ -49,7 +49,7 @@ class GuessNumber(TextEnv):
             yield str((self.low + self.high) // 2)
 
     def hint(self, level: float) -> str:
-        """Return a range narrowed by a share `level` on either side of the number."""
+        """Return a sentence with a range; `level`, from 0 to 1, is the share cut off on either side of the number."""
         below, above = self.secret - self.low, self.high - self.secret
         return f"It is from {self.secret - round(below * (1 - level))} to {self.secret + round(above * (1 - level))}."
 

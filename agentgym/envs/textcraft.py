@@ -35,15 +35,15 @@ Recipe = tuple[int, dict[str, int]]
 
 
 class TextCraft(TextEnv):
-    """Get raw things and craft the others until the goal is made.
+    """Get raw materials and craft items from them until the goal is made.
 
     Modeled on TextCraft (ADaPT, arXiv 2311.05772, and AgentGym) with generated recipes: all recipes are shown, including
     useless ones. The goal is two recipes deep at difficulty 0 and one more at each level. `craft` takes a recipe's amounts
     or a multiple of them. The carrying limit is a quarter above what the goal needs, so that amounts must be computed;
     `drop` makes room.
 
-    Ceiling: `everything` takes an equal share of each thing and crafts every line repeatedly; if few things are needed, in
-    similar amounts, that is enough (5 % at difficulty 0).
+    Ceiling: the shortcut policy `everything` gets the same amount of each raw material and repeats all recipes in turn. That
+    is enough if few materials are needed, in similar amounts (5 % of the tasks at difficulty 0).
     """
 
     horizon = 40
@@ -128,7 +128,7 @@ class TextCraft(TextEnv):
         return sorted(self.items.items())
 
     def oracle(self) -> Iterator[str]:
-        """Drop useless things, or everything if the rest would still be too much, then get and craft the rest."""
+        """Yield commands: drop useless items, or all if that makes too little room, then get and craft the missing items."""
         useful = self._useful()
         spare = {name: count - useful.get(name, 0) for name, count in self.items.items()}
         if max((total for total, _ in self._plan(self.items)), default=0) <= self.capacity:
@@ -139,12 +139,12 @@ class TextCraft(TextEnv):
         yield from (command for _, command in self._plan(useful if spare else self.items))
 
     def _useful(self) -> dict[str, int]:
-        """Return the carried items that go into the goal."""
+        """Return the carried items that the goal needs, with the amounts needed."""
         needed = self._missing(self.items)[1]
         return {name: min(count, needed[name]) for name, count in self.items.items() if needed.get(name)}
 
     def _plan(self, carried: Mapping[str, int]) -> list[tuple[int, str]]:
-        """Return the commands that make the goal from the carried items, each with the amount carried afterwards."""
+        """Return (items carried afterwards, command) for each command on the way from the carried items to the goal."""
         missing, carried = self._missing(carried)[0], dict(carried)
         steps: list[tuple[int, str]] = []
         for name, number in missing:
@@ -160,7 +160,7 @@ class TextCraft(TextEnv):
         return steps
 
     def _missing(self, carried: Mapping[str, int]) -> tuple[list[tuple[str, int]], dict[str, int]]:
-        """Return the things to get (amount) and to craft (times), in a working order, and the total amounts needed."""
+        """Return the items to get (amount) or to craft (times), in a possible order, and the total amounts needed."""
         needed, order = {self.goal: 1}, _above(self.recipes, self.goal)
         missing: list[tuple[str, int]] = []
         for name in order:  # every thing follows all products it goes into
@@ -209,13 +209,13 @@ class TextCraft(TextEnv):
 
 
 def written(name: str, recipe: Recipe, times: int = 1) -> str:
-    """Return the command that crafts a thing `times` over."""
+    """Return the command that applies a recipe `times` times."""
     portion, parts = recipe
     return f"craft {portion * times} {name} using " + ", ".join(f"{count * times} {part}" for part, count in parts.items())
 
 
 def everything(seen: list[str], number: int | None) -> str:
-    """Get a number (or an equal share) of each raw thing, then craft all lines in turn, repeatedly."""
+    """Get `number` (None: an equal share) of each raw material, then repeat all recipes in turn."""
     lines = [line for line in seen[0].split("\n") if line.startswith("craft ")]
     craftable = {_COMMAND.fullmatch(line)[3] for line in lines}  # type: ignore[index]
     parts = [part.partition(" ")[2] for line in lines for part in line.partition(" using ")[2].split(", ")]
@@ -228,7 +228,7 @@ def everything(seen: list[str], number: int | None) -> str:
 
 
 def _above(recipes: Mapping[str, Recipe], goal: str) -> list[str]:
-    """Return a goal and its ingredients, each after everything it goes into."""
+    """Return a goal and its direct and indirect ingredients, each before every product that contains it."""
     order: list[str] = []
 
     def visit(name: str) -> None:

@@ -28,7 +28,7 @@ class TwentyQuestions(TextEnv):
     There are 32 creatures at difficulty 0 and 32 more at each level, with eight properties each; no two are alike. The
     state is the set of creatures consistent with the answers.
 
-    Ceiling: `first_listed` guesses without asking, and is right one time in 32.
+    Ceiling: the shortcut policy `first_listed` guesses without asking, and is right one time in 32.
     """
 
     horizon = 20
@@ -42,7 +42,7 @@ class TwentyQuestions(TextEnv):
         }
         self.meant: str = task.data["meant"]
         self.known: tuple[tuple[str, str, bool], ...] = ()
-        """Property, value, and whether the creature has it."""
+        """Questions asked so far: property, value, and True if the answer was yes."""
         listed = "\n".join(f"{name}: {', '.join(values.values())}" for name, values in self.creatures.items())
         return (
             f"I'm thinking of one of these creatures ({', '.join(PROPERTIES)}):\n{listed}\n"
@@ -76,21 +76,21 @@ class TwentyQuestions(TextEnv):
         return self.win("Yes!") if guessed == self.meant else self.lose(f"No, it was {self.meant}.")
 
     def left(self) -> list[str]:
-        """Return the creatures consistent with the answers."""
+        """Return the names of the creatures that are consistent with all answers so far."""
         return [n for n, c in self.creatures.items() if all((c[key] == value) == has for key, value, has in self.known)]
 
     def state(self) -> object:
         return self.meant, self.left()
 
     def measures(self) -> dict[str, float]:
-        """Return the share of the information gained: 1 when one creature is left."""
+        """Return the share of the needed information that was gained: 1 when one creature is left."""
         return {"known": 1 - float(np.log2(len(self.left())) / np.log2(len(self.creatures)))}
 
     def oracle(self) -> Iterator[str]:
         yield spell("guess", self.meant)
 
     def expert(self) -> Iterator[str]:
-        """Ask the question that splits the remaining creatures most evenly."""
+        """Yield the question that splits the remaining creatures most evenly; guess when one is left."""
         while True:
             left = self.left()
             if len(left) == 1 or self.turn + 1 >= self.limit:

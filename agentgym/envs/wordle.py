@@ -16,9 +16,9 @@ from agentgym.core.tasks import Task
 LETTERS = 5
 GUESSES = 6
 FIRST = "raise"
-"""The expert's first guess; it leaves close to the fewest words on average."""
+"""The expert's first guess; on average it leaves almost the fewest words possible."""
 CONSIDERED = 60
-"""Number of guesses the expert compares."""
+"""Maximum number of candidates that the expert compares per guess."""
 Told = tuple[tuple[str, str], ...]
 
 
@@ -26,8 +26,8 @@ class Wordle(TextEnv):
     """Guess hidden words of five letters.
 
     Each guess is answered letter by letter: G right place, Y elsewhere in the word, - not in it (or not as often). There is
-    one word at difficulty 0 and one more at each level, all guessed at once, in 6 guesses and one more for each further
-    word. Guesses are words of the list. The state is the set of guesses with their answers.
+    one hidden word at difficulty 0 and one more at each level. Each guess applies to all words at once; there are 6 guesses,
+    and one more for each further word. Guesses must be in the word list. The state is the set of guesses with their answers.
     """
 
     horizon = 40
@@ -35,14 +35,14 @@ class Wordle(TextEnv):
     declared = Declarations(answers=("words",), random_bound=0.1, expert_bound=0.7)
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or the guesses of a task with many words plus six turns for invalid ones."""
+        """Return `horizon` if it was set, else at least the task's number of guesses plus six turns for invalid ones."""
         guesses = GUESSES + len(task.data["words"]) - 1
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, guesses + GUESSES)
 
     def begin(self, task: Task) -> str:
         self.words: tuple[str, ...] = tuple(task.data["words"])
         self.guessed: tuple[tuple[str, tuple[str, ...]], ...] = ()
-        """Every guess and its answers, word by word."""
+        """Each guess so far, with one answer per hidden word."""
         number = len(self.words)
         hidden = f"a hidden {LETTERS}-letter word" if number == 1 else f"{number} hidden {LETTERS}-letter words at once"
         return (
@@ -76,7 +76,7 @@ class Wordle(TextEnv):
         return any(patterns[number] == "G" * LETTERS for _, patterns in self.guessed)
 
     def _open(self) -> list[int]:
-        """Return the words not found before the last guess."""
+        """Return the indices of the words that were not found before the last guess."""
         before = self.guessed[:-1]
         return [n for n in range(len(self.words)) if not any(patterns[n] == "G" * LETTERS for _, patterns in before)]
 
@@ -116,7 +116,7 @@ def known() -> frozenset[str]:
 
 
 def marks(word: str, guess: str) -> str:
-    """Return the answer to a guess; a letter is marked as often as the word has it, right places first."""
+    """Return the answer to a guess; a letter is marked at most as often as it is in the word, right places first."""
     left = Counter(letter for letter, guessed in zip(word, guess, strict=True) if letter != guessed)
     pattern: list[str] = []
     for letter, guessed in zip(word, guess, strict=True):

@@ -1,4 +1,4 @@
-"""BabyAI's levels (package `minigrid`) in text (extra `babyai`)."""
+"""BabyAI levels of the `minigrid` package as text; requires the extra `babyai`."""
 
 from agentgym.envs.babyai.env import BabyAI
 

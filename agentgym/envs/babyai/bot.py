@@ -1,4 +1,4 @@
-"""The package's bot: the expert if it knows only the observed squares, the oracle if it knows the whole map."""
+"""minigrid's bot as a policy: the expert sees only the observed squares, the oracle sees the whole map."""
 
 import importlib
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def _kind() -> Callable[[Level], Bot]:
     module = importlib.import_module("minigrid.utils.baby_ai_bot")
 
     class PatientBot(module.BabyAIBot):
-        """The package's bot, except that it ignores squares in view that are hidden and limits its planning."""
+        """The package's bot with two changes: it ignores hidden squares, and it limits its path searches per turn."""
 
         def _closest_wall_or_door_given_dir(self, position: np.ndarray, direction: np.ndarray) -> int:
             distance = 1
@@ -69,9 +69,10 @@ def _kind() -> Callable[[Level], Bot]:
 
 
 def new_bot(level: Level, *, all_seen: bool) -> Bot:
-    """Return a bot at the level's current state that may have seen everything not behind a closed door.
+    """Return a new bot for a level in its current state.
 
-    It must not have seen anything behind a closed door: it assumes that every square it has seen is reachable.
+    With `all_seen`, the bot knows every square that is not behind a closed door. It must not know more: it assumes that
+    every square it has seen is reachable.
     """
     bot = _kind()(level)
     queue = [(int(level.agent_pos[0]), int(level.agent_pos[1]))] if all_seen else []
@@ -88,8 +89,8 @@ def new_bot(level: Level, *, all_seen: bool) -> Bot:
 def solution(level: Level) -> list[int]:
     """Return actions that solve a level from its current state, found by trial on a copy.
 
-    The bot assumes empty hands and boxes that hide nothing. If it fails, the copy is first brought into such a state: the
-    carried object is dropped, boxes that hide something are opened, and as a last resort it walks at random.
+    The bot assumes that the agent carries nothing and that boxes are empty. If the bot fails, the next attempts first drop
+    the carried object and open boxes that hide something; later attempts also begin with random moves.
 
     Raises:
         Fault: no attempt succeeds.
@@ -120,7 +121,7 @@ class Trial:
         """Perform an action.
 
         Raises:
-            BotStuck: the action fails the mission, or would change nothing, which the environment hides from the verifier.
+            BotStuck: the level is already won, the action would change nothing, or it fails the mission.
         """
         if self.won or hindrance(self.level, COMMANDS[action]):
             raise BotStuck("it is won already, or nothing can come of it")
@@ -131,7 +132,7 @@ class Trial:
             raise BotStuck("that was the wrong thing")
 
     def follow(self, bot: Bot, stop: int = 0) -> bool:
-        """Follow a bot until the level is won or at most `stop` parts of its plan are left; return whether it is won."""
+        """Follow a bot until it wins, fewer than `stop` parts of its plan are left, or time is up; return True if it won."""
         previous: int | None = None
         while not self.won and len(self.moves) < 4 * self.level.width * self.level.height:
             if stop and len(bot.stack) < stop:

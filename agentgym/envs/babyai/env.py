@@ -17,14 +17,14 @@ SEEDS = 2**31
 
 
 class BabyAI(TextEnv):
-    """Follow an instruction in rooms with a partial, forward view.
+    """Follow an instruction in rooms, seeing only part of the squares ahead.
 
-    The levels of the `minigrid` package (BabyAI, arXiv 1810.08272) in text. `level` names one of them; by default the
-    difficulty chooses. Reward: 1 when the package's verifier accepts the instruction as completed. Toggling a box destroys
-    it; if the instruction needed it, the episode ends.
+    Levels come from the `minigrid` package (BabyAI, arXiv 1810.08272). `level` names one of them; by default the difficulty
+    chooses. Reward: 1 when the package's verifier accepts the instruction as completed. Toggling a box destroys it; if the
+    instruction needed the box, the episode ends.
 
-    Ceiling: `word overlap` says `go forward` when the mission says "go", and turns if something is in the way. The levels of
-    difficulty 0 are one room of 8 by 8 squares in which that occasionally reaches the goal; the levels are the package's.
+    Ceiling: the shortcut policy `word overlap` goes forward when the mission says "go", and turns if something is in the
+    way. That occasionally reaches the goal at difficulty 0, where a level is one room of 8 by 8 squares.
     """
 
     task_settings: ClassVar[tuple[str, ...]] = ("level", "package_limit")
@@ -58,7 +58,7 @@ class BabyAI(TextEnv):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a layout that turning in place does not solve."""
+        """Draw a level and a layout that turning in place does not solve."""
         names = levels.names(self.level, difficulty)
         while True:
             name, seed = str(names[int(rng.integers(len(names)))]), int(rng.integers(SEEDS))
@@ -77,7 +77,7 @@ class BabyAI(TextEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Explain a difference: the package limits each layout by its rooms and its mission."""
+        """Return a note unless the package's own step limit, computed from each layout, ends the episodes."""
         if options.get("horizon") is not None or not (options.get("package_limit") or options.get("preset") == "published"):
             return "does not limit episodes as the package does (preset='published' without horizon)"
         return ""
@@ -126,7 +126,7 @@ class BabyAI(TextEnv):
         grid = game.grid
 
         def mark(cell: Cell) -> tuple[object, ...]:
-            """Return a thing's appearance, its contents, and the parts of the mission that refer to it."""
+            """Return an object's appearance, its contents, and the parts of the mission that refer to it."""
             meant = tuple(n for n, desc in enumerate(meanings) if any(cell is matching for matching in desc.obj_set))
             return (*cell.encode(), mark(cell.contains) if cell.contains else None, meant)
 

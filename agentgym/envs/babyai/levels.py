@@ -13,7 +13,7 @@ REFUSED = {
     name: "its verifier takes the first door, opened rightly, for a wrong second one"
     for name in ("OpenDoorsOrderN2Debug", "OpenDoorsOrderN4Debug", "OpenRedBlueDoorsDebug")
 }
-"""Levels that cannot be played, with the reason."""
+"""Refused levels, each with the reason."""
 
 LADDER: tuple[tuple[int, tuple[str, ...]], ...] = (
     (24, ("GoToRedBallGrey", "GoToRedBall", "GoToObj", "GoToLocal")),
@@ -25,7 +25,7 @@ LADDER: tuple[tuple[int, tuple[str, ...]], ...] = (
     (640, ("Synth", "SynthLoc", "GoToSeq", "MiniBossLevel", "PickupAbove")),
     (960, ("SynthSeq", "BossLevel", "BossLevelNoUnlock")),
 )
-"""Horizon and levels of each difficulty; beyond the last, boss levels gain a row and a column of rooms per difficulty."""
+"""Horizon in turns and levels of each difficulty. Each further difficulty adds a row and column of rooms to boss levels."""
 
 
 def check_installed() -> None:
@@ -62,7 +62,7 @@ def _silent(*_: object) -> None:
 
 
 def names(level: str, difficulty: int) -> tuple[str, ...]:
-    """Return the levels to draw tasks from: the given one, or those of a difficulty.
+    """Return the names of the levels to draw tasks from: `level` alone, or if it is empty, the levels of the difficulty.
 
     Raises:
         UnknownName: the package has no such level.
@@ -78,7 +78,7 @@ def names(level: str, difficulty: int) -> tuple[str, ...]:
 
 
 def horizon(level: str, difficulty: int) -> int:
-    """Return the default horizon."""
+    """Return the default horizon in turns."""
     if level:
         return next((turns for turns, group in LADDER if level in group), LADDER[-1][0])
     top = LADDER[-1][0]
@@ -96,7 +96,7 @@ def _level(name: str) -> Level:
 
 
 def package_limit(name: str, seed: int) -> int:
-    """Return the package's step limit for the level as laid out by this seed."""
+    """Return the package's step limit for the layout of a level that a seed determines."""
     known()
     level = copy.copy(_level(name))
     level.reset(seed=seed)
@@ -104,7 +104,7 @@ def package_limit(name: str, seed: int) -> int:
 
 
 def layout(name: str, seed: int) -> Level:
-    """Return a new level as laid out by this seed; it shares only objects that a reset never changes."""
+    """Return a level, laid out by a seed; layouts of one level share only objects that a reset never changes."""
     known()
     level = copy.copy(_level(name))
     level.reset(seed=seed)
@@ -114,7 +114,7 @@ def layout(name: str, seed: int) -> Level:
 
 
 def copied(level: Level) -> Level:
-    """Return a playable copy of a level; objects that never change in an episode are shared."""
+    """Return a copy of a level to play on; objects that never change in an episode are shared."""
     same: list[object] = [level.action_space, level.observation_space, level.spec, level.np_random]
     same += [cell for cell in level.grid.grid if cell is not None and cell.type == "wall"]
     return copy.deepcopy(level, {id(same_object): same_object for same_object in same})

@@ -34,7 +34,7 @@ class Grid(Protocol):
 
 
 class Description(Protocol):
-    """The things that a part of an instruction may refer to, and their positions."""
+    """The objects that a part of an instruction may refer to, and their positions."""
 
     obj_set: list[Cell]
     obj_poss: list[Sequence[int]]

@@ -5,12 +5,12 @@ from agentgym.envs.babyai.view import AHEAD, thing
 
 COMMANDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle", "done")
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
-"""The package's action numbers of the commands."""
+"""Action numbers of the package."""
 TURNS = COMMANDS[:2]
 
 
 def hindrance(game: Level, command: str) -> str:
-    """Return why a command would have no effect, or an empty string."""
+    """Return the reason that a command would have no effect; empty if it would have one."""
     return _hindrance(_ahead(game), game.carrying, command)
 
 
@@ -46,7 +46,7 @@ def _hindrance(cell: Cell | None, carried: Cell | None, command: str) -> str:
 
 
 def _lock(cell: Cell, carried: Cell | None) -> str:
-    """Return why a door or box does not open, or an empty string."""
+    """Return the reason that a door or box does not open; empty if it opens."""
     if (
         cell.type != "door"
         or not cell.is_locked
@@ -62,7 +62,7 @@ def clauses(instr: Instruction) -> list[Instruction]:
 
 
 def descs(instr: Instruction) -> list[Description]:
-    """Return the descriptions of things in a simple instruction."""
+    """Return the descriptions of the objects in a simple instruction."""
     return [vars(instr)[name] for name in ("desc", "desc_move", "desc_fixed") if name in vars(instr)]
 
 
@@ -75,7 +75,7 @@ def _unfinished(instr: Instruction) -> list[Instruction]:
 
 
 def possible(game: Level) -> bool:
-    """Return whether every description still needed refers to something that still exists."""
+    """Return True if the mission can still succeed: each unfinished part refers to an object that still exists."""
     there = {id(cell) for cell in game.grid.grid if cell is not None} | {id(game.carrying)}
     hidden = {id(cell.contains) for cell in game.grid.grid if cell is not None and cell.contains}
     needed = (desc for instr in _unfinished(game.instrs) for desc in descs(instr))

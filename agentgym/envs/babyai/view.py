@@ -19,7 +19,7 @@ def _door(cell: Cell) -> str:
 
 
 def described(level: Level) -> str:
-    """Return the observation: visible things with their positions, the carried object, and the 7 by 7 view."""
+    """Return the observation: visible objects with their positions, the carried object, and the 7 by 7 view."""
     cells, seen = in_view(level)
     last, middle = len(cells) - 1, len(cells) // 2
     sightings: list[tuple[int, int, str]] = []
@@ -46,7 +46,7 @@ def described(level: Level) -> str:
 def in_view(level: Level) -> tuple[list[list[Cell | None]], list[list[bool]]]:
     """Return the squares in front of the agent, row by row from the farthest, and which of them are visible.
 
-    This equals the package's `gen_obs_grid` and `process_vis`, which rotate copies of the map; outside the map is wall.
+    This equals the package's `gen_obs_grid` and `process_vis`, which rotate copies of the map. Squares outside it are walls.
     """
     size, half = level.agent_view_size, level.agent_view_size // 2
     width, height, squares = level.grid.width, level.grid.height, level.grid.grid

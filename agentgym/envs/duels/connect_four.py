@@ -34,7 +34,7 @@ class Discs(Game):
 
 
 def landing(board: str, column: int) -> int:
-    """Return the square a disc dropped into a column falls to: the lowest free one."""
+    """Return the square where a disc dropped into a column lands: the lowest free one."""
     return board[column::COLUMNS].rindex(".") * COLUMNS + column
 
 
@@ -43,7 +43,7 @@ class ConnectFour(Duel):
 
     The board has the usual six rows of seven columns. The positions come from random play in which neither side completes a
     line or lets the other complete one; exactly one of at least four moves keeps the win. 8 squares are free at difficulty 0
-    and one more at each level, up to 16. Otherwise as in `Duel`.
+    and one more at each level, up to 16. `Duel` describes the rest.
     """
 
     game = Discs()

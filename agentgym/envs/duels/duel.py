@@ -19,9 +19,9 @@ class Duel(TextEnv):
 
     `minimax` never misses a chance and breaks ties by the episode's random generator; a move that gives the win away ends
     the episode at once, since nothing could recover it. With `opponent="self"` the same rollout plays both roles until the
-    game ends: `success` says whether the side with the forced win won, a turn's reward belongs to the role that moved,
-    `role_rewards()` holds the outcome by role (a draw is 0 for both), and the oracle plays perfectly for the side to move,
-    so it succeeds unless the win was given away before. Declared bounds of shortcut policies and chance hold against
+    game ends: `success` is True if the side with the forced win won, a turn's reward belongs to the role that moved, and
+    `role_rewards()` returns the outcome by role (a draw is 0 for both). The oracle plays perfectly for the side to move, so
+    it succeeds unless the win was given away before. Declared bounds of shortcut policies and chance hold against
     `minimax`, because in self-play a weak player faces itself. No position is won in one move, or by naming the first or
     the last move.
     """
@@ -32,12 +32,12 @@ class Duel(TextEnv):
     task_settings: ClassVar[tuple[str, ...]] = ("opponent",)
     settings = task_settings
     opponent: str = "minimax"
-    """Player of the other side: `minimax`, or `self` for the same agent in both roles."""
+    """The opponent: `minimax`, or `self`, which lets the same agent play both roles."""
     game: ClassVar[Game]
     rule: ClassVar[str]
-    """The winning condition and the form of a reply; an example move follows."""
+    """Text of the winning condition and of the form of a reply; an example move is appended."""
     not_a_move: ClassVar[str]
-    """Error for a reply that is not a move, and the form of a reply; an example move follows."""
+    """Error text for a reply that is not a move, with the form of a reply; an example move is appended."""
 
     @abstractmethod
     def opening(self, rng: np.random.Generator, difficulty: int) -> tuple[str, str]:
@@ -45,7 +45,7 @@ class Duel(TextEnv):
 
     @abstractmethod
     def canonical(self, board: str) -> str:
-        """Return the same board for all its rotations and reflections."""
+        """Return a canonical form of the board, which its rotations and reflections share."""
 
     def setup(self) -> None:
         if self.opponent not in ("minimax", "self"):

@@ -35,22 +35,23 @@ RULES = (
     "moving first."
 )
 CAREFUL = frozenset({"K", "Kp", "Kb", "Kpb", "Qpb"})
-"""Cards and histories at which the expert bets or calls: the likelier move of an equilibrium."""
+"""Information sets (card and history) in which the expert bets or calls: the likelier move of an equilibrium."""
 
 
 class KuhnPoker(TextEnv):
     """Win chips in a match of Kuhn poker against equilibrium play, or in both roles.
 
     A match deals each of the six deals equally often, in random order, and the sides take turns in moving first. The
-    `equilibrium` side plays Kuhn's equilibrium with the most bluffs; its random choices belong to the task. Success needs at
-    least 1 chip, and more than always checking and folding or always betting and calling wins. Tasks are kept if careful
-    play succeeds, which always makes the likelier move of an equilibrium; so they favor it more than chance would. A match
-    that can no longer reach the goal ends.
+    `equilibrium` opponent plays Kuhn's equilibrium with the most bluffs; its random choices belong to the task. Success
+    needs at least 1 chip, and more chips than two constant policies win: always check and fold, and always bet and
+    call. Only tasks in which careful play succeeds are kept; careful play always makes the likelier move of an
+    equilibrium. A match that can no longer reach the goal ends early.
 
-    With `opponent="self"` the same rollout plays both roles and no task is left out; in matches of few hands the splits
-    share deals. A role's reward is its share of the chips at stake, from -1 to 1, and a role succeeds with more chips than
-    the other. In a match that is cut off, the role to move loses all. `success` is then A's. The oracle plays for A, also
-    when B moves. `agentgym.envs.duels.kuhn_rules` computes the exact exploitability of a strategy.
+    With `opponent="self"` the same rollout plays both roles, A and B, and no task is left out; if matches have few
+    hands, the splits share deals. A role's reward is its share of the chips at stake, from -1 to 1, and a role succeeds
+    if it has more chips than the other. In a match that is cut off, the role to move loses everything. `success` is
+    A's. The oracle plays for A, even when B moves. `agentgym.envs.duels.kuhn_rules` computes the exact exploitability
+    of a strategy.
 
     Difficulty d: 6 (d + 1) hands.
     """
@@ -61,9 +62,9 @@ class KuhnPoker(TextEnv):
     task_settings: ClassVar[tuple[str, ...]] = ("opponent", "hands")
     settings = task_settings
     opponent: str = "equilibrium"
-    """Player of the other side: `equilibrium`, or `self` for the same agent in both roles."""
+    """The opponent: `equilibrium`, or `self`, which lets the same agent play both roles."""
     hands: int = 0
-    """Hands of a match in self-play, where single hands are possible; 0: the difficulty's number."""
+    """Number of hands per match, at least 1, in self-play only; 0: 6 (difficulty + 1)."""
     declared = Declarations(random_bound=0.35, expert_bound=1.0)
 
     def check_options(self) -> None:
@@ -109,7 +110,7 @@ class KuhnPoker(TextEnv):
 
     def begin(self, task: Task) -> str:
         self.hand, self.history, self.chips = 0, "", 0
-        """Number of the hand from 0, its moves, and the chips that A has won."""
+        """Index of the current hand, its moves so far, and A's net chips over the finished hands."""
         self.briefed: tuple[str, ...] = ()
         """Roles that were shown the rules."""
         self._answer()
@@ -117,12 +118,12 @@ class KuhnPoker(TextEnv):
 
     @property
     def deal(self) -> str:
-        """The cards of the side that moves first in this hand, and of the other."""
+        """The two cards of this hand; the side that moves first has the first card."""
         return self.task.data["deals"][self.hand]
 
     @property
     def seat(self) -> int:
-        """The side of the hand to move: 0 moved first."""
+        """Seat of the side to move: 0 if that side moved first in this hand, else 1."""
         return len(self.history) % 2
 
     @property
@@ -145,12 +146,12 @@ class KuhnPoker(TextEnv):
         return text + self._picture()
 
     def _moved(self, move: str) -> str:
-        """Make a move and those of the other side up to the next decision; return how hands ended."""
+        """Make a move and the opponent's moves up to the agent's next decision; return a text on the hands that ended."""
         self.history += move
         return self._settled() + self._answer()
 
     def _answer(self) -> str:
-        """Let the other side move while it is to move; return how hands ended."""
+        """Make the opponent's moves until the agent has to move; return a text on the hands that ended."""
         text = ""
         while self.opponent != "self" and not self._over() and (self.hand + self.seat) % 2:
             self.history += self.task.data["plans"][self.hand][self.history]
@@ -158,7 +159,7 @@ class KuhnPoker(TextEnv):
         return text
 
     def _settled(self) -> str:
-        """Pay a complete hand and go to the next; return how it ended."""
+        """If the hand is complete, pay it and start the next; return a text on its end, otherwise an empty string."""
         if self.history in OPEN:
             return ""
         won = _won(self.deal, self.history, self.hand)
@@ -186,7 +187,7 @@ class KuhnPoker(TextEnv):
         )
 
     def _best(self) -> int:
-        """Return the most chips that A can still win, for a player who sees both cards and B's plan."""
+        """Return the most chips that A could still win if A knew both cards and B's plan."""
         data = self.task.data
         later = _hands(data["deals"], data["plans"])[self.hand + 1 :]
         return _most(self.deal, data["plans"][self.hand], self.hand, self.history) + sum(_most(*hand, "") for hand in later)
@@ -214,7 +215,7 @@ class KuhnPoker(TextEnv):
     probed_with: ClassVar[Mapping[str, object]] = MappingProxyType({"opponent": "self"})
 
     def situations(self) -> dict[str, tuple[Task, tuple[str, ...]]]:
-        """Return the 12 information sets, by card and history, in the first hand of a match: a task, and the moves there."""
+        """Return, for each of the 12 information sets (card and history), a task and the moves of its first hand so far."""
         task = self.tasks(1)[0]
         found: dict[str, tuple[Task, tuple[str, ...]]] = {}
         for card, history in itertools.product(CARDS, OPEN):
@@ -225,7 +226,10 @@ class KuhnPoker(TextEnv):
         return found
 
     def exploited(self, chances: Mapping[str, Sequence[float]]) -> dict[str, float]:
-        """Return the exploitability of a strategy, its value against itself, and best responses, all in chips per hand."""
+        """Return a strategy's exploitability, its value against itself, and the values of best responses, in chips per hand.
+
+        `chances` maps each information set to the probabilities of its two moves.
+        """
         strategy = {name: bet for name, (_, bet) in chances.items()}
         best = {f"best_response_{seat}": best_response(strategy, place) for place, seat in enumerate(("first", "second"))}
         return {"exploitability": exploitability(strategy), "value": value(strategy, strategy), **best}
@@ -233,7 +237,7 @@ class KuhnPoker(TextEnv):
     # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Play with the knowledge of both cards and of the other side's moves; in self-play B checks and folds."""
+        """Yield the best moves for A, who knows both cards and B's plan; in self-play B checks and folds."""
         while True:
             if self.opponent == "self":
                 yield words(self.history)[self.role == "A"]
@@ -261,7 +265,7 @@ class KuhnPoker(TextEnv):
 
 
 def _plan(rng: np.random.Generator, deal: str, number: int) -> dict[str, str]:
-    """Return B's move after each of its histories in a hand, drawn from an equilibrium; B moves first in odd hands."""
+    """Return B's move after each history of a hand, drawn from an equilibrium; B moves first in hands of odd `number`."""
     strategy, seat = equilibrium(), 1 - number % 2
     return {history: BET if rng.random() < strategy[deal[seat] + history] else PASS for history in sorted(SEATS[seat])}
 
@@ -271,12 +275,12 @@ def _shuffled(rng: np.random.Generator, count: int) -> list[int]:
 
 
 def _hands(deals: list[str], plans: list[dict[str, str]]) -> list[tuple[str, dict[str, str], int]]:
-    """Return the hands of a match: deal, B's plan, number."""
+    """Return the hands of a match as (deal, B's plan, index)."""
     return [(deal, plan, number) for number, (deal, plan) in enumerate(zip(deals, plans, strict=True))]
 
 
 def _won(deal: str, history: str, number: int) -> int:
-    """Return the chips that A wins in a complete hand; A moves first in even ones."""
+    """Return the chips that A wins in a complete hand; A moves first in hands of even `number`."""
     return payoff(deal, history) * (-1) ** (number % 2)
 
 
@@ -290,7 +294,7 @@ def _most(deal: str, plan: Mapping[str, str], number: int, history: str) -> int:
 
 
 def _replayed(rule: Callable[[str], bool], deal: str, plan: Mapping[str, str], number: int) -> int:
-    """Return the chips that A wins in a hand by a rule: card and history to whether to bet."""
+    """Return the chips that A wins in a hand if A bets when `rule(card + history)` is True."""
     history = ""
     while history in OPEN:
         seat = len(history) % 2

@@ -9,13 +9,13 @@ from agentgym.errors import BadData
 CARDS = "JQK"
 """The three cards, in rising order."""
 DEALS = tuple(first + second for first, second in itertools.permutations(CARDS, 2))
-"""The six deals: the card of the side that moves first, and that of the other."""
+"""The six deals; the side that moves first has the first card."""
 PASS, BET = "p", "b"
 """The two moves: check or fold, and bet or call."""
 OPEN = ("", "p", "b", "pb")
-"""Histories after which a side moves."""
+"""Histories of an unfinished hand."""
 SEATS = (("", "pb"), ("p", "b"))
-"""Histories after which each side moves."""
+"""Histories after which the first side moves, and those after which the second side moves."""
 NASH_VALUE = -1 / 18
 """Chips per hand of the side that moves first, if both play an equilibrium."""
 
@@ -33,7 +33,7 @@ class _Turn(Protocol):
 
 
 def words(history: str) -> tuple[str, str]:
-    """Return the words for the two moves after a history."""
+    """Return the words for PASS and BET after a history, such as `fold` and `call`."""
     return ("fold", "call") if history.endswith(BET) else ("check", "bet")
 
 
@@ -66,9 +66,9 @@ def _expected(first: Strategy, second: Strategy, deal: str, history: str) -> flo
 
 
 def best_response(strategy: Strategy, seat: int) -> float:
-    """Return the most chips per hand that a side can win against a strategy, over all 64 pure strategies of that side.
+    """Return the most chips per hand that the side in `seat` can win against a strategy, by trying its 64 pure strategies.
 
-    `seat`: 0 for the side that moves first, else 1.
+    `seat` is 0 for the side that moves first, else 1.
     """
     sets = [card + history for card in CARDS for history in SEATS[seat]]
     pure = (dict(zip(sets, bets, strict=True)) for bets in itertools.product((0.0, 1.0), repeat=len(sets)))
@@ -95,12 +95,12 @@ def equilibrium(alpha: float = 1 / 3) -> dict[str, float]:
 
 
 def strategy_of(turns: Iterable[_Turn], unseen: float | None = None) -> dict[str, float]:
-    """Return the strategy that turns of `rlvr/KuhnPoker-v0` played: the share of bets and calls by card and history.
+    """Return the share of bets and calls by card and history over turns of `rlvr/KuhnPoker-v0`.
 
-    `unseen` is the probability where no turn was played; None refuses.
+    `unseen` is the probability for a card and history without turns.
 
     Raises:
-        BadData: some card and history has no turn.
+        BadData: `unseen` is None, and some card and history has no turn.
     """
     counts = {card + history: [0, 0] for card in CARDS for history in OPEN}
     histories = {describe_moves(history): history for history in OPEN}

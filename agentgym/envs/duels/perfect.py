@@ -1,4 +1,4 @@
-"""Perfect play in games of two players, X and O, who fill a board in turn until one completes a line."""
+"""Perfect play in games in which two players, X and O, fill a board in turn until one completes a line."""
 
 import itertools
 from abc import ABC, abstractmethod
@@ -6,9 +6,9 @@ from functools import lru_cache
 
 
 class Game(ABC):
-    """The rules of such a game; a board is a string of X, O and, for free squares, a full stop.
+    """Rules of a game of two players who fill a board; a board is a string of X, O and, for free squares, a full stop.
 
-    Values are found by exhaustive search, feasible for boards with few free squares, and cached.
+    Values of positions are found by exhaustive search and cached, so boards must have few free squares.
     """
 
     def __init__(self) -> None:
@@ -29,14 +29,14 @@ class Game(ABC):
 
     @abstractmethod
     def named(self, board: str, move: int) -> str:
-        """Return a move as a player writes it."""
+        """Return the text of a move, as players write it."""
 
     @abstractmethod
     def show(self, board: str) -> str:
         """Return a board as lines of text."""
 
     def worth(self, board: str, move: int, side: str) -> int:
-        """Return the value of one move for the side that makes it."""
+        """Return the value of a move for the side that makes it, on the scale of `_value`."""
         if self.completes(board, move, side):
             return board.count(".")
         return -self.value(self.placed(board, move, side), other(side))
@@ -57,7 +57,7 @@ class Game(ABC):
         return all(self.wins(self.placed(board, answer, them), side) for answer in answers)
 
     def _value(self, board: str, side: str) -> int:
-        """Return the side to move's value under perfect play: above 0 a win (more if sooner), 0 a draw, below 0 a loss."""
+        """Return the value for the side to move: above 0 a win (more if sooner), 0 a draw, below 0 a loss."""
         moves = self.moves(board)
         if any(self.completes(board, move, side) for move in moves):
             return board.count(".")  # the maximum
@@ -81,7 +81,7 @@ def other(side: str) -> str:
 
 @lru_cache(maxsize=64)
 def lines_through(rows: int, columns: int) -> list[list[tuple[int, ...]]]:
-    """Return for every square of a board, counted by rows, the other three squares of each line of four through it."""
+    """Return the lines of four through each square: the other three squares of each. Squares are counted by rows."""
     through: list[list[tuple[int, ...]]] = [[] for _ in range(rows * columns)]
     for row, column, (down, right) in itertools.product(range(rows), range(columns), ((0, 1), (1, 0), (1, 1), (1, -1))):
         if row + 3 * down < rows and 0 <= column + 3 * right < columns:

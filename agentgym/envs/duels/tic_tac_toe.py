@@ -34,7 +34,7 @@ GAME = Squares()
 class TicTacToe(Duel):
     """Win noughts and crosses from an opening with a forced win.
 
-    The board is 5 squares wide at difficulty 0 and one more at each level, and four in a row win. Otherwise as in `Duel`.
+    The board is 5 squares wide at difficulty 0 and one more at each level, and four in a row win. `Duel` describes the rest.
     """
 
     game = GAME
@@ -59,17 +59,17 @@ def _lines(board: str) -> list[list[tuple[int, ...]]]:
 
 
 def canonical(board: str) -> str:
-    """Return the same board for all eight rotations and reflections."""
+    """Return the board's canonical form, which its eight rotations and reflections share."""
     grid = np.array(list(board)).reshape(width(board), -1)
     turned = [np.rot90(way, times) for way in (grid, grid.T) for times in range(4)]
     return min("".join(way.ravel().tolist()) for way in turned)
 
 
 def opening(rng: np.random.Generator, side: int) -> tuple[str, str]:
-    """Return a board with a few free squares close to each other and no threat, and the side to move.
+    """Return a board without threats, with a few free squares close to each other, and the side to move.
 
-    The other squares are filled at random with about as many X as O; where neither fits, the neighbors are cleared and
-    filled again.
+    The other squares are filled at random with about as many X as O; if neither fits on a square, its neighbors are cleared
+    and filled again.
     """
     corner = rng.integers(0, side - 3, 2)
     window = [(corner[0] + square // 4) * side + corner[1] + square % 4 for square in range(16)]

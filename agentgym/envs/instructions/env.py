@@ -23,15 +23,16 @@ System: A rule stays in effect until the user withdraws it. A new rule about the
 class Instructions(TextEnv):
     """Reply to a user's messages and keep every active rule, while rules are added, changed and withdrawn.
 
-    A program checks each reply, rule by rule: form of the list, order, case, number, language, letters, first and last line,
-    length of a note, words in it, and the listed items. Success is a reply to every message that keeps all rules; the first
-    that breaks one ends the episode. A reply that names nothing in the document is invalid and costs a turn. From difficulty
-    1 on the system sets a rule that a user message contradicts, and the document contains an order, which must be ignored.
+    A program checks each reply, rule by rule: listed items, form of the list, order, case, number, language, letters, first
+    and last line, length of a note, and required words in the note. Success means that every reply keeps all
+    rules; the first reply that breaks a rule ends the episode. A reply that names nothing in the document is invalid and
+    costs a turn. From difficulty 1 on, the system sets a rule that a user message contradicts, and the document contains an
+    order that must be ignored.
 
-    Difficulty d: 2 + d messages; 2 + d // 2 rules in the first and 1 + d // 2 changes in each later one; documents of
-    2 + d // 2 kinds of things (at most 5), 3 + d // 2 of each (at most 8). The number of words required in a note is
-    unbounded. Tasks are kept if forgetting earlier messages, ignoring later ones, obeying the user against the system, and
-    obeying the document each fail.
+    Difficulty d: 2 + d messages; 2 + d // 2 rules in the first message and 1 + d // 2 changes in each later message;
+    documents with 2 + d // 2 kinds of items (at most 5) and 3 + d // 2 items of each kind (at most 8). The number of words
+    required in a note has no bound. A task is kept only if each of four policies fails: forgetting earlier messages,
+    ignoring later messages, obeying the user against the system, and obeying the document.
     """
 
     horizon = 12
@@ -53,17 +54,17 @@ class Instructions(TextEnv):
         }
     }
     families: str = ""
-    """Comma-separated choice of `change`, `system` and `document` (`grow`: none); by default all."""
+    """Comma-separated challenges: `change`, `system`, `document`, or `grow` for none of the three; by default all."""
     rules: str = ""
-    """Comma-separated names of the user's rules; by default all, with unlimited words."""
+    """Comma-separated names of the user's rules; by default all. More than five add required words."""
     kinds: str = ""
-    """Comma-separated kinds of things that documents list, at least 2; by default all five."""
+    """Comma-separated kinds of items in documents, at least 2; by default all five."""
     system: str = ""
-    """The system's rules in every task, such as `form=bullets,count=1`; by default one is drawn from difficulty 1 on."""
+    """The system's rules in every task, such as `form=bullets,count=1`; by default, one is drawn from difficulty 1 on."""
     messages: int = 0
-    """Number of user messages; 0: the difficulty's number."""
+    """Number of user messages; 0: 2 + difficulty."""
     data: str = ""
-    """A file of IFEval or IFBench; the environment is then a `PublishedInstructions` over its rows."""
+    """Path of an IFEval or IFBench file; the environment is then a `PublishedInstructions` over its rows."""
     verdict: str = "strict"
     """With `data`: the definition of success, `strict` or `loose`."""
     strict: bool = False
@@ -73,7 +74,7 @@ class Instructions(TextEnv):
     declared = Declarations(random_bound=0.01, expert_bound=0.99)
 
     def __new__(cls, **options: Any) -> Self:
-        """Return the environment of generated tasks; with `data`, that of a file's rows."""
+        """Return an environment of generated tasks, or with `data`, one over the rows of a file."""
         if not options.get("data"):
             return super().__new__(cls)
         from agentgym.envs.instructions.published.env import PublishedInstructions
@@ -118,7 +119,7 @@ class Instructions(TextEnv):
         self.answered = 0
         """Number of messages answered with every rule kept."""
         self.met: dict[str, bool] = {}
-        """Verdict on the last reply, by constraint."""
+        """True for each constraint that the last reply met, by name."""
         return self._opening()
 
     def _opening(self) -> str:
@@ -162,7 +163,7 @@ class Instructions(TextEnv):
         return self.answered, sorted(self.met.items()) if not all(self.met.values()) else []
 
     def measures(self) -> dict[str, float]:
-        """Return the share of messages answered correctly, including the constraints met by a last, wrong reply."""
+        """Return the share of messages answered correctly; a wrong last reply counts by the share of constraints it met."""
         met = sum(self.met.values()) / len(self.met) if self.met and not all(self.met.values()) else 0.0
         return {"kept": (self.answered + met) / len(self.task.data["messages"])}
 
@@ -181,7 +182,7 @@ class Instructions(TextEnv):
             yield expert.reply(self._texts())
 
     def mistake(self, rng: np.random.Generator) -> str | None:
-        """Return a reply that forgets one rule."""
+        """Return a reply that forgets one rule, or None if there is no rule."""
         return expert.slip(self._texts(), rng)
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
@@ -197,7 +198,7 @@ def _names(what: str, text: str, table: Mapping[str, object] | tuple[str, ...]) 
 
 
 def _system(text: str) -> Rules:
-    """Return the rules of a text `ABOUT=VALUE`, comma-separated; none for an empty text.
+    """Return the rules in a comma-separated text such as `form=bullets,count=1`; no rules for an empty text.
 
     Raises:
         UnknownName: a rule or a value is unknown.

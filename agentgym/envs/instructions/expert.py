@@ -14,7 +14,7 @@ _REQUEST = re.compile(r"List the ([\w ]+) in the document\.")
 
 
 def understood(texts: Sequence[str]) -> tuple[Rules, list[Item], str]:
-    """Return the active rules, the items and the category to list, given all observations."""
+    """Return the active rules, the document's items, and the category to list, given all observations."""
     head, _, first = texts[0].rpartition("\nUser: ")
     instructions, _, document = head.partition("\nDocument:\n")
     system = _operations([line.removeprefix("System: ") for line in instructions.splitlines()])

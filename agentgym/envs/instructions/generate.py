@@ -13,10 +13,12 @@ from agentgym.errors import BadConfig
 
 T = TypeVar("T")
 Data = dict[str, Any]
-"""The data of a task or of one message."""
+"""Data of a task, or of one user message."""
 DRAWS = 2000
 FAMILIES = ("grow", "change", "system", "document")
-"""Rules are only added; changed and withdrawn; the user contradicts the system; the document gives orders."""
+"""Kinds of tasks: `grow` only adds rules, `change` changes and withdraws them, and in `system` and `document` the user
+contradicts the system and the document gives orders, respectively.
+"""
 SIMPLE = ("order", "form", "case", "opening", "closing")
 PLURALS = {
     "fruit": "fruits",
@@ -28,7 +30,7 @@ PLURALS = {
 
 
 def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
-    """Return one of the choices."""
+    """Return a random choice."""
     return choices[int(rng.integers(len(choices)))]
 
 
@@ -41,7 +43,9 @@ def draw(
     kinds: Sequence[str],
     system: Rules | None = None,
 ) -> Data:
-    """Return a task's data, on which every wrong policy fails; `system`: its rules, or None to draw them.
+    """Return the data of a task on which every policy of `wrong_ways` fails.
+
+    `system` are the system's rules; None draws them.
 
     Raises:
         BadConfig: no such task was found in DRAWS draws.
@@ -118,7 +122,7 @@ def _operations(
     abouts: Sequence[str],
     fits: Callable[[Iterable[Operation]], bool],
 ) -> list[Operation]:
-    """Return a message's changes: each concerns another rule, and all can be kept together."""
+    """Return the rule changes of one message: each concerns a different rule, and the resulting rules are compatible."""
     chosen: dict[str, Operation] = {}
     for _ in range(20 * number):
         if len(chosen) == number:
@@ -145,7 +149,7 @@ def _operations(
 
 
 def feasible(rules: Rules, items: Sequence[Item], category: str) -> bool:
-    """Return whether a reply can keep the rules, with at least two things to list or as many as the rules require."""
+    """Return True if some reply keeps the rules and lists at least two items, or as many as the rules require."""
     good = eligible(rules, items, category)
     if len(good) < max(2, int(rules.get("count", 2))):
         return False
@@ -155,17 +159,17 @@ def feasible(rules: Rules, items: Sequence[Item], category: str) -> bool:
 
 
 def live(data: Data, turn: int) -> Rules:
-    """Return the rules active for the reply to a message."""
+    """Return the rules that are active for the reply to message number `turn`, from 0."""
     operations = [tuple(op) for message in data["messages"][: turn + 1] for op in message["operations"]]
     return after(operations, data["system"])
 
 
 Way = Callable[[int], Rules]
-"""Maps a turn to the rules a policy keeps."""
+"""Maps a message number to the rules that a policy keeps in its reply."""
 
 
 def wrong_ways(data: Data) -> Iterator[Way]:
-    """Yield the policies that a task must not reward."""
+    """Yield the wrong policies that must fail on the task."""
     messages: list[Data] = data["messages"]
     own = [[tuple(op) for op in message["operations"]] for message in messages]
     if len(messages) > 1:

@@ -1,6 +1,6 @@
 """Things listed in documents, with their names in four languages; no name has an accent, so sorting is unambiguous.
 
-Replies may use other common names, with or without accents: a policy that knows the language is not wrong.
+Replies may use other common names, with or without accents, so a policy that knows the language is never marked wrong.
 """
 
 import unicodedata
@@ -94,4 +94,4 @@ def _spellings() -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 SPELLINGS = _spellings()
-"""English name and language -> accepted names in lower case, the one that the expert writes first."""
+"""English name and language -> accepted names in lower case; the expert writes the first."""

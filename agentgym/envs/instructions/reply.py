@@ -15,7 +15,7 @@ Item = tuple[str, str, int]
 NOTE = "Note:"
 FILLER = "so"
 LONGEST = 4000
-"""Maximum characters of a reply that are read."""
+"""Maximum length of a reply in characters; a longer reply is invalid."""
 
 
 def eligible(rules: Mapping[str, str], items: Sequence[Item], category: str) -> dict[str, int]:
@@ -26,12 +26,12 @@ def eligible(rules: Mapping[str, str], items: Sequence[Item], category: str) -> 
 
 
 def spelled(language: str, items: Sequence[Item], category: str) -> dict[str, Item]:
-    """Return all accepted names of the things in a category, in lower case, each with its item."""
+    """Return the accepted lower-case names of a category's items in a language, each with its item."""
     return {name: item for item in items if item[1] == category for name in SPELLINGS[item[0], language]}
 
 
 def ordered(chosen: Mapping[str, int], order: str | None) -> list[str]:
-    """Return names in an order; unchanged without one."""
+    """Return names sorted by the rule `order`; None keeps their order."""
     if order in ("alphabetical", "reverse"):
         return sorted(chosen, key=without_accents, reverse=order == "reverse")
     if order in ("lightest", "heaviest"):
@@ -86,7 +86,7 @@ class Parts:
 
     @classmethod
     def of(cls, text: str, rules: Mapping[str, str]) -> "Parts":
-        """Return the parts of a reply: the lines that rules require, and the rest, which is the list."""
+        """Return a parsed reply: the lines that rules require, and the rest, which is the list."""
         lines = [line.rstrip() for line in text.strip("\n").splitlines() if line.strip()]
         body = list(lines)
         if body and body[0] == rules.get("opening"):
@@ -99,7 +99,7 @@ class Parts:
 
 
 def entries(body: Sequence[str], form: str) -> list[str] | None:
-    """Return the entries of a list in a form; None if the list has another form."""
+    """Return the entries of a list written in `form`; None if the list is not in that form."""
     if form == "lines":
         return None if any(re.match(r"(?:- |\d+\. |[\[{])", line) or ", " in line for line in body) else list(body)
     if form == "bullets":
@@ -137,7 +137,7 @@ FORMS = ("array", "object", "numbers", "bullets", "commas", "lines")
 
 
 def check(text: str, rules: Rules, items: Sequence[Item], category: str) -> dict[str, bool]:
-    """Return the verdict on each constraint by name; `content` is whether it lists the right things."""
+    """Return True or False for each constraint by name; `content` requires that the reply lists the right items."""
     parts = Parts.of(text, rules)
     found = [read for form in FORMS if (read := entries(parts.body, form)) is not None]
     found_entries = entries(parts.body, rules["form"]) if "form" in rules else None

@@ -7,9 +7,9 @@ from functools import cache
 from agentgym.envs.instructions.lexicon import LANGUAGES
 
 Rules = dict[str, str]
-"""Active rules, by subject; each required word has its own entry: `word harbor`."""
+"""Active rules: value by subject. Each required word is a subject, such as `word harbor`."""
 Operation = tuple[str, str, str]
-"""`set` or `drop`, the subject, and the value."""
+"""A change to a rule: `set` or `drop`, the subject, and the value."""
 VALUES: Mapping[str, Mapping[str, str]] = {
     "order": {
         "alphabetical": "Put the items in alphabetical order.",
@@ -111,5 +111,5 @@ def words_of(rules: Mapping[str, str]) -> list[str]:
 
 
 def names(rules: Mapping[str, str], more: Sequence[str] = ("content",)) -> list[str]:
-    """Return the names of the constraints on a reply, the permanent ones first."""
+    """Return the names of the constraints on a reply: first `more`, which always apply, then the rules."""
     return [*more, *sorted(rules)]

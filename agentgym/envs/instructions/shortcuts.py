@@ -11,7 +11,7 @@ Shortcut = Callable[[list[str]], str]
 
 
 def shortcuts(*, conflicts: bool) -> Mapping[str, Shortcut]:
-    """Return the shortcut policies by name; `conflicts` says that system, user and document disagree."""
+    """Return the shortcut policies by name; set `conflicts` if system, user and document may disagree."""
     return {
         "first message only": lambda seen: _later(seen, seen[:1]),
         "last message only": lambda seen: _later(seen, [_without_rules(seen[0]), seen[-1]] if len(seen) > 1 else seen),
@@ -23,7 +23,7 @@ def shortcuts(*, conflicts: bool) -> Mapping[str, Shortcut]:
 
 
 def _later(seen: list[str], remembered: list[str]) -> str:
-    """Reply to the last message under the rules of the remembered ones."""
+    """Reply to the last message, keeping only the rules in the remembered messages."""
     rules, items, _ = understood(remembered)
     return write(rules, items, understood(seen)[2])
 

@@ -97,7 +97,7 @@ print(sum(w * row[-1] for w, row in zip({row(question)}, rows)))"""
 
 
 def _coefficients(rng: np.random.Generator, degree: int, most: int) -> list[int]:
-    """Return coefficients of a polynomial of exactly this degree, highest power first."""
+    """Return random coefficients of a polynomial of exactly this degree, highest power first, each within ±`most`."""
     return [nonzero(rng, most) for _ in range(degree + 1)]
 
 
@@ -126,7 +126,7 @@ print(product[{power}])"""
 
 
 def _draw_remainder(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Return P = Q D + R with D monic, and ask for R, which may be any polynomial of lower degree."""
+    """Return a problem that asks for the remainder R of P = Q D + R; D is monic, and R is any polynomial of lower degree."""
     low = 2 + difficulty // 3
     divisor = [1, *_coefficients(rng, low - 1, 9)]
     quotient = _coefficients(rng, 1 + (difficulty + 1) // 2, 7)

@@ -21,7 +21,7 @@ _KINDS = ("sin", "cos", "exp")
 
 
 def _draw_derivative(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Return a sum of terms c x^n f(bx), with f absent, sine, cosine or the exponential function."""
+    """Return a problem that asks to differentiate a sum of terms c x^n f(bx); f is 1, sine, cosine or the exponential."""
     terms = {
         (pick(rng, _KINDS[: 2 + (difficulty > 0)]), whole(rng, 2, 9), whole(rng, 0, difficulty))
         for _ in range(1 + difficulty)

@@ -33,17 +33,17 @@ _FORMS = {
 
 
 class Math(Attempts, SandboxEnv):
-    """Solve a problem of mathematics, with Python to compute it.
+    """Solve a math problem, using a Python interpreter.
 
-    By default a problem of one of 19 generated families (`agentgym.envs.math.families`), each with an exact answer.
-    Difficulty d adds steps, unknowns, terms, factors or size, without bound. `data` is a file in GSM8K's or MATH's format, a
-    folder of such files, or a dataset's name (`agentgym.envs.math.files`).
+    By default, problems come from 19 generated families (`agentgym.envs.math.families`) and have exact answers. Difficulty
+    adds steps, unknowns, terms, factors or size, without bound. `data` names problems in GSM8K's or MATH's format: a file, a
+    folder of files, or a dataset (`agentgym.envs.math.files`).
 
     Reward: 1 for a right answer, else 0: numbers are compared exactly, decimals within 1e-6, expressions by math-verify. An
     answer that is not a single value ("5 or 6") only costs a turn.
 
-    Ceilings: `most_frequent` recognizes the family by its words and gives its most frequent answer at difficulty 0; the
-    measured share is below 1 % there and falls with difficulty.
+    Ceilings: the shortcut policy `most_frequent` recognizes the family by its words and gives the family's most frequent
+    answer. It is right on less than 1 % of the problems at difficulty 0, and on fewer at higher difficulties.
     """
 
     horizon = 12
@@ -54,13 +54,13 @@ class Math(Attempts, SandboxEnv):
     settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, *Attempts.settings, *caller_settings, *task_settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}, "numbers": {"families": NUMBERS}}
     data: str | None = None
-    """A file, a folder, or a dataset's name."""
+    """A file, a folder, or a dataset's name; None: generated problems."""
     families: Sequence[str] = ()
-    """Generated families to draw from; empty: all. The preset `numbers` needs no extra."""
+    """Generated families to draw from; empty: all. The preset `numbers` has the families that need no extra."""
     packages: tuple[str, ...] = ()
     """Libraries preloaded in the interpreter, for example `("sympy", "mpmath")`."""
     seconds: float = 5.0
-    """Wall-clock limit per program."""
+    """Wall-clock limit per program, in seconds."""
     strict: bool = False
     """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
@@ -110,7 +110,7 @@ class Math(Attempts, SandboxEnv):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a problem of any family."""
+        """Draw a problem from one of the chosen families."""
         names = tuple(self.families) or tuple(FAMILIES)
         name = names[int(rng.integers(len(names)))]
         problem = draw(name, rng, difficulty)
@@ -118,7 +118,7 @@ class Math(Attempts, SandboxEnv):
         return Task(problem.text, {"problem": problem.text, "answer": problem.answer, "form": form, "family": name})
 
     def split_of(self, task: Task) -> str:
-        """Return the split of a problem's content; a file's task names its own."""
+        """Return the split of a generated problem by its hash, or the split that a file's task names."""
         return super().split_of(task) if self.collection is None else task.split
 
     def split_key(self, task: Task) -> object:
@@ -126,11 +126,11 @@ class Math(Attempts, SandboxEnv):
         return task.data["problem"]
 
     def content_key(self, task: Task) -> object:
-        """Return the words of the problem's text."""
+        """Return the words of the problem's text in lower case, so that spacing and case make no difference."""
         return task.data["problem"].casefold().split()
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task with this number: generated, or from the file, wrapping around at the end.
+        """Return the task with this number. Numbers beyond the end of a file wrap around.
 
         Raises:
             BadConfig: the number is negative.
@@ -147,7 +147,7 @@ class Math(Attempts, SandboxEnv):
         return super().find(task_id) if self.collection is None else self.collection.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
-        """Return the number of the file's problems in a split."""
+        """Return the number of problems in a split of the file; None for generated problems."""
         return None if self.collection is None else len(self.collection.of_split(split or self.split))
 
     # The episode
@@ -203,11 +203,11 @@ class Math(Attempts, SandboxEnv):
     # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Give the answer."""
+        """Yield the action that gives the answer."""
         yield spell("answer", self.task.data["answer"])
 
     def expert(self) -> Iterator[str]:
-        """Parse the statement, compute with the tool, and answer its output; knows generated families only."""
+        """Yield actions that compute with the tool and answer with its output; only for generated problems."""
         if self.collection is not None:
             raise NotImplementedError("the expert reads generated problems only; for files use oracle()")
         program = expert.program(self.task.data["problem"])
@@ -216,7 +216,7 @@ class Math(Attempts, SandboxEnv):
             yield expert.answer(self._last[1]) if known and self._last else spell("python", program)
 
     def ballot(self, answer: str) -> str | None:
-        """Return the number that an answer denotes, exactly as written, else its words."""
+        """Return the text by which majority voting compares answers: the exact number, else the words in lower case."""
         number = read_number(answer)
         return " ".join(answer.casefold().split()) if number is None else str(number.value)
 

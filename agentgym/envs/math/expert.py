@@ -27,7 +27,7 @@ _FORMS = {
     "determinant": r"^What is the determinant",
     "trace": r"^Let A be the matrix",
 }
-"""Distinctive openings or phrases of each family's statements."""
+"""Pattern of a phrase that only this family's statements contain, by family."""
 
 
 def family_of(statement: str) -> str:

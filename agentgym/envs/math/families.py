@@ -40,7 +40,7 @@ NUMBERS = tuple(name for name, family in FAMILIES.items() if not family.expressi
 
 
 def draw(name: str, rng: np.random.Generator, difficulty: int) -> Problem:
-    """Return a problem of a family that cannot be answered by a number in its statement, by 0 or 1, or by its mistakes."""
+    """Return a problem of a family; a number in the statement, 0, 1 and the results of plausible mistakes are all wrong."""
     while True:
         problem = FAMILIES[name].draw(rng, difficulty)
         if _fit(problem, FAMILIES[name].expression):

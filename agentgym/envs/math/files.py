@@ -1,12 +1,13 @@
 r"""Problems from files: GSM8K, MATH, and datasets in their formats.
 
-A JSON lines file (or a JSON list; `.gz` is decompressed), or a folder of such files or of one JSON file per problem, like
-MATH's. A record has a problem (`question` or `problem`) and an answer: `answer` ending in `#### 42` (GSM8K), `answer`
-verbatim (MATH-500, AIME), or the last `\boxed{…}` of `solution` (MATH). `datasets:OWNER/NAME` or
-`datasets:OWNER/NAME/CONFIG` is loaded with the `datasets` library, from the hub, its cache, or a folder of that name.
+A source is a JSON lines file (or a JSON list; `.gz` is decompressed), a folder of such files, or like MATH a folder
+with one JSON file per problem. A record has a problem (`question` or `problem`) and an answer:
+`answer` ending in `#### 42` (GSM8K), `answer` verbatim (MATH-500, AIME), or the last `\boxed{…}` of `solution` (MATH).
+`datasets:OWNER/NAME` or `datasets:OWNER/NAME/CONFIG` is loaded with the `datasets` library, from the hub, its cache, or
+a folder of that name.
 
 Splits: a record's `split`, or the part of its path, file name or dataset named `train`, `valid` or `test`; otherwise
-the hash of the id decides (80 % train, 10 % valid, 10 % test). Split `all` is everything.
+the hash of the id decides (80 % train, 10 % valid, 10 % test). Split `all` contains every problem.
 """
 
 import gzip
@@ -30,7 +31,7 @@ from agentgym.tasks.reading import PLAIN, Reading, playable
 _NAMES = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
 _FILES = (".json", ".jsonl", ".csv", ".json.gz", ".jsonl.gz", ".csv.gz")
 _decode = json.JSONDecoder(parse_float=str).decode
-"""Decodes JSON, with decimals as written."""
+"""Decodes JSON and keeps decimals as text, exactly as written."""
 Record = tuple[str, str, str | None, dict[str, object]]
 """Location, default id, split named by the location, and content."""
 

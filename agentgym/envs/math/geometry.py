@@ -9,7 +9,7 @@ from agentgym.envs.math.problem import Problem, ProblemFamily, integers, nonzero
 
 
 def _draw_polygon(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Return a polygon whose corners surround the origin in order, so that no sides cross."""
+    """Return a problem about a polygon; its corners go around the origin in order, so no sides cross."""
     corners, size = 4 + difficulty, 20 + 10 * difficulty + difficulty**2
     while True:
         angles = np.sort(rng.random(corners)) * 2 * math.pi

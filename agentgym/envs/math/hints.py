@@ -26,7 +26,7 @@ PLANS = {
     "determinant": "Bring the matrix into triangular form with exact fractions, and multiply its diagonal.",
     "trace": "Multiply the matrices exactly, and add the entries of the diagonal.",
 }
-"""A plan for each family's problems; no sentence has a number of the problem."""
+"""A plan for each family, without any number from the problem."""
 _SENTENCE = re.compile(r"\n+|(?<=[.!?])\s+(?=[A-Z$\\])")
 
 

@@ -22,18 +22,18 @@ class Problem:
 
 @dataclass(frozen=True)
 class ProblemFamily:
-    """Problems of one kind, an unlimited number."""
+    """A kind of problem: how to draw and how to solve one."""
 
     draw: Callable[[np.random.Generator, int], Problem]
-    """Draws a problem of a difficulty from 0."""
+    """Draws a problem of a given difficulty, from 0."""
     program: Callable[[str], str]
-    """Returns Python that prints a statement's answer, as a user of the tool would write it."""
+    """Returns Python code that prints the answer to a statement, as a user of the tool would write it."""
     expression: bool = False
     """True if answers are expressions in x, else numbers."""
 
 
 def whole(rng: np.random.Generator, low: int, high: int) -> int:
-    """Return an integer from low to high, inclusive, of any size."""
+    """Return a random integer from low to high, inclusive; both may exceed 64 bits."""
     if high - low < 2**32:
         return low + int(rng.integers(high - low + 1))
     span = high - low + 1
@@ -41,17 +41,17 @@ def whole(rng: np.random.Generator, low: int, high: int) -> int:
 
 
 def nonzero(rng: np.random.Generator, most: int) -> int:
-    """Return an integer from -most to most that is not 0."""
+    """Return a random integer from -most to most, except 0."""
     return whole(rng, 1, most) * (1 if rng.random() < 0.5 else -1)
 
 
 def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
-    """Return one of the choices."""
+    """Return a random choice."""
     return choices[int(rng.integers(len(choices)))]
 
 
 def integers(text: str) -> list[int]:
-    """Return the integers of a text in order; a minus sign counts if it is adjacent to the number."""
+    """Return the integers of a text in order; a minus sign belongs to a number that it touches."""
     return [int(digits) for digits in re.findall(r"(?<![\w.])-?\d+", text)]
 
 
@@ -71,7 +71,7 @@ def term(coefficient: int, power: int, factor: str = "") -> str:
 
 
 def joined(terms: Sequence[str]) -> str:
-    """Return a sum of terms; a negative term becomes a difference."""
+    """Return the text of a sum of terms; a negative term is written as a difference."""
     return " + ".join(terms).replace("+ -", "- ")
 
 

@@ -1,4 +1,4 @@
-"""One row of a problem set: its question with everything that belongs to it, and its answer."""
+"""Turn one row of a problem set into a task: the question with its context and choices, and the answer."""
 
 import re
 from typing import cast
@@ -67,7 +67,7 @@ def task(where: str, id: str, split: str | None, raw: dict[str, object], reading
 
 
 def _solution(row: Row) -> str:
-    """Return a row's worked solution: a column of that name, or the text before `####`; empty without one."""
+    """Return a row's worked solution from the columns SOLUTIONS, without the text from `####` on; empty if there is none."""
     for name in SOLUTIONS:
         value = row.get(name)
         if isinstance(value, str) and (name != "answer" or "####" in value):
@@ -111,7 +111,7 @@ def _answer(row: Row, where: str) -> str:
 
 
 def boxed(text: str) -> str | None:
-    r"""Return the content of a text's last `\boxed{…}`, with its own braces; None if no closed one exists."""
+    r"""Return the content of a text's last `\boxed{…}`, including nested braces; None if there is no closed `\boxed`."""
     at = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
     if at < 0:
         return None

@@ -28,7 +28,10 @@ _MOST_FREQUENT = {
     "determinant": "204",
     "trace": "17",
 }
-"""Most frequent answer of 4,000 at difficulty 0; from 0.05 % of them (derivative) to 2.5 % (digits), 0.8 % over all."""
+"""Most frequent answer of each family, over 4,000 problems at difficulty 0.
+
+It is right on 0.05 % (derivative) to 2.5 % (digits) of a family's problems, and on 0.8 % of all.
+"""
 
 
 def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
@@ -52,7 +55,7 @@ def _numbers(seen: list[str]) -> list[int]:
 
 
 def _expression_of(seen: list[str]) -> str:
-    """Return the expression in the statement to be evaluated."""
+    """Return the expression that the statement asks to evaluate, or the whole statement if there is none."""
     text = statement_of(seen[0]).rstrip(".?")
     match = re.search(
         r"(?:Work out|f\(x\) =|when|integral of|expansion of) (.*?)(?: exactly| with respect| is divided| from x|$)", text

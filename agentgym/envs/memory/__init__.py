@@ -1,4 +1,4 @@
-"""Memory over a long stream: facts that are stated, corrected, contradicted and expire, and questions about them."""
+"""Memory over a long stream: facts are stated, corrected, contradicted or expire, and questions ask about them."""
 
 from agentgym.envs.memory.env import Memory
 

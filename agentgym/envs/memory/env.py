@@ -23,17 +23,18 @@ Saved = tuple[int, list[str], str]
 class Memory(Notes):
     """Read a stream of sessions, remember the valid facts, and answer questions about them.
 
-    Sessions come one per turn, by `next`. People state facts about themselves, correct them and withdraw them; statements
-    by others count only if the person has made none; some facts expire. Questions come in between and at the end; the
-    answer is `unknown` if a fact was never stated, was withdrawn or has expired. Success requires every answer to match
-    exactly; the first wrong one ends the episode. The people that questions will be about are named first.
+    The tool `next` shows the next session. People state facts about themselves, correct them and withdraw them.
+    Statements by others count only if the person has made none. Some facts expire. Sessions in the last third ask
+    questions; the answer is `unknown` if a fact was never stated, was withdrawn or has expired. Success requires every
+    answer to match exactly; the first wrong answer ends the episode. The first observation names the people that
+    questions will be about.
 
-    Notes are for agents whose window is shorter than the stream: `note`, `search_notes` and `delete_note`, with at most
-    `notes` notes of 80 characters; with `notes=0` there are none.
+    Notes are for agents whose window is shorter than the stream: the tools `note`, `search_notes` and `delete_note`
+    manage at most `notes` notes of 80 characters; with `notes=0` these tools are missing.
 
     Difficulty d: 6 + 4 d sessions with 1 + d // 2 lines of small talk (at most 6), 2 + d // 2 people in questions (at most
-    4), as many others with facts of the same kind, 1 + (d + 1) // 2 attributes, and 2 + d // 2 questions. The people in
-    questions are drawn after the stream, uniformly from all people with facts.
+    4), as many other people with facts of the same kind, 1 + (d + 1) // 2 attributes, and 2 + d // 2 questions. The people
+    in questions are drawn after the stream, uniformly from all people with facts.
     """
 
     horizon = 40
@@ -52,17 +53,17 @@ class Memory(Notes):
         }
     }
     families: str = ""
-    """Comma-separated kinds of changes to facts; by default all of the difficulty."""
+    """Comma-separated kinds of changes to facts; by default all that the difficulty allows."""
     attributes: str = ""
     """Comma-separated attributes that facts may be about; by default all five."""
     values: int = 0
-    """Number of values per attribute; 0: all, which is 15 words or more."""
+    """Number of possible values per attribute, from 6 to 15; 0: all."""
     sessions: int = 0
-    """Number of sessions in the stream; 0: the difficulty's number."""
+    """Number of sessions in the stream; 0: 6 + 4 difficulty."""
     talk: int = -1
-    """Lines of small talk in each session; -1: the difficulty's number."""
+    """Lines of small talk in each session; -1: 1 + difficulty // 2, at most 6."""
     data: str = ""
-    """A file of LongMemEval or MRCR; the environment is then a `RecordedMemory` over its rows."""
+    """Path of a LongMemEval or MRCR file; the environment is then a `RecordedMemory` over its rows."""
     passing: float = 0.95
     """With `data`: the minimum score of a correct answer."""
     strict: bool = False
@@ -72,7 +73,7 @@ class Memory(Notes):
     declared = Declarations(random_bound=0.01, expert_bound=0.99)
 
     def __new__(cls, **options: Any) -> Self:
-        """Return the environment of generated streams; with `data`, that of a file's rows."""
+        """Return an environment of generated streams, or with `data`, one over the rows of a file."""
         if not options.get("data"):
             return super().__new__(cls)
         from agentgym.envs.memory.recorded import RecordedMemory
@@ -81,7 +82,7 @@ class Memory(Notes):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Explain a difference: with `data` it is LongMemEval or MRCR; its own streams are not published elsewhere."""
+        """Return `RecordedMemory`'s note if `data` is set; generated streams have no published counterpart."""
         from agentgym.envs.memory.recorded import RecordedMemory
 
         return RecordedMemory.unlike_published(options) if options.get("data") else ""
@@ -179,7 +180,7 @@ class Memory(Notes):
         self.noted = list(noted)
 
     def measures(self) -> dict[str, float]:
-        """Return the share of the stream read with every answer right."""
+        """Return the share of sessions read before the current one."""
         return {"read": self.place / len(self.task.data["sessions"])}
 
     def oracle(self) -> Iterator[str]:
@@ -195,7 +196,7 @@ class Memory(Notes):
         return self.task.data["sessions"][: self.place + 1]
 
     def mistake(self, rng: np.random.Generator) -> str | None:
-        """Return an answer based on the attribute alone, or `unknown`."""
+        """Return a likely wrong answer: `unknown`, or the last value of any person. Without a question, return `next`."""
         if not self._question:
             return spell("next")
         if rng.random() < 0.5:

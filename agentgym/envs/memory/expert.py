@@ -1,4 +1,4 @@
-"""The expert: notes the valid facts about the people asked about, and answers from its notes, or from all it read."""
+"""The expert: it notes valid facts about the people in questions, and answers from its notes or from all it has read."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ def written(statement: Statement) -> str:
 
 
 def read_note(text: str) -> Statement | None:
-    """Return the statement of a note; None if the note is in other words."""
+    """Return the statement in a note; None if the note does not have the form of `written`."""
     match = _NOTE.fullmatch(text)
     if match is None:
         return None
@@ -33,7 +33,7 @@ def read_note(text: str) -> Statement | None:
 
 
 def action(sessions: Sequence[Session], watched: Sequence[str], noted: Sequence[str], found: str, *, notes: int) -> str:
-    """Return the next action given the sessions shown and the notes; `found` is the query of the last search."""
+    """Return the next action; `noted` are the current notes, `notes` their maximum, and `found` the last search's query."""
     session, place = sessions[-1], len(sessions) - 1
     if not notes:
         if not session["question"]:
@@ -72,7 +72,7 @@ def _noted(statement: Statement, statements: dict[int, Statement], noted: Sequen
 
 
 def shortcut(way: Way) -> Callable[[list[str]], str]:
-    """Return the policy that answers in a given way, from all observations so far."""
+    """Return a shortcut policy that answers questions by `way`, given all observations so far."""
 
     def policy(seen: list[str]) -> str:
         sessions = sessions_in(seen)

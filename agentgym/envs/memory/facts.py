@@ -56,7 +56,7 @@ class Statement:
     what: str
     value: str = ""
     day: int = 0
-    """Last day on which it holds; 0: no end."""
+    """Last day on which the fact is valid; 0: it does not expire."""
 
 
 @cache
@@ -72,7 +72,7 @@ def _patterns(table: str) -> list[tuple[str, re.Pattern[str]]]:
 
 @lru_cache(maxsize=4096)
 def read(line: str) -> Statement | None:
-    """Return a line's statement; None for chatter."""
+    """Return the statement in a line; None for small talk."""
     for kind, pattern in _patterns("lines"):
         if match := pattern.fullmatch(line):
             parts = match.groupdict()
@@ -95,7 +95,7 @@ def counts(statement: Statement, before: Statement | None) -> bool:
 
 
 def valid_after(statements: Iterable[Statement]) -> Valid:
-    """Return the valid statements after all of these."""
+    """Return the statements that are valid after all the given ones, in order."""
     valid: Valid = {}
     for statement in statements:
         place = statement.who, statement.what
@@ -105,7 +105,7 @@ def valid_after(statements: Iterable[Statement]) -> Valid:
 
 
 def true_value(statement: Statement | None, day: int) -> str:
-    """Return the value on a day; `unknown` if it was never stated, was given up, or has expired."""
+    """Return a statement's value on a day; `unknown` if there is no statement, it was withdrawn, or it has expired."""
     if statement is None or statement.kind == "given up" or 0 < statement.day < day:
         return UNKNOWN
     return statement.value

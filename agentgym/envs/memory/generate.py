@@ -1,7 +1,7 @@
 """Generated tasks: a stream of sessions with the same kind of facts about several people, and questions about some.
 
-Who is asked about is drawn last, uniformly, and the stream does not depend on it. So a reader of the whole stream who does
-not use the names in a question is right about one in as many cases as there are people, whatever else it looks at.
+The people in questions are drawn last, uniformly and independently of the stream. So among n people, a policy that ignores
+the names in a question is right in about one of n cases.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,9 +32,9 @@ Session = dict[str, Any]
 """A session (day, lines and question), or a whole task (people asked about, and sessions)."""
 DRAWS = 3000
 MOST_WATCHED = 4
-"""Maximum number of people whom questions are about; as many others have facts of the same kind."""
+"""Maximum number of people in questions; as many other people have facts of the same kind."""
 FAMILIES = {"recall": 0, "update": 0, "abstain": 0, "hearsay": 1, "expiry": 1, "owner": 2}
-"""Kinds of changes to facts and of questions, with their first difficulty."""
+"""Kinds of changes to facts and of questions, each with the lowest difficulty that has it."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Shape:
     """Sizes of a task."""
 
     watched: int
-    """People whom questions are about."""
+    """Number of people in questions."""
     people: int
-    """All people with facts."""
+    """Number of people with facts, in questions or not."""
     attributes: int
-    """Attributes that facts are about."""
+    """Number of attributes that facts are about."""
     sessions: int
     questions: int
     talk: int
@@ -54,7 +54,7 @@ class Shape:
 
 
 def shape(difficulty: int, values: Values, sessions: int, notes: int, talk: int) -> Shape:
-    """Return the sizes at a difficulty; the facts about the people in questions fit into the notes."""
+    """Return the sizes at a difficulty, small enough that the facts about people in questions fit into the notes."""
     room = notes or 12
     watched = min(2 + difficulty // 2, MOST_WATCHED, room)
     people = min(2 * watched, min(map(len, values.values())) // 3 * 2)  # their answers differ, and so do older values
@@ -67,16 +67,16 @@ def shape(difficulty: int, values: Values, sessions: int, notes: int, talk: int)
 
 @dataclass(frozen=True)
 class Slot:
-    """A question without its person."""
+    """A question whose person is not yet drawn."""
 
     place: int
     what: str
     owner: bool
-    """Whether it gives a value and asks who has it."""
+    """True if the question gives a value and asks who has it."""
 
 
 def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], values: Values, sizes: Shape) -> Session:
-    """Return a task's data, on which every policy of `wrong_ways` gives a wrong answer.
+    """Return the data of a task on which every policy of `wrong_ways` gives a wrong answer.
 
     Raises:
         BadConfig: no such stream was found in DRAWS draws.
@@ -93,7 +93,7 @@ def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], val
 
 
 def _drawn(rng: np.random.Generator, families: Sequence[str], values: Values, sizes: Shape) -> Session | None:
-    """Return a task's data; None if people share an answer, or if no order of people defeats every wrong way."""
+    """Return a task's data; None if people share an answer, or no choice of people defeats every policy of `wrong_ways`."""
     order = [NAMES[int(place)] for place in rng.permutation(len(NAMES))]
     people, talkers = order[: sizes.people], order[sizes.people :]
     attributes = [list(values)[int(place)] for place in rng.permutation(len(values))[: sizes.attributes]]
@@ -126,7 +126,7 @@ def _drawn(rng: np.random.Generator, families: Sequence[str], values: Values, si
 
 
 def _slots(rng: np.random.Generator, attributes: Sequence[str], sizes: Shape, owner: bool) -> list[Slot]:
-    """Return the questions in order, one in the last session, the others in the last third; the first is about a value."""
+    """Return the questions in order, all in the last third and the last in the last session; the first asks for a value."""
     last, earliest = sizes.sessions - 1, 2 * sizes.sessions // 3
     places = [*sorted((earliest + rng.permutation(last - earliest)[: sizes.questions - 1]).tolist()), last]
     whats = [attributes[place % len(attributes)] for place in range(len(places))]
@@ -138,20 +138,20 @@ def _slots(rng: np.random.Generator, attributes: Sequence[str], sizes: Shape, ow
 
 
 def _firsts(rng: np.random.Generator, first_question: int, count: int) -> list[int]:
-    """Return the sessions of first statements, in as many different sessions as there are before the first question."""
+    """Return the sessions of `count` first statements, spread evenly over the sessions before the first question."""
     rounds = [rng.permutation(first_question).tolist() for _ in range(-(-count // first_question))]
     firsts = [place for one in rounds for place in one][:count]
     return [firsts[int(place)] for place in rng.permutation(count)]
 
 
 def _in_order(rng: np.random.Generator, stories: Sequence[Story]) -> list[tuple[int, Statement]]:
-    """Return all statements by session, those of one session in a random order."""
+    """Return all statements ordered by session, in random order within a session."""
     steps = [step for story in stories for step in story]
     return sorted((steps[int(place)] for place in rng.permutation(len(steps))), key=lambda step: step[0])
 
 
 def _current(slot: Slot, people: Sequence[str], stated: Stated) -> list[str]:
-    """Return each person's value in a slot's session; `unknown` if there is none."""
+    """Return each person's value of the slot's attribute in its session, or `unknown`."""
     valid = valid_after(one for place, one in stated if place <= slot.place)
     return [answer({"who": who, "what": slot.what}, valid, day_of(slot.place)) for who in people]
 
@@ -159,7 +159,7 @@ def _current(slot: Slot, people: Sequence[str], stated: Stated) -> list[str]:
 def _questions(
     rng: np.random.Generator, slot: Slot, people: Sequence[str], current: Sequence[str], values: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Return a slot's question about each person, and its answer."""
+    """Return the slot's questions, one for each person, and their answers."""
     wording = pick(rng, QUESTIONS["owner" if slot.owner else "value"])
     if not slot.owner:
         return [wording.format(who=who, what=slot.what) for who in people], list(current)
@@ -175,9 +175,10 @@ def _order_of_second(
     stated: Stated,
     families: Sequence[str],
 ) -> list[int] | None:
-    """Return who is asked about second, for whomever is first, so that no wrong way is right about both.
+    """Return the person of the second question for each person of the first, or None if no choice works.
 
-    It is a permutation: if the first person is drawn uniformly, so is the second. None if there is none.
+    No policy of `wrong_ways` answers both questions correctly. The result is a permutation, so if the first person is drawn
+    uniformly, the second is uniform too.
     """
     right: list[np.ndarray] = []  # of each slot: [ways, people]
     for slot, (texts, answers) in zip(pair, questions, strict=True):
@@ -196,7 +197,7 @@ def _order_of_second(
 
 
 def _matched(rng: np.random.Generator, allowed: np.ndarray) -> list[int] | None:
-    """Return a random permutation whose pairs are all allowed, by augmenting paths; None if there is none."""
+    """Return a random permutation that uses only allowed (row, column) pairs, by augmenting paths; None if none exists."""
     count = len(allowed)
     row_of = [-1] * count
 
@@ -219,7 +220,7 @@ def _matched(rng: np.random.Generator, allowed: np.ndarray) -> list[int] | None:
 def _stream(
     rng: np.random.Generator, stated: Stated, talkers: Sequence[str], everybody: Sequence[str], sizes: Shape
 ) -> list[Session]:
-    """Return the sessions with small talk between the statements, which keep their order."""
+    """Return the sessions: the statements in order, with small talk in between."""
     stream: list[Session] = []
     for place in range(sizes.sessions):
         lines = [_line(rng, one, pick(rng, talkers)) for session, one in stated if session == place]
@@ -235,7 +236,7 @@ def _line(rng: np.random.Generator, statement: Statement, other: str) -> str:
 
 
 def spoken(stream: Sequence[Session], place: int) -> Iterator[tuple[int, Statement]]:
-    """Yield the statements up to and including a session, each with its session."""
+    """Yield (session number, statement) for the statements up to and including session `place`."""
     for number, session in enumerate(stream[: place + 1]):
         for line in session["lines"]:
             statement = read(line)

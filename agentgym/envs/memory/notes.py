@@ -1,4 +1,4 @@
-"""Notes of an agent whose window is shorter than its reading: written, searched, deleted, and limited in number."""
+"""Notes for agents whose window is shorter than the text to read: write, search and delete a limited number."""
 
 import re
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ FOUND = 5
 
 
 class Notes(TextEnv):
-    """An environment with notes; a subclass sets `noted` and `found` in `begin`, and clears `found` as it proceeds."""
+    """An environment with notes; a subclass sets `noted` and `found` in `begin`, and clears `found` in each new session."""
 
     task_settings: ClassVar[tuple[str, ...]] = ("notes",)
     settings: ClassVar[tuple[str, ...]] = task_settings
@@ -22,7 +22,7 @@ class Notes(TextEnv):
     """Maximum number of notes at a time; 0: no notes."""
     noted: list[str]
     found: str
-    """Query of the last search in this session."""
+    """Query of the last search in the current session; empty if there was none."""
 
     def check_options(self) -> None:
         count: Any = self.notes
@@ -38,7 +38,7 @@ class Notes(TextEnv):
                 self.tools[name] = own
 
     def about_notes(self) -> str:
-        """Return the sentence on the number of notes in the first observation."""
+        """Return the sentence of the first observation that explains notes; empty if there are none."""
         return f"\nYou can keep {self.notes} notes of up to {LONGEST_NOTE} characters." if self.notes else ""
 
     @tool

@@ -2,11 +2,11 @@
 
 LongMemEval: a JSON list, or JSON lines, of `question_id` (ending in `_abs` if the answer was never stated),
 `question_type`, `question`, `answer`, `question_date`, `haystack_dates` and `haystack_sessions`. Its published judge is a
-model; here an answer is right if it contains the expected one as whole words with few others, and abstains as
-`unknown`. Rows about preferences have a description of a good answer instead of an answer, and are left out.
+model. Here an answer is right if it contains the expected words in order and few others; the answer `unknown` abstains.
+Rows about preferences are left out, because they describe a good answer instead of giving one.
 
 MRCR: JSON lines of `prompt` (the messages as a JSON text), `answer` and `random_string_to_prepend`. An answer that does not
-begin with that string scores 0, any other the ratio of `difflib.SequenceMatcher` after it.
+begin with that string scores 0. Otherwise the score is the `difflib.SequenceMatcher` ratio of the rest of the answer.
 """
 
 import json
@@ -30,10 +30,10 @@ MOST_COMPARED = 20_000
 MORE_WORDS = 10
 """Maximum words of a LongMemEval answer beyond the expected ones, so that copying everything fails."""
 DESCRIBED = "single-session-preference"
-"""The type of LongMemEval's rows whose answer is a description of what the user would prefer."""
+"""LongMemEval's type for rows whose answer only describes what the user would prefer."""
 _ARTICLES = {"a", "an", "the"}
 _ALSO = re.compile(r"(.+?)\.? ([^.]+?) \(including the last day\) is also acceptable\.?", re.DOTALL)
-"""LongMemEval's form of two answers that are both right."""
+"""LongMemEval's wording for a row with two right answers."""
 _SMALL = """
     zero one two three four five six seven eight nine ten
     eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
@@ -50,7 +50,7 @@ _SHORT = {
     "pound": ("lb", "lbs", "pounds"),
 }
 _LONG = {short: name for name, shorts in _SHORT.items() for short in shorts}
-"""Abbreviations and plurals of units, which mean the same after a number."""
+"""Unit name by abbreviation or plural; all spellings are equal after a number."""
 _UNIT = re.compile(rf"(?<=\d)([ -]*)({'|'.join(_LONG)})\b\.?")
 _NUMBER = re.compile(rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_UNITS[1:10])}))?|({'|'.join(_UNITS)}))\b")
 
@@ -171,7 +171,7 @@ def score(data: Data, answer: str) -> float:
 
 
 def _holds(answer: str, gold: str, question: str) -> bool:
-    """Return whether an answer has the expected words in order, few others, and no second guess."""
+    """Return True if an answer contains the expected words in order, few others, and no second guess."""
     words, expected = _words(answer), _words(gold)
     if not expected:  # a sign or an emoji
         return answer.strip() == gold.strip()

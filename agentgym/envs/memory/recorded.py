@@ -16,8 +16,8 @@ from agentgym.tasks.from_file import FromFile
 class RecordedMemory(FromFile, Notes):
     """Read the sessions of a row one by one, with notes, and answer its question (LongMemEval arXiv 2410.10813; MRCR).
 
-    Success is an answer whose score is at least `passing`. MRCR's score is the published one. LongMemEval is published with
-    a model as its judge: here an answer has to hold the expected words, and `unknown` is the answer that abstains.
+    Success is an answer with a score of at least `passing`. MRCR is scored as published. LongMemEval's published judge is a
+    model; here an answer must contain the expected words, and the answer `unknown` abstains.
     """
 
     horizon = 40
@@ -30,7 +30,7 @@ class RecordedMemory(FromFile, Notes):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Explain a difference: LongMemEval's own judge is a model, and the stream is read in turns."""
+        """Return a note that sessions are read one by one, and that LongMemEval's published judge is a model."""
         return "reads the conversations session by session; LongMemEval's published judge is a model, not its words"
 
     def check_options(self) -> None:

@@ -1,4 +1,4 @@
-"""Stories: what is stated about one attribute of each person, in order and with its session."""
+"""Stories: a story is the statements about one attribute of one person, in order, each with its session."""
 
 from collections.abc import Iterator, Sequence
 from itertools import cycle
@@ -10,15 +10,15 @@ from agentgym.envs.memory.facts import Statement
 
 T = TypeVar("T")
 Story = list[tuple[int, Statement]]
-"""The statements about one person's attribute in order, each with its session."""
+"""The statements about one attribute of one person as (session number, statement), in order."""
 MOST_VALUES = 3
 """Maximum number of values in a story."""
 OFTEN = 0.65
-"""How often a value changes, and how often others contradict it: more than half, so that shortcut policies fail."""
+"""Probability that a value changes, and that others contradict it: above 0.5, so that shortcut policies fail."""
 
 
 def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
-    """Return one of the choices."""
+    """Return a random choice."""
     return choices[int(rng.integers(len(choices)))]
 
 
@@ -30,8 +30,8 @@ def day_of(place: int) -> int:
 def most_unknown(families: Sequence[str], people: int) -> int:
     """Return the maximum number of people for whom an answer is `unknown`.
 
-    It is one, so that no answer is more frequent than another. If facts expire and nobody contradicts them, the last mention
-    is wrong only for facts that have expired: then it is half of the people.
+    The maximum is usually 1, so that `unknown` is no more frequent than other answers. If facts expire and nobody
+    contradicts them, it is half of the people: the shortcut `last mention` is wrong only for expired facts.
     """
     if not {"abstain", "update", "expiry"} & set(families):
         return 0
@@ -47,7 +47,7 @@ def draw_stories(
     firsts: Sequence[int],
     last: int,
 ) -> list[Story]:
-    """Return a story for each person; it begins in that person's session of `firsts` and ends by session `last`."""
+    """Return a story for each person; person i's story begins in session `firsts[i]` and ends by session `last`."""
     unknown = most_unknown(families, len(people))
     if unknown == 1 and rng.random() < 0.25:
         unknown = 0
@@ -68,7 +68,7 @@ def draw_stories(
 def _known(
     rng: np.random.Generator, who: str, what: str, order: Iterator[str], families: Sequence[str], last: int
 ) -> Iterator[Statement]:
-    """Yield a story whose value is known at the end."""
+    """Yield the statements of a story at whose end the value is known."""
     plain, hearsay = [name for name in ("recall", "expiry") if name in families], "hearsay" in families
     changed = "update" in families and (rng.random() < OFTEN or not (plain or hearsay))
     contradicted = hearsay and rng.random() < OFTEN
@@ -89,7 +89,7 @@ def _known(
 def _forgotten(
     rng: np.random.Generator, who: str, what: str, order: Iterator[str], families: Sequence[str], first: int
 ) -> Iterator[Statement]:
-    """Yield a story whose value is unknown at the end: never stated, given up, or expired."""
+    """Yield the statements of a story that ends with an unknown value: never stated, withdrawn, or expired."""
     kind = pick(rng, [name for name in ("abstain", "update", "expiry") if name in families])
     if kind == "update":
         yield Statement("own", who, what, next(order))

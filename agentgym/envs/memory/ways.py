@@ -1,4 +1,4 @@
-"""Shortcut policies: wrong ways to answer a question, which no task rewards."""
+"""Shortcut policies: wrong ways to answer questions; no task rewards them."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -7,9 +7,9 @@ from agentgym.envs.memory.facts import UNKNOWN, Statement, Valid, answer, valid_
 Stated = Sequence[tuple[int, Statement]]
 """Statements in order, each with its session."""
 Way = Callable[[Mapping[str, str], Stated, int, int], str]
-"""Answers a question, from the statements so far, in a session on a day."""
+"""Maps a question, the statements so far, the session number and the day to an answer."""
 RECENT = 2
-"""Number of sessions in the shortest window."""
+"""Number of sessions that the policy `last two sessions` remembers."""
 
 
 def wrong_ways(families: Sequence[str]) -> dict[str, Way]:
@@ -32,7 +32,7 @@ def _recent(question: Mapping[str, str], stated: Stated, place: int, day: int) -
 
 
 def last_of_anybody(question: Mapping[str, str], stated: Stated, place: int, day: int) -> str:
-    """Answer with the last statement about the attribute, about any person."""
+    """Answer with the last statement about the question's attribute, ignoring the person."""
     return _of_anybody(question, stated, -1)
 
 
@@ -44,7 +44,7 @@ def _of_anybody(question: Mapping[str, str], stated: Stated, which: int) -> str:
 
 
 def _mention(*, first: bool) -> Way:
-    """Return the policy that takes a person's first or last statement, by any speaker and until any day."""
+    """Return the policy that believes the first or last statement about a person, whoever said it."""
 
     def way(question: Mapping[str, str], stated: Stated, place: int, day: int) -> str:
         valid: Valid = {(one.who, one.what): one for _, one in (reversed(stated) if first else stated)}

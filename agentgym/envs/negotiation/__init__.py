@@ -1,4 +1,4 @@
-"""A two-sided negotiation over things that each side values differently."""
+"""A two-sided negotiation over items that each side values differently."""
 
 from agentgym.envs.negotiation.env import Negotiation
 

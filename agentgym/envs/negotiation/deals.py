@@ -1,4 +1,4 @@
-"""Possible deals: every division of some things, its worth to each side, and its efficiency and fairness."""
+"""Possible deals: the divisions of the items, their worth to each side, and their efficiency and fairness."""
 
 import itertools
 import math
@@ -8,12 +8,12 @@ from functools import lru_cache
 import numpy as np
 
 Share = tuple[int, ...]
-"""The number of things of each kind that one side takes; the other takes the rest."""
+"""Number of items of each kind that one side takes; the other side takes the rest."""
 
 
 @lru_cache(maxsize=256)
 def divisions(counts: Share) -> tuple[Share, ...]:
-    """Return all possible shares of one side, from none to all of the things."""
+    """Return all possible shares of one side, from no items to all of them."""
     return tuple(itertools.product(*(range(count + 1) for count in counts)))
 
 
@@ -23,12 +23,12 @@ def rest(counts: Share, share: Share) -> Share:
 
 
 def worth(share: Share, values: Share) -> int:
-    """Return a share's points for a side, given its value of one thing of each kind."""
+    """Return a share's points for a side; `values` are its points for one item of each kind."""
     return sum(amount * value for amount, value in zip(share, values, strict=True))
 
 
 def points(counts: Share, values: Sequence[Share], share: Share) -> tuple[int, int]:
-    """Return both sides' points if the first takes this share."""
+    """Return both sides' points if the first side takes this share."""
     return worth(share, values[0]), worth(rest(counts, share), values[1])
 
 
@@ -59,7 +59,7 @@ def best_total(counts: Share, values: Sequence[Share]) -> int:
 
 
 def level(top: int, floor: int, offers: int, last: int) -> int:
-    """Return a conceding side's demand after a number of offers: from `top` to `floor` at the last, linearly."""
+    """Return a side's demand in points after `offers` offers; it falls linearly from `top` to `floor` at offer `last`."""
     return floor + math.ceil((top - floor) * max(last - offers, 0) / last)
 
 
@@ -78,7 +78,7 @@ def counter(counts: Share, values: Share, least: int, request: Share) -> Share:
 
 @lru_cache(maxsize=256)
 def all_values(counts: Share, total: int) -> tuple[Share, ...]:
-    """Return all valuations of the kinds under which everything is worth `total`."""
+    """Return all values of the kinds for which all items together are worth `total` points."""
     if len(counts) == 1:
         return ((total // counts[0],),) if total % counts[0] == 0 else ()
     first, *others = counts
@@ -88,12 +88,12 @@ def all_values(counts: Share, total: int) -> tuple[Share, ...]:
 
 
 def ways(counts: Share, total: int) -> float:
-    """Return an estimate of the number of valuations in `all_values`."""
+    """Return an estimate of the number of valuations that `all_values` returns, without computing them."""
     return total ** (len(counts) - 1) / math.factorial(len(counts) - 1) / (math.prod(counts) / max(counts))
 
 
 def drawn(rng: np.random.Generator, kinds: int, things: int, total: int) -> tuple[Share, tuple[Share, Share]] | None:
-    """Return counts of `kinds` kinds and both sides' values; None if this draw has none."""
+    """Draw the number of items of each kind and both sides' values; return None if the total does not come out even."""
     counts = np.ones(kinds, dtype=int)
     for place in rng.integers(kinds, size=things - kinds):
         counts[place] += 1
@@ -103,7 +103,7 @@ def drawn(rng: np.random.Generator, kinds: int, things: int, total: int) -> tupl
 
 
 def _valued(rng: np.random.Generator, counts: Share, total: int) -> Share | None:
-    """Return values under which everything is worth `total`, drawn kind by kind; None if the last kind does not fit."""
+    """Draw values for which all items are worth `total`; return None if the last kind drawn does not divide the rest."""
     values = [0] * len(counts)
     *order, last = (int(place) for place in rng.permutation(len(counts)))
     for place in order:

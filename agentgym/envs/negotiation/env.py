@@ -1,4 +1,4 @@
-"""The environment: two sides divide some things without seeing each other's values."""
+"""The environment: two sides divide items without seeing each other's values."""
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -19,23 +19,24 @@ SCORINGS = ("competitive", "cooperative")
 
 
 class Negotiation(TextEnv):
-    """Divide things with another side so that you, or both together, get enough points.
+    """Divide items with another side so that you, or both sides together, get enough points.
 
-    All things together are worth the same number of points to each side, and neither side sees the other's points. A side
-    makes an offer, the things it takes (`propose 1 0 2`), or accepts the last one; without a deal nobody gets anything.
+    All items together are worth the same number of points to each side, and neither side sees the other's points. A side
+    makes an offer, which lists the items it takes (`propose 1 0 2`), or accepts the other side's last offer. Without a deal
+    nobody gets anything.
 
     `scoring="competitive"`: a side succeeds with more points than in the fairest deal, the one with the greatest product
     of both sides' points (Nash's bargaining solution); no deal lets both sides succeed. `scoring="cooperative"`: both
-    succeed with a deal that has the maximum total.
+    sides succeed with a deal that has the maximum total.
 
-    The `scripted` other side demands less with every offer, in even steps from all of its points down to a hidden floor. It
+    The `scripted` opponent demands less with every offer, in even steps from all of its points down to a hidden floor. It
     accepts a deal worth its current demand. Otherwise it makes the offer closest to your last one. With `opponent="self"`
-    the same rollout plays both roles, A first; `success` is then A's, and the rewards of both are in `role_rewards()`. The
-    oracle plays for A whichever side moves. Declared bounds hold against `scripted`.
+    the same rollout plays both roles, A first; `success` is A's, and `role_rewards()` returns the rewards of both roles. The
+    oracle plays for A, even when B moves. Declared bounds apply to `scripted`.
 
-    Things and points grow with difficulty: 5 things of 3 kinds worth 10 points at difficulty 0, up to 9 things of 5 kinds,
-    and 2 more points at each level without bound. No task is won by repeating the first or last possible offer, an even
-    split or everything, or by accepting the first offer.
+    Items and points grow with difficulty: 5 items of 3 kinds worth 10 points at difficulty 0, up to 9 items of 5 kinds,
+    and 2 more points at each level without bound. No task is won by always making the same simple offer (nothing,
+    everything, or an even split), or by making one and then accepting the first offer.
     """
 
     roles = ("A", "B")
@@ -43,7 +44,7 @@ class Negotiation(TextEnv):
     task_settings = ("opponent", "scoring", "rounds")
     settings = task_settings
     opponent: str = "scripted"
-    """Player of the other side: `scripted`, or `self` for the same agent in both roles."""
+    """The opponent: `scripted`, or `self`, which lets the same agent play both roles."""
     scoring: str = "competitive"
     """Success criterion: `competitive`, more points than in the fairest deal; `cooperative`, the maximum total."""
     rounds: int = 6
@@ -79,7 +80,7 @@ class Negotiation(TextEnv):
                 return task
 
     def _task(self, names: list[str], counts: Share, values: tuple[Share, Share]) -> Task | None:
-        """Return the task with these things; None if the first side cannot succeed, or can without the other."""
+        """Return the task; None if no deal lets A succeed, or if every such deal leaves B without points."""
         got = [deals.points(counts, values, share) for share in deals.divisions(counts)]
         if self.scoring == "cooperative":
             goals = (deals.best_total(counts, values),) * 2
@@ -94,7 +95,7 @@ class Negotiation(TextEnv):
         return Task(instruction="Make a good deal.", data={**data, "scoring": self.scoring, "rounds": self.rounds})
 
     def split_key(self, task: Task) -> object:
-        """Return counts and values, regardless of the kinds' names and order."""
+        """Return the counts and values of the kinds, regardless of their names and order."""
         kinds = zip(task.data["counts"], *task.data["values"], strict=True)
         return sorted(kinds), task.data["scoring"], task.data["rounds"]
 
@@ -103,7 +104,7 @@ class Negotiation(TextEnv):
     def begin(self, task: Task) -> str:
         self.counts: Share = tuple(task.data["counts"])
         self.offers: tuple[Share, ...] = ()
-        """A's share in each offer so far; A made the first, and the sides alternated."""
+        """A's share in each offer so far; A and B alternate, and A begins."""
         self.deal: Share | None = None
         return self._picture(rules=True)
 
@@ -118,7 +119,7 @@ class Negotiation(TextEnv):
 
     @property
     def last(self) -> int:
-        """Index of the last offer, which is A's."""
+        """Number of A's last offer, counting the offers of both sides from 1."""
         return 2 * int(self.task.data["rounds"]) - 1
 
     def act(self, action: str) -> str | Outcome:
@@ -176,7 +177,7 @@ class Negotiation(TextEnv):
         return self.offers[-1:], len(self.offers), self.deal
 
     def measures(self) -> dict[str, float]:
-        """Return A's share of its points, and whether the deal is efficient."""
+        """Return A's points as a share of all its points, and 1 if the deal is Pareto-efficient, else 0."""
         if self.deal is None:
             return {"points": 0.0, "efficient": 0.0}
         values = self.task.data["values"]
@@ -192,7 +193,7 @@ class Negotiation(TextEnv):
     # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Offer or accept the deal that succeeds for A and is worth most to the other side."""
+        """Yield moves that offer or accept a deal in which A succeeds; among these offers, the best for B comes first."""
         values = self.task.data["values"]
         while True:
             good = [share for share in deals.divisions(self.counts) if succeeds(self.task.data, share)]

@@ -1,4 +1,4 @@
-"""The expert: finds the other side's valuations consistent with its answers, and the offer most of them favor."""
+"""The expert: it finds all valuations that explain the other side's answers, and the offer that works for most of them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,11 +17,11 @@ Numbers = npt.NDArray[Any]
 
 
 def move(env: "Negotiation") -> str:
-    """Return a good move given the observations of the side to move and the scripted side's concession rule.
+    """Return a good move from the observations of the side to move, knowing how the scripted opponent concedes.
 
-    It keeps every valuation of the other side that fits all its answers so far, and makes the offer that would be accepted
-    and succeed in most of these, minus those in which it would be accepted and fail. If none fits, as in self-play, it
-    assumes that the other side values most what it asked for most.
+    The expert keeps every valuation of the other side that explains all its answers so far. It rates an offer by the number
+    of valuations in which the offer would be accepted and succeed, minus those in which it would be accepted and fail. If no
+    valuation is left, as in self-play, it assumes that the other side values most what it requested most.
     """
     seen = _SideView(env)
     candidates = seen.candidates()
@@ -29,7 +29,7 @@ def move(env: "Negotiation") -> str:
 
 
 class _SideView:
-    """A side's knowledge, tabulated over all its possible shares."""
+    """The knowledge of the side to move, tabulated over all possible shares."""
 
     def __init__(self, env: "Negotiation") -> None:
         place, self.counts = env.place, env.counts
@@ -39,7 +39,7 @@ class _SideView:
         self.shares = divisions(self.counts)
         self.number = {share: number for number, share in enumerate(self.shares)}
         self.left = np.array([rest(self.counts, share) for share in self.shares])
-        """The rest that each share leaves the other side, [shares, kinds]."""
+        """Items that each share leaves to the other side, int [shares, kinds]."""
         self.own = np.array([worth(share, self.values) for share in self.shares])
         mine = [share if place == 0 else rest(self.counts, share) for share in env.offers]
         self.own_offers, self.other_offers = mine[place::2], mine[1 - place :: 2]
@@ -47,7 +47,7 @@ class _SideView:
 
     @property
     def total(self) -> int:
-        """Points of all things together."""
+        """Points of all items together."""
         return worth(self.counts, self.values)
 
     def candidates(self) -> Numbers | None:
@@ -71,22 +71,22 @@ class _SideView:
         return totals == totals.max(axis=1, keepdims=True)
 
     def floors(self, theirs: Numbers) -> Numbers:
-        """Return the other side's minimum demand, int [valuations]."""
+        """Return the lowest demand that the other side falls to, in points, int [valuations]."""
         return np.where(self.good(theirs), theirs, 0).max(axis=1)
 
     def levels(self, floors: Numbers, offers: int) -> Numbers:
-        """Return the other side's demand after a number of offers, int [valuations]."""
+        """Return the other side's demand after a number of offers, in points, int [valuations]."""
         return floors + np.ceil((self.total - floors) * max(self.last - offers, 0) / self.last).astype(int)
 
     def answers(self, theirs: Numbers, levels: Numbers, ask: int) -> Numbers:
-        """Return the index of the share the other side would counter with, int [valuations]."""
+        """Return the index of the share that the other side's counteroffer leaves, int [valuations]."""
         distance = np.abs(np.array(self.shares) - self.shares[ask]).sum(axis=1)
         later = np.arange(len(self.shares))[::-1]  # its first share is our last
         rank = (distance * 10**9 - theirs * 10**5 + later).astype(float)
         return np.where(theirs >= levels[:, None], rank, np.inf).argmin(axis=1)
 
     def best(self, theirs: Numbers) -> str:
-        """Return the move that most valuations favor."""
+        """Return the move that is best over all valuations left."""
         good, floors = self.good(theirs), self.floors(theirs)
         accepted = theirs >= self.levels(floors, self.offers + 1)[:, None]
         gain = (accepted & good).sum(axis=0) - (accepted & ~good).sum(axis=0) * 1.0
@@ -99,7 +99,7 @@ class _SideView:
         return f"propose {' '.join(map(str, self.shares[int(order[0])]))}"
 
     def guessed(self) -> str:
-        """Return a move based on what the other side asked for most."""
+        """Return a move that assumes the other side values most what it requested most."""
         weights = [1 + sum(1 - offer[kind] / count for offer in self.other_offers) for kind, count in enumerate(self.counts)]
         theirs = self.left @ np.array(weights) * self.total / float(np.dot(weights, self.counts))
         if self.cooperative:

@@ -6,11 +6,11 @@ from agentgym.core.tasks import Data
 from agentgym.envs.negotiation.deals import Share, counter, level, points, rest, worth
 
 Say = Callable[[Share | None], Share | None]
-"""A policy that sees only the last offer: it returns its request, or None to accept."""
+"""A policy that maps the last offer (None at the start) to the share it requests, or None to accept."""
 
 
 def succeeds(data: Data, share: Share, place: int = 0) -> bool:
-    """Return whether a deal, given as A's share, meets a side's goal."""
+    """Return True if a deal meets a side's goal; `share` is A's, and `place` is 0 for A, 1 for B."""
     got = points(tuple(data["counts"]), data["values"], share)
     return (sum(got) if data["scoring"] == "cooperative" else got[place]) >= data["goals"][place]
 
@@ -18,7 +18,7 @@ def succeeds(data: Data, share: Share, place: int = 0) -> bool:
 def answered(data: Data, request: Share, offers: int) -> Share | None:
     """Return A's share in the scripted side's counteroffer; None if it accepts.
 
-    `offers` is the number of offers, including this one.
+    `request` is the share that A requests; `offers` is the number of offers so far, including it.
     """
     counts, theirs, last = tuple(data["counts"]), tuple(data["values"][1]), 2 * data["rounds"] - 1
     top, floor = worth(counts, theirs), data["floor"]
@@ -28,7 +28,7 @@ def answered(data: Data, request: Share, offers: int) -> Share | None:
 
 
 def wins(data: Data, say: Say) -> bool:
-    """Return whether a policy succeeds against the scripted side."""
+    """Return True if a policy succeeds as A against the scripted side."""
     offer, offers, last = None, 0, 2 * data["rounds"] - 1
     while True:
         share = say(offer)

@@ -10,7 +10,7 @@ _EXAMPLE = re.compile(r"propose((?: \d+)+) means")
 
 
 def fixed(counts: Share) -> list[Say]:
-    """Return policies that must win no task: always the same offer, or the same offer first and then accepting anything."""
+    """Return policies that must win no task: some repeat one offer, others make one offer and then accept anything."""
     half = tuple(count // 2 for count in counts)
     shares = [tuple(0 for _ in counts), tuple(counts), half, rest(counts, half)]
 
@@ -24,7 +24,7 @@ def fixed(counts: Share) -> list[Say]:
 
 
 def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
-    """Return policies that use only the example in the rules and whether there is an offer."""
+    """Return policies that only repeat the example in the rules, or accept any offer."""
 
     def example(seen: list[str]) -> str:
         match = _EXAMPLE.search(seen[0])

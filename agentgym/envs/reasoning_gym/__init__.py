@@ -1,4 +1,4 @@
-"""Every task of the `reasoning-gym` package as an environment (extra `reasoning-gym`)."""
+"""The tasks of the `reasoning-gym` package as an environment; requires the extra `reasoning-gym`."""
 
 from agentgym.envs.reasoning_gym.env import ReasoningGym
 

@@ -22,18 +22,19 @@ LONGEST = 60_000  # maximum characters of an answer
 GENERATE, SCORE = 30.0, 10.0  # time limits in seconds
 _PACKAGE = "agentgym.envs.reasoning_gym.package"
 _NEAR = {"polynomial_equations": 1e-3, "complex_arithmetic": 1e-6}
-"""Tolerance below 1 for the scores of tasks that compare decimals by a distance that is never exactly 0."""
+"""Largest distance from score 1 that still counts as right, for tasks that score decimals by their distance."""
 
 
 class ReasoningGym(Attempts):
-    """Answer a question of the `reasoning-gym` package: its generators and scorers, our ids and splits.
+    """Answer a question from the `reasoning-gym` package.
 
-    `dataset` names one or more of the package's tasks; empty: a mixture of all. Difficulty is the level of the task's
-    curriculum (capped at its highest). `config` is passed to a single task's generator instead.
+    The package generates and scores the questions; ids and splits are agentgym's. `dataset` names one or more of the
+    package's tasks; empty: a mixture of all. Difficulty is the level of the task's curriculum, up to its highest level. With
+    a single `dataset`, `config` sets the generator's options instead.
 
     Reward: 1 if the package scores an answer 1, else 0. Its partial scores are the measure `score`.
 
-    Ceilings: some tasks ask for yes or no, or for a small number, so that a constant is occasionally right.
+    Ceilings: some tasks ask for yes or no, or for a small number, so a constant answer is occasionally right.
     """
 
     horizon = 8
@@ -79,11 +80,11 @@ class ReasoningGym(Attempts):
         return Task(drawn["question"], data)
 
     def split_key(self, task: Task) -> object:
-        """Return the question."""
+        """Return the dataset's name and the question."""
         return task.data["dataset"], task.data["question"]
 
     def content_key(self, task: Task) -> object:
-        """Return the question's words."""
+        """Return the question's words in lower case, so that spacing and case make no difference."""
         return task.data["question"].casefold().split()
 
     # The episode
@@ -104,7 +105,7 @@ class ReasoningGym(Attempts):
         return self.judged(text, abs(self._score - 1.0) <= near)
 
     def _scored(self, text: str) -> float:
-        """Return the package's score from 0 to 1; 0 if no gate admits the answer or it makes the scorer fail."""
+        """Return the package's score from 0 to 1; 0 if `gates` rejects the answer, or if the scorer fails on it."""
         data = self.task.data
         name, place = data["dataset"], (data["dataset"], data["level"], data["options"], data["seed"])
         if not passes(name, text, data["answer"] or ""):
@@ -124,7 +125,7 @@ class ReasoningGym(Attempts):
         return {**super().measures(), "score": self._score}
 
     def oracle(self) -> Iterator[str]:
-        """Give the package's answer, or one computed from the task's metadata."""
+        """Yield the package's answer, or an answer computed from the task's metadata."""
         if self.task.data["dataset"] in UNANSWERED:
             raise NotImplementedError(f"{self.task.data['dataset']}: {UNANSWERED[self.task.data['dataset']]}")
         yield spell("answer", self.task.data["answer"] or '""')
@@ -145,10 +146,10 @@ def _uses(text: str, numbers: list[int]) -> bool:
 
 
 def _trusted(name: str, *arguments: object) -> Any:
-    """Return the result of a function in the package's process.
+    """Return the result of a function of `package`, called in its separate process with arguments that no model wrote.
 
     Raises:
-        Fault: the call failed, which is never a model's doing.
+        Fault: the call failed; no model can cause this.
     """
     reply: Reply = call(f"{_PACKAGE}:{name}", *arguments, preload=(f"{_PACKAGE}:warm",), seconds=GENERATE, trusted=True)
     if reply.problem:

@@ -1,4 +1,4 @@
-"""Gates for answers: only forms that `eval` cannot turn into more than a value, and without loopholes, reach a scorer."""
+"""Gates for answers: they keep answers that `eval` could run as code, or that exploit a loophole, from the scorers."""
 
 import re
 
@@ -12,7 +12,7 @@ NEVER = {
 UNANSWERED = {
     "boxnet": "the package has a scorer and no answer",
 }
-"""Tasks played only by name, with the reason."""
+"""Tasks left out of the mixture but available by name, with the reason."""
 
 LEVELS = {
     "jugs": (0, 1),
@@ -23,8 +23,8 @@ LEVELS = {
 }
 """Lowest and highest playable level of a curriculum.
 
-Others take half a minute or more to generate; and the scorer of larger cubes drops moves with a leading number (`2F`),
-which larger cubes need.
+Other levels take half a minute or more to generate. Cubes have one level because their scorer drops moves with a leading
+number (`2F`), which larger cubes need.
 """
 
 BY_THAT_NAME = {
@@ -36,7 +36,7 @@ BY_THAT_NAME = {
     "number_sorting": "evaluates its own answer; the given one goes to json",
     "propositional_logic": "has its own parser of that name",
 }
-"""Tasks whose code evaluates something, but never an answer: their scorers were reviewed (reasoning-gym 0.1.25)."""
+"""Tasks whose code calls an evaluator, but never on an answer, according to a review (reasoning-gym 0.1.25)."""
 
 _LIST = re.compile(r"[\[\],\s'\"A-Za-z0-9_-]*")
 _SUM = re.compile(r"(?:[0-9()\s]|[-+](?!\s*[-+])|\*(?!\s*\*)|/(?!\s*/))*")
@@ -58,13 +58,16 @@ GATES: dict[str, re.Pattern[str]] = {
     "polynomial_equations": re.compile(r"\"\"|[-+0-9.eE\s]+(?:,[-+0-9.eE\s]+)*"),
     "game_of_life_halting": re.compile(r"\s*(?:True|False)\s*", re.IGNORECASE),
 }
-"""Pattern that a whole answer must match to be scored; for scorers that evaluate it, no letters form a call."""
+"""Pattern that a whole answer must match to be scored; if the scorer evaluates answers, no match contains a call."""
 
 _NOT_A_NUMBER = re.compile(r"(?<![a-z])(?:nan|inf(?:inity)?)(?![a-z])", re.IGNORECASE)
 
 
 def passes(name: str, answer: str, right: str) -> bool:
-    """Return whether an answer may be scored; NaN may not, which some scorers find close to every number."""
+    """Return True if an answer may be scored; NaN and infinity may not, since some scorers find NaN close to every number.
+
+    They pass if the right answer contains them.
+    """
     if _NOT_A_NUMBER.search(answer) and not _NOT_A_NUMBER.search(right):
         return False
     return name not in GATES or GATES[name].fullmatch(answer) is not None

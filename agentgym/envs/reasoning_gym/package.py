@@ -1,8 +1,8 @@
 """Calls into the `reasoning-gym` package, in a separate process (`agentgym.rewards.bounded`).
 
-Some of its generators iterate over sets of strings, whose order depends on the hash seed; the process has a fixed one, so a
-task is the same everywhere. Some of its scorers call `eval` on the answer, or sympy's parser, which does; `gates` filters
-the answers, and a scorer that evaluates and has no gate is refused.
+Some generators iterate over sets of strings, so their tasks depend on the hash seed; the process has a fixed hash seed, so
+a task is the same everywhere. Some scorers call `eval` on the answer, directly or through sympy's parser. `gates` filters
+these answers, and a task whose scorer evaluates answers without a gate is refused.
 """
 
 import ast
@@ -26,7 +26,7 @@ MODULE = __name__
 
 
 def warm() -> None:
-    """Import the package, which every forked process inherits."""
+    """Import the package in the fork server, so that every forked process inherits it."""
     importlib.import_module("reasoning_gym")
 
 
@@ -99,7 +99,7 @@ def score(name: str, level: int, options: str, seed: int, answer: str) -> float:
 
 
 def numbers(name: str, level: int, options: str, seed: int) -> list[int]:
-    """Return the numbers to use, from a task's metadata."""
+    """Return the numbers that an answer must use, from the task's metadata."""
     return [int(number) for number in _entry(name, level, options, seed)[1]["metadata"]["numbers"]]
 
 
@@ -147,7 +147,7 @@ def _way_out(metadata: JsonObject) -> str:
 
 
 def _next_cell(place: int, size: int, stride: int, sign: int) -> int | None:
-    """Return the cell a piece would move to, or None at the edge."""
+    """Return the cell in front of a piece that moves in direction `sign`, or None at the edge of the board."""
     edge = place if sign < 0 else place + (size - 1) * stride
     cell = edge + sign * stride
     inside = 0 <= cell < 36 and (stride == 6 or cell // 6 == edge // 6)
@@ -168,7 +168,7 @@ def _colours(metadata: JsonObject) -> str:
 
 
 def _unscrambled(metadata: JsonObject) -> str:
-    """Return a cube's scramble in reverse."""
+    """Return the moves that undo a cube's scramble."""
     moves: list[str] = metadata["scramble_moves"].split()
     return " ".join(move.removesuffix("'") if move.endswith("'") else f"{move}'" for move in reversed(moves))
 

@@ -1,4 +1,4 @@
-"""ScienceWorld's thirty tasks in its own simulator (extra `scienceworld`, and Java)."""
+"""ScienceWorld's thirty tasks in its own simulator; requires the extra `scienceworld` and Java."""
 
 from agentgym.envs.scienceworld.env import ScienceWorld
 

@@ -1,4 +1,4 @@
-"""Answers given by the environment itself; they never reach the simulator, and its pending question stays open."""
+"""Answers that the environment gives without asking the simulator, whose pending question stays open."""
 
 HELP = (
     "Actions: look around, look at THING, look in THING, inventory, task, open THING, close THING, activate THING, "
@@ -9,9 +9,9 @@ HELP = (
 LONGEST = 200
 """Maximum length of an action in characters."""
 NO_ACTION = f" is not an action: say one in at most {LONGEST} letters, as help explains."
-"""Ending of the answer to an action the simulator cannot receive."""
+"""Ending of the answer to an action that is too long or not plain ASCII text."""
 
 
 def own(text: str) -> bool:
-    """Return whether an answer is the environment's rather than the simulator's."""
+    """Return True if an answer comes from the environment rather than from the simulator."""
     return text == HELP or text.endswith(NO_ACTION)

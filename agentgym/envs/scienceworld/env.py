@@ -1,4 +1,4 @@
-"""The environment: a ScienceWorld task in its simulator's words."""
+"""The environment: a ScienceWorld task, with the simulator's texts as observations."""
 
 import functools
 import importlib
@@ -17,15 +17,15 @@ from agentgym.envs.scienceworld.solve import Key, plan
 from agentgym.errors import BadConfig, Fault, UnknownName, no_such
 
 LOOKS = 10
-"""Turns of an episode per move."""
+"""Default turn limit as a multiple of the move limit."""
 
 
 class ScienceWorld(TextEnv):
     """Do a task of elementary science in a house with a kitchen, a workshop and a greenhouse.
 
-    The tasks, variations, splits and simulator of the `scienceworld` package (arXiv 2203.07540). `tasks_of` names some of
-    its thirty tasks; `simplifications` are the package's. Reward: 1 at the score 100, else 0; `shaping={"score": 0.9}`
-    also pays the score, which is the published reward.
+    Tasks, variations, splits and simulator come from the `scienceworld` package (arXiv 2203.07540). `tasks_of` names some of
+    its thirty tasks; `simplifications` are the package's. Reward: 1 at score 100, else 0. `shaping={"score": 0.9}` also
+    pays the score, as the published reward does.
     """
 
     splits = {"train": 0.5, "dev": 0.25, "test": 0.25}  # noqa: RUF012  # as published
@@ -40,10 +40,11 @@ class ScienceWorld(TextEnv):
     simplifications: str = ""
     """The package's simplifications, comma-separated (`easy`, `openDoors`, …)."""
     moves: int = 0
-    """The package's limit on moves (`envStepLimit`, 100 there), after which an episode fails.
+    """Maximum number of moves (the package's `envStepLimit`), after which an episode fails; 0: no limit on moves.
 
-    Looking is free, `wait1` takes 2 moves, `wait` 11. Turns are then limited to ten times as many unless `horizon` is set. 0
-    limits only turns, which some of the package's own solutions need; the preset `published` has 100, for comparable scores.
+    Looking is free, `wait1` takes 2 moves, `wait` 11. A limit on moves also limits turns, to ten times as many unless
+    `horizon` is set. Some of the package's own solutions need more than its limit of 100 moves. The preset `published` has
+    100 moves, for comparable scores.
     """
     # the expert over all thirty; it solves 0.96 of them, and none of mendelian-genetics-unknown-plant
     declared = Declarations(random_bound=0.02, expert_bound=0.8)
@@ -73,11 +74,11 @@ class ScienceWorld(TextEnv):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Tasks to take variations from."""
+        """Names of the tasks to take variations from."""
         return tuple(self.tasks_of) or tuple(published.VARIATIONS)
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return a variation: numbers iterate over the tasks first, then over each one's variations in the split."""
+        """Return a variation; consecutive numbers go through all tasks before the next variation of each task."""
         split, names = self._split_for(number, split), self.names
         name = names[number % len(names)]
         choices = published.variations(name, split)
@@ -103,9 +104,9 @@ class ScienceWorld(TextEnv):
         return sum(len(published.variations(name, split or self.split)) for name in self.names)
 
     def limit_of(self, task: Task) -> int:
-        """Return a task's turn limit, raised if the simulator's own solution takes more than `horizon`.
+        """Return `horizon` if it was set, else a limit that leaves room for the simulator's own solution.
 
-        If moves are limited, looking is free in the package, and turns only bound its number.
+        If moves are limited, the turn limit is ten times as high, since looking takes a turn but no move.
         """
         if "horizon" in self.__dict__:
             return self.horizon
@@ -113,7 +114,7 @@ class ScienceWorld(TextEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Explain a difference: the package counts moves, up to 100; simplified tasks are not the published ones."""
+        """Return a note unless only the package's limit of 100 moves ends episodes; `simplifications` are not checked."""
         options = {**cls.presets.get(str(options.get("preset")), {}), **options}
         moves, horizon = options.get("moves", cls.moves), options.get("horizon")
         if moves == 0:
@@ -181,7 +182,7 @@ class ScienceWorld(TextEnv):
             raise Fault("the simulator took another course when its actions were repeated")
 
     def state(self) -> tuple[str, ...]:
-        """Return the actions so far: the simulator does not expose its full state, and every action takes time."""
+        """Return the actions so far: the simulator does not expose its full state, and every action takes game time."""
         return tuple(self.log)
 
     def measures(self) -> dict[str, float]:
@@ -205,7 +206,7 @@ class ScienceWorld(TextEnv):
     # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Yield the simulator's own solution; after a deviation, one that leads back to it if found."""
+        """Yield the simulator's own solution; after a deviation, yield a way to resume it, or nothing if none is found."""
         base, way = self._plan
         done = len(self.log) - len(base)
         if done < 0 or done >= len(way) or self.log != [*base, *way[:done]]:
@@ -214,7 +215,7 @@ class ScienceWorld(TextEnv):
         yield from way[done:]
 
     def expert(self) -> Iterator[str]:
-        """Yield the actions of the expert, based on the observed texts; nothing for tasks without a strategy."""
+        """Yield the expert's actions, based on the observed texts; yield nothing for tasks without a strategy."""
         while (action := self._advisor.after(self.exchanges)) is not None:
             yield action
 

@@ -1,4 +1,4 @@
-"""Java virtual machines that run the simulator: a few per process, lent to the environments being played."""
+"""Java virtual machines that run the simulator; the environments of a process share a few of them."""
 
 import atexit
 import importlib
@@ -14,11 +14,11 @@ from typing import Any
 from agentgym.errors import Fault, MissingExtra, Reason, how_to_install
 
 MOST = 4
-"""Maximum machines per process. Beyond it, an idle environment gives up its machine and later replays its actions."""
+"""Maximum number of machines per process. Beyond it, an idle environment loses its machine and later replays its actions."""
 MEMORY = "512m"
 """Heap size of one machine."""
 REPEATABLE = ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
-"""Makes object hashes deterministic, because the simulator lists things in the order of hash sets."""
+"""Java options that make object hashes deterministic, because the simulator lists objects in the order of hash sets."""
 START, LOAD, STEP = 120.0, 120.0, 30.0
 """Time limits in seconds for starting a machine, setting up a task, and an action."""
 REFUSED = ("No known action matches that input.", "Unknown action.")
@@ -26,9 +26,9 @@ QUESTION = "Ambiguous request"
 
 
 def refused(text: str, before: str) -> bool:
-    """Return whether an answer means that an action was not understood, which took no time and changed nothing.
+    """Return True if an answer says that the action was not understood; such an action changes nothing.
 
-    If a question was pending, any answer may have changed it.
+    If `before`, the previous answer, asked a question, the action may have changed that question: the result is False.
     """
     return text.startswith(REFUSED) and not before.startswith(QUESTION)
 
@@ -48,7 +48,7 @@ def check_installed() -> None:
 
 
 class Simulator:
-    """One virtual machine with one simulator; its random state is global, so it plays one episode."""
+    """One virtual machine with one simulator, which plays one episode at a time, since its random state is global."""
 
     def __init__(self) -> None:
         gateway = importlib.import_module("py4j.java_gateway")
@@ -57,7 +57,7 @@ class Simulator:
         self.owner: weakref.ref[object] | None = None
         self.used = 0
         self.played: tuple[Any, list[str]] = (None, [])
-        """The task set up in it, and the actions since."""
+        """The task in the simulator, and the actions performed in it."""
         options = [f"-Xmx{MEMORY}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss8m", *REPEATABLE]
         port, token, self.process = gateway.launch_gateway(
             classpath=package.JAR_PATH,
@@ -77,7 +77,7 @@ class Simulator:
         self._api = self.call(START, lambda: self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface())
 
     def set_up(self, key: tuple[object, ...], log: list[str]) -> str | None:
-        """Replay a task's log; return its last text, or None if it was there already."""
+        """Bring the simulator to the end of a task's log; return the last text, or None if no action had to be replayed."""
         known, played = self.played
         text: str | None = None
         if known != key or played != log[: len(played)]:
@@ -90,10 +90,10 @@ class Simulator:
         return text
 
     def call(self, seconds: float, ask: Any) -> Any:
-        """Return the machine's answer.
+        """Return the result of `ask()`, waiting at most `seconds`.
 
         Raises:
-            Fault: it took too long or failed; the machine is stopped.
+            Fault: the call took too long or failed; the machine is stopped.
         """
         late = threading.Event()
 
@@ -144,7 +144,7 @@ _clock = iter(range(1, 2**62))
 
 @contextmanager
 def lent(env: object) -> Generator[Simulator]:
-    """Lend a machine for one step; `played` is its current content."""
+    """Yield a machine that `env` may use for one step; `machine.played` says which task and actions are in it."""
     machine = _found(env)
     try:
         yield machine
@@ -154,7 +154,7 @@ def lent(env: object) -> Generator[Simulator]:
 
 
 def _found(env: object) -> Simulator:
-    """Return a locked machine: the environment's own, a free one, a new one, or the one idle longest."""
+    """Return a locked machine: the environment's own, a free or new machine, or the machine idle for the longest time."""
     while True:
         with _lock:
             _machines[:] = [machine for machine in _machines if machine.alive()]
@@ -173,7 +173,7 @@ def _found(env: object) -> Simulator:
 
 
 def give_back(env: object) -> None:
-    """Take back an environment's machine; one free machine is kept for the next environment."""
+    """Take back an environment's machine. At most one free machine stays, for the next environment."""
     with _lock:
         for machine in _machines:
             if machine.owner is not None and machine.owner() is env:

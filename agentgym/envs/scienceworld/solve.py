@@ -8,7 +8,7 @@ from agentgym.core.tasks import Task
 from agentgym.envs.scienceworld.simulator import LOAD, QUESTION, STEP, Simulator, give_back, lent, refused
 
 GOLD = 300.0
-"""Time limit in seconds for the simulator's own solution."""
+"""Time limit in seconds for computing the simulator's own solution."""
 TRIES = 8
 """Number of positions at which the oracle tries to resume a solution before it gives up."""
 DOORS = {
@@ -22,9 +22,9 @@ Key = tuple[str, int, str]
 
 @functools.lru_cache(maxsize=256)
 def solution(key: Key) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the simulator's own solution of a variation, and the room of each of its actions.
+    """Return the actions of the simulator's own solution, and the room in which each happens.
 
-    Some solutions contain an action the simulator does not understand (`connect block terminal 1 ...`); it is dropped.
+    Actions that the simulator itself does not understand (`connect block terminal 1 ...`) are dropped.
     """
     nobody = Task()  # owns the machine meanwhile
     with lent(nobody) as machine:
@@ -43,10 +43,10 @@ def solution(key: Key) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def plan(key: Key, log: list[str]) -> tuple[str, ...]:
-    """Return tested actions from the end of a log to the score 100; empty if none were found.
+    """Return tested actions that lead from the end of a log to score 100; empty if none were found.
 
-    The solution is resumed where the log left it, else at earlier and later positions, after a walk to that room. Things
-    used up, broken or wrongly chosen cannot always be restored, and the simulator does not say so.
+    The solution is resumed where the log left it, else at earlier and later positions, after a walk to the right room. The
+    search can fail: objects that were used up, broken or wrongly chosen cannot always be restored.
     """
     gold, rooms = solution(key)
     if list(gold[: len(log)]) == log:
@@ -72,7 +72,7 @@ def _starts(gold: tuple[str, ...], log: list[str]) -> list[int]:
 def _tried(
     machine: Simulator, key: Key, log: list[str], gold: tuple[str, ...], rooms: tuple[str, ...], start: int
 ) -> tuple[str, ...]:
-    """Return the actions that resume a solution at a position; empty if they do not reach the score 100."""
+    """Return the actions that resume a solution at position `start` after a log; empty if they do not reach score 100."""
     if start >= len(gold):
         return ()
     machine.ask(LOAD, "load", *key, False)
@@ -101,7 +101,7 @@ def _room(machine: Simulator) -> str:
 
 
 def way_between(here: str, there: str) -> list[str]:
-    """Return the actions from one room to another; empty if there is no way, or no need for one."""
+    """Return the actions from one room to another; empty if there is no way, or both are the same room."""
     before: dict[str, str] = {here: ""}
     queue = deque([here])
     while queue and there not in before:

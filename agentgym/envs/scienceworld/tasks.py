@@ -48,11 +48,11 @@ TURNS = {
     "mendelian-genetics-known-plant": 325,  # variation 118 takes 257
     "mendelian-genetics-unknown-plant": 325,
 }
-"""Turn limits of tasks whose own solutions exceed 100, the package's limit: the longest observed plus a quarter."""
+"""Turn limits of tasks whose solutions exceed 100 turns: the longest solution observed plus a quarter."""
 
 
 def split_of(name: str, variation: int) -> str:
-    """Return the published split: of the quarters of the variations, two are train, the third dev, the rest test."""
+    """Return the published split: the first half of a task's variations is train, the third quarter dev, the rest test."""
     group = variation // (VARIATIONS[name] // 4)
     return "train" if group < 2 else "dev" if group == 2 else "test"
 

@@ -16,7 +16,7 @@ MOST_BOXES = 4
 class Sokoban(TextEnv):
     """Push every box onto a target.
 
-    The room is 6 squares wide at difficulty 0 and one more at each level; there are 2 to 4 boxes. Symbols as in RAGEN
+    The room is 6 squares wide at difficulty 0 and one more at each level; there are 2 to 4 boxes. The symbols are RAGEN's
     (arXiv 2504.20073): `#` wall, `_` floor, `O` target, `X` box, `P` you, `√` box on a target, `S` you on a target. A
     push may be irreversible: `restart` restores everything and costs a turn. Nothing is hidden, so the expert is the oracle.
     """
@@ -43,7 +43,7 @@ class Sokoban(TextEnv):
         )
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or six moves per square of the room's side, since walks between pushes grow with it."""
+        """Return `horizon` if it was set, else a limit that grows with the room's side, as the walks between pushes do."""
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, 6 * len(task.data["room"]))
 
     def act(self, action: str) -> str | Outcome:
@@ -78,7 +78,7 @@ class Sokoban(TextEnv):
         yield from moves
 
     def _plan(self) -> tuple[Push, ...]:
-        """Return pushes that solve the room from its start: the fewest, else those of its construction."""
+        """Return pushes that solve the room from its start: the fewest if the search finds them, else the known ones."""
         pushes = fewest_pushes(self.room, self.targets, *self.start)
         return pushes if pushes is not None else pushes_of(self.room, *self.start, self.plan)
 

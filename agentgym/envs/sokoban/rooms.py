@@ -14,7 +14,7 @@ Push = tuple[Cell, str]
 
 
 def pushed(room: Room, place: Cell, boxes: Boxes, word: str) -> tuple[Cell, Boxes] | None:
-    """Return player and boxes after a move; None if it is impossible."""
+    """Return the squares of player and boxes after a move; None if the move is impossible."""
     rows, columns = MOVES[word]
     there = (place[0] + rows, place[1] + columns)
     if room[there[0]][there[1]] == "#":
@@ -28,7 +28,7 @@ def pushed(room: Room, place: Cell, boxes: Boxes, word: str) -> tuple[Cell, Boxe
 
 
 def walks(room: Room, place: Cell, boxes: Boxes) -> dict[Cell, tuple[str, ...]]:
-    """Return the shortest way to every square reachable without a push."""
+    """Return the shortest walk, as moves, to each square that is reachable without a push."""
     paths: dict[Cell, tuple[str, ...]] = {place: ()}
     queue = deque([place])
     while queue:
@@ -42,7 +42,7 @@ def walks(room: Room, place: Cell, boxes: Boxes) -> dict[Cell, tuple[str, ...]]:
 
 
 def carved(rng: np.random.Generator, side: int) -> Room | None:
-    """Return a connected room, at least a fifth of it pillars; None if these leave too little space."""
+    """Return a random connected room with pillars on about a fifth of it; None if the pillars leave too little space."""
     inner = (rng.random((side - 2, side - 2)) < 0.2).tolist()
     wall = "#" * side
     room = (wall, *("#" + "".join("#" if pillar else "_" for pillar in row) + "#" for row in inner), wall)
@@ -56,7 +56,7 @@ def carved(rng: np.random.Generator, side: int) -> Room | None:
 
 
 def drawn(rng: np.random.Generator, room: Room, count: int) -> tuple[Room, tuple[str, ...]] | None:
-    """Return the room with boxes, targets and player, and a plan that solves it; None if the draw fails.
+    """Return the room with `count` boxes, their targets and the player, and moves that solve it; None if the draw fails.
 
     Boxes begin on the targets and are pulled away at random, which reverses pushes.
     """
@@ -107,7 +107,7 @@ def walked(room: Room, place: Cell, boxes: Boxes, pushes: Sequence[Push]) -> tup
 
 
 def pushes_of(room: Room, place: Cell, boxes: Boxes, moves: Sequence[str]) -> tuple[Push, ...]:
-    """Return the pushes among moves."""
+    """Return the pushes among moves, in order."""
     pushes: list[Push] = []
     for word in moves:
         moved = pushed(room, place, boxes, word)

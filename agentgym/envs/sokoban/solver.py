@@ -12,14 +12,14 @@ from functools import lru_cache
 from agentgym.envs.sokoban.rooms import MOVES, Boxes, Cell, Push, Room, pushed, walked, walks
 
 POSITIONS = 2000
-"""Maximum number of positions searched, well below a second. Our rooms take 20 to 150."""
+"""Maximum number of positions searched, which takes well below a second. Generated rooms need 20 to 150."""
 
 
 def solution(room: Room, targets: Boxes, place: Cell, boxes: Boxes) -> tuple[str, ...] | None:
     """Return moves that solve a room with the fewest pushes; None if there are none, or none within POSITIONS positions.
 
-    The pushes depend on the boxes and on the squares that the player can reach, not on the player's square. So asking again
-    after each move reaches the end: it never turns back between two pushes.
+    The pushes depend on the boxes and on the squares that the player can reach, not on the player's exact square. So a
+    caller that asks again after each move never turns back between two pushes, and reaches the end.
     """
     pushes = fewest_pushes(room, targets, min(walks(room, place, boxes)), boxes)
     return None if pushes is None else walked(room, place, boxes, pushes)
@@ -101,7 +101,7 @@ def _least_pushes(tables: Sequence[Mapping[Cell, int]], boxes: Boxes) -> int | N
 
 
 def _frozen(room: Room, boxes: Boxes) -> Boxes:
-    """Return the boxes that can never be pushed again, because walls or other such boxes block both axes."""
+    """Return the boxes that can never be pushed again: walls or other frozen boxes block them along both axes."""
     frozen = boxes
     while True:
         free = {(r, c) for r, c in frozen if not _blocked(room, frozen, (r - 1, c), (r + 1, c))}

@@ -1,4 +1,4 @@
-"""Games of the `textworld` package, generated on demand (extra `textworld`)."""
+"""Games of the `textworld` package, generated on demand; requires the extra `textworld`."""
 
 from agentgym.envs.textworld.env import TextWorld
 

@@ -9,11 +9,11 @@ HEAT = {"fry": ("stove", "fried"), "roast": ("oven", "roasted"), "grill": ("bbq"
 KNIFE = {"chop": "chopped", "slice": "sliced", "dice": "diced"}
 
 Option = tuple[int, int, str, str]
-"""A useful command: distance, rank among equals, room, and what to say there (or the direction to go)."""
+"""A useful command: distance, rank at equal distance (lower is first), room, and the command or direction to use there."""
 
 
 def advise(exchanges: Told) -> str:
-    """Return the next command after an episode's commands and answers, a pure function of these."""
+    """Return the next command; it depends only on the episode's commands and answers so far."""
     notes = Notes(exchanges)
     for command in candidates(notes):
         if (notes.here, command) not in notes.refused:
@@ -28,7 +28,7 @@ def candidates(notes: Notes) -> Iterator[str]:
 
 
 def run_errand(notes: Notes) -> Iterator[str]:
-    """Yield the first open step of an objective that gives directions, then alternatives if it is refused."""
+    """Yield commands for an objective that gives directions: the first open step, then alternatives to a refused command."""
     steps, room = steps_of(notes.objective), notes.start
     goal = next((name for verb, name, _ in reversed(steps) if verb in ("take", "find")), "")
     if goal in notes.carried:
@@ -56,7 +56,7 @@ def run_errand(notes: Notes) -> Iterator[str]:
 
 
 def cook(notes: Notes) -> Iterator[str]:
-    """Yield commands that advance the cookbook's meal, nearest first."""
+    """Yield commands that advance the recipe in the cookbook, nearest first."""
     if "meal" in notes.carried:
         yield "eat meal"
     yield from do(notes, taking(notes, ["meal"]))
@@ -88,19 +88,19 @@ def cook(notes: Notes) -> Iterator[str]:
 
 
 def undone(notes: Notes, name: str) -> list[str]:
-    """Return the recipe's remaining verbs for an ingredient."""
+    """Return the verbs that the recipe still requires for an ingredient, such as `fry`."""
     results = {**KNIFE, **{verb: result for verb, (_, result) in HEAT.items()}}
     marks = notes.marks.get(name, set())
     return [verb for verb in notes.recipe[name] if verb in results and results[verb] not in marks]
 
 
 def option(notes: Notes, room: str, command: str, rank: int = 1) -> Option:
-    """Return a command to say in a room, or a direction to go there, with the distance."""
+    """Return the option to use a command in a room, or to leave the room in a direction."""
     return notes.reached().get(room, (999, ""))[0] + (command in BACK), rank, room, command
 
 
 def taking(notes: Notes, names: Iterable[str]) -> list[Option]:
-    """Return options to take those of some things that were seen and are not held."""
+    """Return options to take the named objects that were seen and are not carried."""
     options = list[Option]()
     for name in names:
         if name in notes.at and name not in notes.carried:
@@ -112,7 +112,7 @@ def taking(notes: Notes, names: Iterable[str]) -> list[Option]:
 
 
 def unknown(notes: Notes, *, probing: bool) -> list[Option]:
-    """Return options to discover something: closed things, untried exits and, if `probing`, words that reveal commands."""
+    """Return options to discover something: closed containers, untried exits and, if `probing`, commands that get a list."""
     options = list[Option]()
     for name in notes.reached():
         room = notes.rooms[name]

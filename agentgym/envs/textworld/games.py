@@ -25,14 +25,14 @@ CHALLENGES = {
     "cooking": "cooking",
     "simple": "simple",
 }
-"""Names of the package's challenges without `tw-`."""
+"""Challenge name -> module name in the package, both without `tw-`."""
 KEPT = 400
-"""Maximum compiled games kept in the folder; each takes about 400 kB."""
+"""Maximum number of compiled games in the cache folder; each takes about 400 kB."""
 _ROOMS = (1, 6, 9, 12)
 
 
 def settings(challenge: str, difficulty: int) -> dict[str, Any]:
-    """Return the arguments of the package's own `make` for a challenge."""
+    """Return the settings that the package's `make` takes for a challenge at a difficulty."""
     if challenge == "coin_collector":  # limited to 100 rooms
         return {"level": min(5 + 2 * difficulty, 100)}
     if challenge == "treasure_hunter":  # generation takes seconds from level 21 on
@@ -55,7 +55,7 @@ def settings(challenge: str, difficulty: int) -> dict[str, Any]:
 
 
 def check_installed() -> None:
-    """Check the package and its compiler; raise BadConfig if the compiler cannot run.
+    """Check that the package is installed.
 
     Raises:
         MissingExtra: the package is missing.
@@ -75,7 +75,7 @@ def _package() -> ModuleType:
 
 
 def _walk(maker: Any, commands: Sequence[str]) -> None:
-    """Record the solution in the events it triggers; the package compiles the game to find out."""
+    """Record in each event the commands that trigger it, without compiling the game as the package does."""
     from agentgym.envs.textworld.policy import Record
 
     record = Record(maker.build())
@@ -91,7 +91,7 @@ def _walk(maker: Any, commands: Sequence[str]) -> None:
 
 @functools.lru_cache(maxsize=32)
 def made(challenge: str, level: str, seed: int) -> Any:
-    """Return the game of a challenge with these settings (JSON) and this seed.
+    """Return the game of a challenge; `level` holds the settings as JSON.
 
     Raises:
         UnknownName: the package has no such challenge.
@@ -110,32 +110,32 @@ def made(challenge: str, level: str, seed: int) -> Any:
 
 
 def _written(event: Any) -> str:
-    """Return an event's content as text that is the same in every process."""
+    """Return an event as text that is equal in every process."""
     return json.dumps(event.serialize(), sort_keys=True, default=str)
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """Return the package's exceptions for a seed without a game."""
+    """Return the exceptions that the package raises if a seed yields no game."""
     return (importlib.import_module("textworld.generator.chaining").QuestGenerationError,)
 
 
 def content(game: Any) -> str:
-    """Return the hash of a game's content: its map, things, words and quests, but neither seed nor name."""
+    """Return the hash of a game's content: map, objects, words and quests, but not seed or name."""
     parts: Mapping[str, Any] = game.serialize()
     text = json.dumps({k: parts[k] for k in ("world", "quests", "infos", "objective")}, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def folder() -> Path:
-    """Return the folder of compiled games: AGENTGYM_CACHE, or the user's cache."""
+    """Return the folder of compiled games, under $AGENTGYM_CACHE or in the user's cache folder."""
     return cache("textworld")
 
 
 def read(challenge: str, level: str, seed: int, content: str, reader: Callable[[object, Path], T]) -> T:
-    """Return a reader's result on a game and its compiled story, which are created if missing.
+    """Return `reader(game, story path)`; compile the game first if it is missing.
 
-    Another process may delete them meanwhile; they are then compiled again. Reading an existing game takes some 15 ms,
-    creating it 10 to 400.
+    If another process deletes the files in the meantime, they are compiled again. Reading an existing game takes about
+    15 ms, compiling one 10 to 400 ms.
 
     Raises:
         Fault: the game cannot be read even after compilation, or the compiler fails.
@@ -154,7 +154,7 @@ def read(challenge: str, level: str, seed: int, content: str, reader: Callable[[
 
 
 def _unreadable() -> tuple[type[Exception], ...]:
-    """Return the exceptions for a missing or invalid game or story; the package raises its own for a game."""
+    """Return the exceptions that a missing or invalid game or story raises."""
     wrappers = importlib.import_module("textworld.envs.wrappers.tw_inform7")
     return FileNotFoundError, ValueError, wrappers.MissingGameInfosError
 
@@ -167,7 +167,7 @@ def loaded(path: Path) -> object:
 
 
 def is_kept(place: Path) -> bool:
-    """Return whether a story was compiled and its game written next to it."""
+    """Return True if both a compiled story and the game file next to it exist."""
     return place.is_file() and place.with_suffix(".json").is_file()
 
 
@@ -209,7 +209,7 @@ def _forget_oldest(place: Path) -> None:
 
 
 def _used_at(path: Path) -> float:
-    """Return a story's last use; a file just deleted by another process counts as new."""
+    """Return the time of a story's last use; a file just deleted by another process counts as new."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The knowledge in an episode's texts: rooms and exits, things and where they were seen, inventory."""
+"""The knowledge in an episode's texts: rooms and exits, objects and where they were seen, inventory."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _KEY = re.compile(r"\ban? ((?:(?!an? |and )[\w-]+ )*key)\b")
 _LIST = re.compile(r",| and |\.|:|;")
 
 Told = Sequence[tuple[str, str]]
-"""An episode so far: commands and answers; the first command is empty, its answer the objective and first room."""
+"""Commands and answers of an episode so far; the first command is empty, and its answer has the objective and first room."""
 
 
 @dataclass
@@ -31,9 +31,9 @@ class Room:
 
     text: str = ""
     ways: dict[str, str | None] = field(default_factory=dict[str, str | None])
-    """Doors by direction, None for an open passage."""
+    """Exits by direction: the door's name, or None for an open passage."""
     to: dict[str, str] = field(default_factory=dict[str, str])
-    """Rooms reached, by direction."""
+    """Names of adjacent rooms that were reached, by direction."""
 
 
 class Notes:
@@ -47,17 +47,17 @@ class Notes:
         self.here = self.start = ""
         self.carried: set[str] = set()
         self.at: dict[str, tuple[str, str | None]] = {}
-        """Room and, if known, holder of each thing."""
+        """Room of each object and, if known, the container or surface it is in or on."""
         self.marks: dict[str, set[str]] = {}
-        """Treatments things have had: `fried`, `sliced`, …"""
+        """Treatments that each object has received: `fried`, `sliced`, …"""
         self.shut: dict[tuple[str, str], bool] = {}
-        """True if a door or container in a room is closed."""
+        """True if closed, False if open, by room and name of a door or container."""
         self.locked: set[tuple[str, str]] = set()
         self.unlocked: set[tuple[str, str]] = set()
         self.refused: set[tuple[str, str]] = set()
-        """Rooms and commands that were impossible since the last change."""
+        """(Room, command) pairs refused since the last change of the game."""
         self.probed: set[str] = set()
-        """Rooms where a command was refused, so that the openable things there are known."""
+        """Rooms where a command was refused; the answer listed all possible commands, so closed objects there are known."""
         self.inventory_known = False
         """True once the inventory was read."""
         self._reached: dict[str, tuple[int, str]] = {}
@@ -66,7 +66,7 @@ class Notes:
             self._note(command.lower(), text.lower())
 
     def _names(self, exchanges: Told) -> set[str]:
-        """Return the names of relevant things: those in the recipe and the objective, and keys."""
+        """Return the names of relevant objects: those in the recipe and the objective, and keys."""
         goal_names = {name for verb, name, _ in steps_of(self.objective) if verb in ("take", "find")}
         names = {"knife", "cookbook", "meal", *goal_names}
         for text in [text for _, text in exchanges if REFUSED not in text]:  # refusals quote the player
@@ -151,7 +151,7 @@ class Notes:
             self.marks.setdefault(name, set()).update(word for word in COOKED if word in text)
 
     def _mentioned(self, name: str, text: str) -> bool:
-        """Return whether a text names a thing, and record its treatment."""
+        """Return True if a text names an object, and record the object's treatment."""
         mention = re.compile(rf"(.*)(?<![\w-]){re.escape(name)}(?![\w-])", re.DOTALL)
         parts = [match[1] for part in _LIST.split(text) if (match := mention.match(part))]
         for before in parts:
@@ -159,7 +159,7 @@ class Notes:
         return bool(parts)
 
     def reached(self) -> dict[str, tuple[int, str]]:
-        """Return the rooms reachable over known exits, with distance and first direction."""
+        """Return the rooms reachable through known exits, each with its distance and the first direction."""
         if not self._reached:
             self._reached[self.here] = (0, "")
             queue = [self.here]
@@ -175,5 +175,5 @@ class Notes:
         return [room for room in self.reached() if f" {word}" in self.rooms[room].text]
 
     def known_keys(self) -> list[str]:
-        """Return the keys seen or held."""
+        """Return the names of the keys that were seen or are carried."""
         return sorted(name for name in {*self.at, *self.carried} if name.endswith("key"))

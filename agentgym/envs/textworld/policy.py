@@ -11,9 +11,10 @@ class Record:
         self.progress = importlib.import_module("textworld.generator.game").GameProgression(game, track_quests=True)
 
     def follow(self, command: str) -> object:
-        """Record a command and return its action, None if there is none.
+        """Record a command and return its action, or None if the command means no possible action.
 
-        A meal of fewer ingredients is possible wherever one of more is, by the same command: the game uses all.
+        One command may mean several actions: to prepare a meal from all ingredients, or from some of them. The game uses all
+        ingredients, so the action with most preconditions is chosen.
         """
         actions = self.progress.valid_actions
         names = self._words.gen_commands_from_actions(actions)

@@ -90,15 +90,15 @@ def _typed(kind: str, raw: object, where: str) -> Any:
 
 
 def _is_word(value: object, *, literal: bool) -> bool:
-    """Return whether a value is text; published checkers use a literal as a pattern, so it must have no metacharacters."""
+    """Return True for non-blank text; a literal must lack regex metacharacters, since checkers use it as a pattern."""
     return isinstance(value, str) and bool(value.strip()) and not (literal and PATTERN_MARKS & set(value))
 
 
 def compared(count: int, relation: str, limit: int) -> bool:
-    """Return whether a count is less than, or at least, a limit."""
+    """Return True if a count is below the limit (relation `less than`) or not below it (`at least`)."""
     return count < limit if relation == RELATIONS[0] else count >= limit
 
 
 def finds(literal: str, text: str) -> int:
-    """Return how often a word of the file occurs in a text, ignoring case; a dot in it matches any character."""
+    """Return the number of occurrences of a literal in a text, ignoring case; a dot in the literal matches any character."""
     return len(re.findall(literal, text, re.IGNORECASE))

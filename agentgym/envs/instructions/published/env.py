@@ -10,17 +10,18 @@ from agentgym.errors import BadConfig
 from agentgym.tasks.from_file import FromFile
 
 LONGEST = 20_000
-"""Maximum characters of a reply that are judged."""
+"""Maximum length of a reply in characters; a longer reply counts as keeping no instruction."""
 VERDICTS = ("strict", "loose")
 
 
 class PublishedInstructions(FromFile):
     """Write one reply to a prompt of IFEval (arXiv 2311.07911) or IFBench (arXiv 2507.02833) that keeps its instructions.
 
-    Success is a reply that keeps all instructions, `strict` as it stands, or `loose` without its first line, its last line
-    and its asterisks, whichever way each instruction is kept. An empty reply is invalid, and there is one turn.
+    Success is a reply that keeps all instructions. With verdict `strict` the reply is judged unchanged. With `loose` an
+    instruction also counts as kept if a variant of the reply keeps it: without the first line, the last line, or asterisks.
+    An empty reply is invalid. An episode has one turn.
 
-    Ceilings: a row may ask only for something that any text has, such as no commas.
+    Ceilings: a row may require only something that almost any text satisfies, such as no commas.
     """
 
     horizon = 1
@@ -47,7 +48,7 @@ class PublishedInstructions(FromFile):
 
     def begin(self, task: Task) -> str:
         self.results: dict[str, list[bool]] = {}
-        """The instructions the reply keeps, by verdict."""
+        """By verdict: True or False for each instruction, in the row's order."""
         return task.instruction
 
     def act(self, action: str) -> str | Outcome:
@@ -64,7 +65,7 @@ class PublishedInstructions(FromFile):
         return sorted(self.results.items())
 
     def measures(self) -> dict[str, float]:
-        """Return the share of instructions kept, strictly and loosely, and whether all are."""
+        """Return, for both verdicts, the share of instructions kept, and 1 if all are kept, else 0."""
         levels: dict[str, float] = {}
         for verdict in VERDICTS:
             verdicts = self.results.get(verdict, [False])
@@ -73,7 +74,7 @@ class PublishedInstructions(FromFile):
 
 
 def judge(reply: str, checks: list[Any], *, loose: bool = False) -> list[bool]:
-    """Return for each instruction whether a reply keeps it; loosely, whether one of eight variants of the reply does."""
+    """Return True for each instruction that the reply keeps or, if `loose`, one of eight variants of the reply keeps."""
     variants = [reply]
     if loose:
         lines = reply.split("\n")

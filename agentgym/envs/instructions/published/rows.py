@@ -1,7 +1,8 @@
 """Rows of IFEval and IFBench as tasks.
 
-JSON lines with `key`, `prompt`, `instruction_id_list` and `kwargs`, one object per instruction, in which null means
-unset. A row that cannot be judged (an unknown instruction, wrong arguments, a missing package) is skipped and counted.
+Files are JSON lines with `key`, `prompt`, `instruction_id_list` and `kwargs`, which has one object of arguments per
+instruction (null means unset). A row that cannot be judged (an unknown instruction, wrong arguments, a missing package)
+is skipped and counted.
 """
 
 from functools import lru_cache

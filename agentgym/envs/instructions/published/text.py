@@ -20,7 +20,7 @@ NEEDS: dict[str, tuple[str, str]] = {
 _BARE = str.maketrans("", "", string.punctuation)
 _EDGE = string.punctuation + " "
 _DOT, _STOP = "\ue000", "\ue001"
-"""Private characters: a dot within a sentence, and a sentence end."""
+"""Private-use characters that mark a dot within a sentence, and the end of a sentence."""
 _STARTERS = r"(?:Mr|Mrs|Ms|Dr|Prof|Capt|Cpt|Lt|(?:He|She|It|They|Their|Our|We|But|However|That|This)\s|Wherever)"
 _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(Mr|St|Mrs|Ms|Dr)\.", rf"\1{_DOT}"),
@@ -39,7 +39,7 @@ _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r'([.!?])(")', r"\2\1"),
     (r"([.?!])", rf"\1{_STOP}"),
 )
-"""Substitutions in order: protect dots within sentences, move marks behind closing quotes, end a sentence at each rest."""
+"""Substitutions in order: protect dots within sentences, move marks behind closing quotes, mark the ends of sentences."""
 
 
 def missing(need: str) -> str:
@@ -91,7 +91,7 @@ def count_words(text: str) -> int:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text by their final punctuation, keeping abbreviations and numbers whole."""
+    """Return the sentences of a text, split at final punctuation but not within abbreviations and numbers."""
     text = f" {text}  ".replace("\n", " ")
     for pattern, replacement in _RULES:
         text = re.sub(pattern, replacement, text)

@@ -1,4 +1,4 @@
-"""The expert: strategies for the tasks based only on the observed texts and general knowledge."""
+"""The expert: strategies for the tasks, based only on the observed texts and general knowledge."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,11 +26,11 @@ WAYS: dict[str, Callable[[Memory], Play]] = {
     "mendelian-genetics-known-plant": growing.inherited,
     "inclined-plane": planes.slower,
 }
-"""Strategies by the beginning of a task's name; other tasks have no expert."""
+"""Strategy by prefix of a task's name; other tasks have no expert."""
 
 
 class Advisor:
-    """Follows an episode and suggests the next action, a function of the task's name and the observations.
+    """Follows an episode and suggests the next action, which depends only on the task's name and the observations.
 
     A strategy restarts, with the knowledge so far, after each action that it did not suggest.
     """
@@ -41,7 +41,7 @@ class Advisor:
         self._exchanges: list[tuple[str, str]] = []
 
     def after(self, exchanges: Sequence[tuple[str, str]]) -> str | None:
-        """Return the next action given all actions and answers, the first observation first; None if unknown."""
+        """Return the next action, or None if the strategy has none; `exchanges` begins with ('', first observation)."""
         if self._way is None:
             return None
         known, self._exchanges = self._exchanges, []  # cleared first, so that an exception leaves no stale state

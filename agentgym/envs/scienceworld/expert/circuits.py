@@ -47,7 +47,7 @@ def join(source: str, thing: str, first: str, second: str) -> Play:
 
 
 def conduct(memory: Memory) -> Play:
-    """Put a thing into a circuit with a lamp, check whether it lights, and move the thing to the matching box."""
+    """Put an object into a circuit with a lamp, check if the lamp lights, and move the object to the matching box."""
     thing, room = stated(memory, r"determine if (.+?) is electrically conductive\. The .+ is located around the (.+?)\.")
     conductive, insulating = stated(memory, r"conductive, place it in the (.+?)\. .*nonconductive, place it in the (.+?)\.")
     carried = heat.POT if thing == "water" else thing

@@ -7,9 +7,9 @@ from agentgym.envs.scienceworld.expert.memory import Memory
 from agentgym.envs.scienceworld.expert.moves import Play, do, fetch, focus, look, search, stated, visit, walk
 
 Soil = Generator[str, str, list[str]]
-"""Like Play, but returns pots."""
+"""Like Play, but returns the names of pots."""
 ROUNDS = 20
-"""Number of times the plants are watered."""
+"""Maximum number of times that the plants are watered."""
 DOMINANT = ("tall plant", "round seed", "yellow seed", "purple flower", "green pod", "axial")
 """Traits of peas that Mendel found dominant."""
 
@@ -45,7 +45,7 @@ def fruit(memory: Memory) -> Play:
 
 
 def sown(memory: Memory, kind: str, room: str, count: int) -> Play:
-    """Sow seeds in pots with soil in the greenhouse; returns the pots, joined by commas."""
+    """Sow seeds in pots with soil in the greenhouse; return the pots' names, joined by commas."""
     done = re.findall(rf"{kind} seed to the (flower pot \d)", " ".join(text for _, text in memory.exchanges))
     if not done:
         yield from fetch(memory, "seed jar", (room,))
@@ -60,7 +60,7 @@ def sown(memory: Memory, kind: str, room: str, count: int) -> Play:
 
 
 def soil(memory: Memory, count: int) -> Soil:
-    """Dig soil outside and fill empty pots with it; returns the pots."""
+    """Dig soil outside and fill empty pots with it; return the pots' names."""
     pots = re.findall(r"(flower pot \d) \(containing nothing", memory.view)[:count]
     yield from fetch(memory, "shovel", ("greenhouse", "outside"))
     for pot in pots:

@@ -21,14 +21,14 @@ from agentgym.envs.scienceworld.expert.moves import (
 )
 
 Reading = Generator[str, str, float]
-"""Like Play, but returns a temperature."""
+"""Like Play, but returns a temperature in degrees Celsius."""
 POT = "metal pot"
 OURS = r"metal pot \((in|on) (inventory|(?:ultra low temperature )?freezer|stove|blast furnace)"
-"""The preferred pot if there are several."""
+"""Pattern of the preferred pot, for actions that could mean several pots."""
 READINGS = 40
-"""Number of observations while something warms or cools."""
+"""Maximum number of observations while something warms or cools."""
 LIQUID = {"water": 0, "orange juice": 0, "apple juice": 0, "mercury": -39}
-"""Liquids in the house, with their melting points."""
+"""Liquids in the house, with their melting points in degrees Celsius."""
 
 
 def thermometer(memory: Memory) -> Play:
@@ -115,7 +115,7 @@ def heated(memory: Memory, hot: bool) -> Play:
 
 
 def warmed(memory: Memory, thing: str, limit: float) -> Reading:
-    """Heat the pot and return the highest temperature at which the substance was solid, or one above the limit."""
+    """Heat the pot; return the first temperature above `limit`, or the highest one measured before the substance melts."""
     solid = float("-inf")
     for hot in (False, True):
         yield from heated(memory, hot)
@@ -133,7 +133,7 @@ def warmed(memory: Memory, thing: str, limit: float) -> Reading:
 
 
 def change(memory: Memory) -> Play:
-    """Boil, melt or freeze a substance, or do the closest possible."""
+    """Boil, melt or freeze a substance, or make the closest possible change."""
     verb, thing = stated(memory, r"task is to (boil|melt|freeze|change the state of matter of) (.+?)\.")
     yield from into_pot(memory, thing)
     yield from focused(memory, thing)
@@ -150,7 +150,7 @@ def change(memory: Memory) -> Play:
 
 
 def focused(memory: Memory, thing: str, before: int = 0) -> Play:
-    """Focus on the pot's content, unless more than `before` focuses were made already."""
+    """Focus on the pot's content, unless there were more than `before` focus actions already."""
     if len(memory.focused) > before:
         return memory.last
     text = yield from do(f"focus on {thing} in {POT}")
@@ -158,7 +158,7 @@ def focused(memory: Memory, thing: str, before: int = 0) -> Play:
 
 
 def watched(until: str, wait: str) -> Play:
-    """Wait until the pot contains something matching a pattern."""
+    """Wait until the description of the pot contains the text `until`."""
     text = ""
     for _ in range(READINGS):
         text = yield from do(f"examine {POT}", OURS)

@@ -20,11 +20,11 @@ NAMES = {
     "butterfly": "butterfly|caterpillar",
     "moth": "moth|butterfly|caterpillar",
 }
-"""Names of young animals, if different."""
+"""Pattern of an animal's names in all life stages, if these differ."""
 
 
 def animals(view: str) -> list[str]:
-    """Return the animals in a view of the garden, in its words."""
+    """Return the animals in a view of the garden, as the view names them."""
     names = re.findall(r"\n\tan? ([a-z ]+)(?=\n)", view)
     return [name for name in names if re.match(YOUNG, name)]
 
@@ -35,7 +35,7 @@ def by_lifespan(names: list[str]) -> list[str]:
 
 
 def find(memory: Memory) -> Play:
-    """Focus on a thing of a kind and move it to a box."""
+    """Find something of the requested kind, focus on it, and move it to a box."""
     kind, box, room = stated(memory, r"find a\(n\) (.+?)\. .* move it to the (.+?) in the (.+?)\.")
     if not memory.focused:
         yield from visit(memory, PLACES[kind])

@@ -6,7 +6,7 @@ from agentgym.envs.scienceworld.answers import own
 
 
 class Memory:
-    """The task's text and the observations since, in the simulator's words."""
+    """The task's text and all later observations, in the simulator's words."""
 
     def __init__(self, opening: str) -> None:
         """Parse the first observation, which contains the task and the initial room."""
@@ -34,7 +34,7 @@ class Memory:
         return self.seen.get(self.room, "")
 
     def notice(self, action: str, text: str) -> None:
-        """Update from an action and its answer."""
+        """Update the knowledge from an action and its answer."""
         if own(text):
             return
         self.exchanges.append((action, text))

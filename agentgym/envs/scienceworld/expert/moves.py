@@ -1,4 +1,4 @@
-"""Building blocks of strategies; each yields actions and is sent their answers."""
+"""Building blocks of strategies: generators that yield actions and receive the answers."""
 
 import re
 from collections.abc import Generator, Iterable
@@ -21,11 +21,11 @@ ROOMS = (
     "foundry",
     "hallway",
 )
-"""The rooms of the house, those with the most things first."""
+"""The rooms of the house; rooms with the most objects come first."""
 
 
 def named(name: str) -> str:
-    """Return the pattern of a thing's name; a wood cup is not wood."""
+    """Return a pattern that matches an object's name, but not as part of a longer name: `wood` is not in `wood cup`."""
     return rf"(?i)\b{re.escape(name)}\b(?! (?:cup|block|pot|jar|tree|seed|bulb|wire))"
 
 
@@ -63,7 +63,7 @@ def visit(memory: Memory, room: str) -> Play:
 
 
 def opened(memory: Memory) -> Play:
-    """Open everything closed in the room, except doors to rooms, and look inside."""
+    """Open all closed containers in the room and look inside."""
     closed = re.findall(r"\ta (?:large )?([a-z -]+?)(?:, which is turned off)?\. The [a-z -]+ door is closed", memory.view)
     for thing in closed:
         if thing != "bee hive":  # the bees would escape before the flowers need them
@@ -72,9 +72,9 @@ def opened(memory: Memory) -> Play:
 
 
 def search(memory: Memory, pattern: str, rooms: Iterable[str] = ROOMS) -> Play:
-    """Search rooms for a pattern: first visible things, then inside closed ones. Returns the match, or ''.
+    """Search rooms for a pattern, first in plain view, then inside closed containers; return the match, or ''.
 
-    Without `rooms` it begins with the current one.
+    With the default `rooms`, the search begins in the current room.
     """
     for room in dict.fromkeys((memory.room, *rooms) if rooms is ROOMS else rooms):
         text = memory.seen.get(room) or (yield from visit(memory, room))
@@ -90,7 +90,7 @@ def search(memory: Memory, pattern: str, rooms: Iterable[str] = ROOMS) -> Play:
 
 
 def take(memory: Memory, name: str) -> Play:
-    """Pick a thing up unless it is held."""
+    """Pick an object up unless the agent has it."""
     if name in memory.carried:
         return memory.last
     text = yield from do(f"pick up {name}", rf"{re.escape(name)} \(")
@@ -105,7 +105,7 @@ def take(memory: Memory, name: str) -> Play:
 
 
 def fetch(memory: Memory, name: str, rooms: Iterable[str] = ROOMS) -> Play:
-    """Find a thing and pick it up unless it is held."""
+    """Find an object and pick it up unless the agent has it."""
     if name not in memory.carried:
         yield from search(memory, named(name), rooms)
         yield from take(memory, name)
@@ -113,13 +113,13 @@ def fetch(memory: Memory, name: str, rooms: Iterable[str] = ROOMS) -> Play:
 
 
 def put(name: str, vessel: str) -> Play:
-    """Put a thing or a liquid within reach into a vessel."""
+    """Put an object or a liquid within reach into a vessel."""
     text = yield from do(f"move {name} to {vessel}")
     return text if "You move" in text else (yield from do(f"pour {name} in {vessel}"))
 
 
 def fill(memory: Memory, vessel: str) -> Play:
-    """Fill a vessel with water at a sink, or at the next if one is broken."""
+    """Fill a vessel with water at a sink; if the sink is broken, try the next one, and finally the toilet."""
     for room in ("kitchen", "bathroom"):
         yield from walk(memory, room)
         yield from do(f"move {vessel} to sink")
@@ -133,7 +133,7 @@ def fill(memory: Memory, vessel: str) -> Play:
 
 
 def focus(memory: Memory, name: str, prefer: str = "") -> Play:
-    """Focus on a thing unless it was focused on."""
+    """Focus on an object unless the agent has focused on it before."""
     if name in memory.focused:
         return memory.last
     return (yield from do(f"focus on {name}", prefer))

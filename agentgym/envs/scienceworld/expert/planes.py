@@ -7,11 +7,11 @@ from agentgym.envs.scienceworld.expert.memory import Memory
 from agentgym.envs.scienceworld.expert.moves import Play, do, focus, search, stated
 
 SHORT, LONG = 6, 24
-"""Number of looks at a sliding block: first few, then more if the results were equal."""
+"""Number of looks at a sliding block in the first comparison, and in a second one if the first was a tie."""
 
 
 def slower(memory: Memory) -> Play:
-    """Focus on the plane with the slower slide, or the faster if the steepest or smoothest is wanted."""
+    """Focus on the plane with the slower slide, or with the faster slide if the task asks for the steepest or smoothest."""
     names = stated(memory, r"inclined planes \((.+?), (.+?)\)")
     (want,) = stated(memory, r"determine which .* has the (\w+)")
     yield from search(memory, "inclined plane", ("workshop",))
@@ -27,7 +27,7 @@ def slower(memory: Memory) -> Play:
 
 
 def plane(view: str, name: str) -> str:
-    """Return the room's name for a plane."""
+    """Return the name of a plane in the view of the room."""
     plane_match = re.search(rf"inclined plane (?:with an? )?{re.escape(name)}(?: surface)?(?=\s|$)", view)
     return plane_match[0] if plane_match else f"inclined plane {name}"
 
