@@ -1,4 +1,4 @@
-"""Agents turn an environment's text into a model's tokens and replies into actions. Imported on first use."""
+"""Agents turn an environment's text into tokens for a model, and the model's replies into actions. Imported on first use."""
 
 import importlib
 from typing import Any

@@ -1,5 +1,4 @@
-"""Agents connect an environment's text to a model: an agent is configuration, a conversation the state of one
-episode."""
+"""Agents connect an environment's text to a model. An agent is configuration; a conversation is the state of one episode."""
 
 import copy
 import dataclasses
@@ -19,15 +18,15 @@ T = TypeVar("T")
 
 
 class RemoteStepping(Protocol):
-    """An environment in another process."""
+    """An environment in another process, as agents see it."""
 
     async def consult(self, function: Callable[..., T], *arguments: object) -> T:
-        """Return `function(env, *arguments)`, computed in the environment's own process; all of it must pickle."""
+        """Return `function(env, *arguments)`, computed in the environment's process; everything must pickle."""
         ...
 
 
 async def consult(env: TextEnv | RemoteStepping, function: Callable[..., T], *arguments: object) -> T:
-    """Return `function(env, *arguments)`, computed where the environment lives: here, or in a worker process."""
+    """Return `function(env, *arguments)`, computed in the environment's own process: this one, or a worker."""
     if isinstance(env, gymnasium.Env):  # a user's wrapper is one too
         return function(env, *arguments)
     return await env.consult(function, *arguments)
@@ -37,24 +36,25 @@ class Conversation(Protocol):
     """The agent's side of one episode."""
 
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
-        """Answer an observation: a Turn with what the agent acted on and what it does.
+        """Answer an observation: return a Turn with the prompt, the reply and the action.
 
-        `seed` is a function of (run seed, task, attempt, turn) and all randomness comes from it; `session` names the
-        episode to the engine. `env` is for agents that are part of the environment (oracle, expert), which ask it through
-        `consult`: it may be in another process. A model's agent never touches it. `turn.action` goes to the environment;
-        the rollout fills in what that brought. When the prompt no longer fits the model's context the turn has
-        `finish == "context"`; where a policy knows nothing to do it has `finish == "silent"`. No action is carried out
-        then.
+        All randomness comes from `seed`, a function of (run seed, task, attempt, turn). `session` identifies the
+        episode to the engine. `env` is only for policies that are part of the environment (oracle, expert): they query
+        it through `consult`, since it may run in another process. The rollout executes `turn.action` and adds the
+        reward and the other results to the turn.
+
+        No action is executed if `finish` is "context" (the prompt no longer fits the model's context) or "silent" (a
+        policy has no next action).
         """
         ...
 
     def fork(self) -> Self:
-        """Return an independent copy: with an environment's snapshot, a branch point."""
+        """Return an independent copy. Together with a snapshot of the environment it is a branch point."""
         ...
 
 
 class Agent(Protocol):
-    """Immutable configuration from which every episode's conversation begins."""
+    """Immutable configuration that starts a conversation for each episode."""
 
     @property
     def engine(self) -> TokenEngine | ChatEngine | None:
@@ -62,7 +62,7 @@ class Agent(Protocol):
 
     @property
     def sampling(self) -> Sampling:
-        """Sampling of replies."""
+        """Sampling settings for replies."""
         ...
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> Conversation:
@@ -71,7 +71,7 @@ class Agent(Protocol):
 
 
 def redrawn(talk: Any, changes: Mapping[str, Any]) -> Any:
-    """Change the sampling options of a conversation that no one else uses, and return it."""
+    """Change the sampling settings of a conversation in place, and return it; nothing else may use the conversation."""
     if changes and hasattr(talk, "agent"):
         talk.agent = sampled(talk.agent, changes)
     return talk
@@ -80,8 +80,8 @@ def redrawn(talk: Any, changes: Mapping[str, Any]) -> Any:
 def forked(talk: Any, info: Mapping[str, object]) -> Any:
     """Return a copy of a conversation before its next answer, for a branch point.
 
-    Calls that follow a failed call of the last reply are dropped now: the `info` of a restored environment does not
-    record the failure.
+    If the last call failed, the copy drops the remaining calls of that reply, because the `info` of a restored
+    environment does not record the failure.
     """
     other = talk.fork()
     if not info["valid"] and hasattr(other, "give_up_calls"):
@@ -90,10 +90,11 @@ def forked(talk: Any, info: Mapping[str, object]) -> Any:
 
 
 def hinted(talk: Any, hint: Hint | None) -> Any:
-    """Return a fresh conversation whose prompts show the hint, if there is one.
+    """Make a new conversation show the hint, if there is one, and return it.
 
     Raises:
-        BadConfig: the conversation has no exact tokens; training on a hint needs the prompt's tokens without it.
+        BadConfig: the conversation has no exact tokens. Training with a hint needs the prompt's tokens without the
+            hint.
     """
     if hint is not None:
         if not hasattr(talk, "hint"):
@@ -106,7 +107,7 @@ def hinted(talk: Any, hint: Hint | None) -> Any:
 
 
 def sampled(agent: Agent, changes: Mapping[str, Any]) -> Agent:
-    """Return the same agent with other sampling options, such as another temperature."""
+    """Return a copy of the agent with other sampling settings, such as another temperature."""
     other: Any = copy.copy(agent)
     if hasattr(other, "resample"):  # a model's agent keeps variants of itself, each with the sampling
         other.resample(changes)

@@ -1,4 +1,4 @@
-"""Places to cut a text so that its parts, encoded one by one, give the tokens of the whole."""
+"""Positions at which a text can be split so that its parts, encoded separately, give the tokens of the whole."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from typing import Any
 from agentgym.agents import phrases
 
 WORDS = re.compile(r" (?=[A-Za-z])(?<=[A-Za-z] )")
-"""A blank between two letters: the cut is before it, as at every border."""
+"""A space between two letters. As at every border, the split is before the space."""
 _LEFT = (
     *(
         "a",
@@ -49,7 +49,7 @@ _RIGHT = (
 
 
 def border(source: str, encode: Callable[[str], Sequence[int]]) -> re.Pattern[str] | None:
-    """Return the pattern of a tokenizer's borders (from its JSON and its encodings); None if it has none."""
+    """Return the pattern that matches a tokenizer's borders, found from its JSON and its encodings; None if it has none."""
     raw: dict[str, Any] = json.loads(source)
     if raw["model"]["type"] != "BPE" or raw["model"].get("dropout"):
         return None
@@ -59,11 +59,11 @@ def border(source: str, encode: Callable[[str], Sequence[int]]) -> re.Pattern[st
 
 
 def _never_joined(raw: dict[str, Any], encode: Callable[[str], Sequence[int]]) -> bool:
-    """Return whether no token spans the blank between two words.
+    """Return True if no token spans the space between two words.
 
-    A byte-pair model never joins what no token of its vocabulary spans, so no token may have a blank after anything
-    visible. What the pre-tokenizer makes of a part must not depend on what stands before it, so its patterns may not look
-    back. Whatever else changes text (a normalizer that writes a blank before each text) is found out by trying.
+    Byte-pair encoding only joins text that a vocabulary entry spans, so no entry may have a space after a visible
+    character. The pre-tokenizer's result for a part must not depend on earlier text, so its patterns may not look
+    behind. Other steps that change text, such as a normalizer that prepends a space, are detected by encoding samples.
     """
     pre_tokenizer = json.dumps(raw.get("pre_tokenizer"))
     if re.search(r"\(\?<|\\\\[bBAGK]", pre_tokenizer):
@@ -75,13 +75,13 @@ def _never_joined(raw: dict[str, Any], encode: Callable[[str], Sequence[int]]) -
 
 
 def pieces(text: str, border: re.Pattern[str]) -> list[str]:
-    """Return a text cut at its borders."""
+    """Split a text at its borders."""
     first, *others = border.split(text)
     return [first, *(" " + other for other in others)]
 
 
 def cut(run: Sequence[str | int], border: re.Pattern[str]) -> list[list[str | int]]:
-    """Return a run with placeholders, cut at the first and last border of its own words; the part between is fixed."""
+    """Split a run (texts, and ints as placeholders) at each text's first and last border, so middle parts are constant."""
     parts: list[list[str | int]] = [[]]
     for piece in run:
         if isinstance(piece, int):

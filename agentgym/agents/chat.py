@@ -1,4 +1,4 @@
-"""The agent that remembers everything: the whole episode is one conversation, in the very tokens that were sampled."""
+"""The agent with full history: the whole episode is one conversation, in exactly the tokens that were sampled."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,15 @@ _THOUGHT = re.compile(r"(</?think>)")
 
 
 class ChatAgent(TokenAgent):
-    """Full history. The next prompt is the held tokens plus the bridge the chat template puts around an observation.
+    """Full history: the next prompt is all earlier tokens, plus the chat template's bridge around the new observation.
 
-    `history="keep"`: the sampled tokens stay, thoughts included. `history="template"`: the prompt is what the chat
-    template would render, and a new row begins whenever it rewrites the past (`conversation.rewrites` counts them).
-    `tools="native"`: calls in the model's own form, read from the template or named (`"hermes"`, `"llama3"`, …);
-    `tools="text"`: calls as text, in the spellings of the environment; `tools="auto"`: native where the template can.
+    With `history="keep"`, sampled tokens stay in the prompt, including thoughts. With `history="template"`, the prompt
+    is the chat template's rendering, and a new row begins whenever the template rewrites the past (counted in
+    `conversation.rewrites`).
+
+    With `tools="native"`, calls have the model's own form, detected from the template; the name of a family
+    (`"hermes"`, `"llama3"`, …) selects the form of that family. With `tools="text"`, calls are text, in the spellings
+    of the environment. `tools="auto"` is native if the template supports it.
     """
 
     def __init__(
@@ -39,7 +42,7 @@ class ChatAgent(TokenAgent):
         super().__init__(engine, tokenizer, **options)
 
     def become(self, prompt: Prompt, tools: str) -> None:
-        """Take a prompt and a way to call tools."""
+        """Switch to a prompt and a tool format (`text`, `native` or a family)."""
         if tools != TEXT:
             self._check_native(prompt, tools)
         super().become(prompt, tools)
@@ -55,7 +58,7 @@ class ChatAgent(TokenAgent):
         """Check the settings that native tool calls need.
 
         Raises:
-            BadConfig: the history is not `keep`, or the prompt asks for another form of reply.
+            BadConfig: the history is not `keep`, or the prompt asks for a reply that is not a call.
         """
         if self.history != "keep":
             raise BadConfig(f"history is {self.history!r}: native tool calls are kept as sampled; use history='keep'")
@@ -66,7 +69,7 @@ class ChatAgent(TokenAgent):
             )
 
     def make_template(self, options: Mapping[str, object] | None) -> ChatTemplate:
-        """Return the chat template that prompts are made with; some (Hermes) cannot do without a tool."""
+        """Return the chat template for prompts; a native one already contains a tool, since some (Hermes) require one."""
         if self.tools == TEXT:
             return super().make_template(options)
         self._options = options
@@ -74,7 +77,7 @@ class ChatAgent(TokenAgent):
         return self.tool_template({})
 
     def tool_template(self, tools: Mapping[str, Tool]) -> ToolTemplate:
-        """Return the chat template with an environment's tools in it; made once for each set of tools."""
+        """Return the chat template with an environment's tools; each set of tools is rendered only once."""
         tool_set = offered(tools)
         name = key(tool_set)
         if name not in self._tool_templates:
@@ -86,23 +89,23 @@ class ChatAgent(TokenAgent):
         return self._tool_templates[name]
 
     def talk(self, task: Task, tools: Mapping[str, Tool]) -> TokenConversation:
-        """Return a new conversation of this agent without fitting it to an environment."""
+        """Start a conversation without first adapting the agent to the environment."""
         if self.tools != TEXT:
             return NativeConversation(self, task, tools, self.tool_template(tools))
         return (ChatConversation if self.history == "keep" else RenderedConversation)(self, task, tools)
 
 
 class ChatConversation(TokenConversation):
-    """A conversation whose stored tokens are authoritative and are never encoded again."""
+    """A conversation whose stored tokens are extended, never encoded again."""
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)
         self.history_ids: list[int] = []
-        """Every token so far, prompts and replies."""
+        """All tokens so far: prompts and replies."""
         self.ended = True
         """True if the last reply ended with its own stop token."""
         self.rewrites: int = 0
-        """Number of times the past was rendered again, so that a prompt did not extend the stored tokens."""
+        """Number of prompts that did not extend the stored tokens, because the template rewrote the past."""
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return all stored tokens, plus the bridge around the new observation."""
@@ -116,7 +119,7 @@ class ChatConversation(TokenConversation):
         return self.prompt_ids
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the environment."""
+        """Record the model's reply and return the action for the environment."""
         action = super().reply(completion)
         self.history_ids = self.prompt_ids + completion.ids
         self.ended = self.agent.template.ended(completion.ids)
@@ -124,7 +127,7 @@ class ChatConversation(TokenConversation):
 
 
 class RenderedConversation(ChatConversation):
-    """A conversation as the chat template renders it; stored tokens are reused where they are unchanged."""
+    """A conversation as the chat template renders it; stored tokens are reused as far as they are unchanged."""
 
     def __init__(self, agent: ChatAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)
@@ -135,7 +138,7 @@ class RenderedConversation(ChatConversation):
         self._expected = ""  # the last rendering and the reply to it: what the next one must begin with
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
-        """Return the stored tokens plus the template's suffix, or render everything again if the template changed the past.
+        """Return the stored tokens plus the template's continuation; if the past was rewritten, encode everything again.
 
         Raises:
             BadConfig: the template refuses the model's own reply.
@@ -172,14 +175,14 @@ class RenderedConversation(ChatConversation):
         return self.prompt_ids
 
     def turn(self, observation: str, completion: Completion) -> Turn:
-        """Return the turn a completion makes; `extra["rewritten"]` says that its prompt began a new row."""
+        """Return the turn for a completion; `extra["rewritten"]` is True if its prompt began a new row."""
         rewrites = self.rewrites
         turn = super().turn(observation, completion)
         turn.extra = {"rewritten": True} if self.rewrites > rewrites else {}
         return turn
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the environment."""
+        """Record the model's reply and return the action for the environment."""
         action = super().reply(completion)
         chat, cores, text, rewritten = self._rendered
         template = self.agent.template
@@ -200,7 +203,7 @@ class RenderedConversation(ChatConversation):
 
 
 def _with_thoughts_shown(pieces: Sequence[str]) -> list[str]:
-    """Keep `<think>` and `</think>` as text for a model without such tokens, so that the template finds them."""
+    """Keep `<think>` and `</think>` as literal text if the model has no such tokens, so that the template finds them."""
     parts: list[str] = []
     for piece in pieces:
         kind = type(piece)
@@ -210,7 +213,7 @@ def _with_thoughts_shown(pieces: Sequence[str]) -> list[str]:
 
 
 def _without(prefix: str, pieces: Sequence[str]) -> list[str] | None:
-    """Return the pieces after a prefix that the template writes itself, or None if they do not begin with it."""
+    """Return the pieces without a prefix that the template itself writes; None if they do not begin with it."""
     for place, piece in enumerate(pieces):
         if piece.startswith(prefix):
             return [type(piece)(piece[len(prefix) :]), *pieces[place + 1 :]]

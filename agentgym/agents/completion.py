@@ -1,4 +1,4 @@
-"""The agent that writes on: one user message, and after it one continued reply in which observations stand as they are."""
+"""The agent with one continued reply: one user message, then a completion that contains the observations verbatim."""
 
 import dataclasses
 from bisect import bisect_left
@@ -16,16 +16,16 @@ from agentgym.errors import BadConfig
 class CompletionAgent(TokenAgent):
     """The episode is one completion: observations are appended to the model's text without a template.
 
-    A reply ends with a closing tag that `[reply] until NAME…` of the prompt names; tokens sampled after the token that
-    completes the tag, and stop tokens, are neither stored nor trained. The first `observation_tokens` tokens of an
-    observation are shown. Source: Jin et al. 2025, Search-R1 (arXiv 2503.09516).
+    A reply ends with a closing tag of a name in the prompt's `[reply] until NAME…`. Stop tokens, and tokens after the
+    one that completes the tag, are neither stored nor trained. Observations are cut to their first `observation_tokens`
+    tokens. Source: Jin et al. 2025, Search-R1 (arXiv 2503.09516).
     """
 
     default_prompt = tools_prompt = "search-r1"
     text_only = "writes no messages"
 
     def become(self, prompt: Prompt, tools: str) -> None:
-        """Set the prompt and the way tools are called.
+        """Switch to a prompt and a tool format.
 
         Raises:
             BadConfig: the prompt's [reply] is not of the form `until NAME…`.
@@ -38,25 +38,25 @@ class CompletionAgent(TokenAgent):
         super().become(prompt, tools)
 
     def talk(self, task: Task, tools: Mapping[str, Tool]) -> "CompletionConversation":
-        """Return a new conversation of this agent without fitting it to an environment."""
+        """Start a conversation without first adapting the agent to the environment."""
         return CompletionConversation(self, task, tools)
 
     def cut(self, text: str) -> str:
-        """Return the text's first `observation_tokens`."""
+        """Return the first `observation_tokens` tokens of a text."""
         offsets = self.template.encoder.offsets(text) if len(text) > self.observation_tokens else []
         return text if len(offsets) <= self.observation_tokens else text[: offsets[self.observation_tokens - 1][1]]
 
 
 class CompletionConversation(TokenConversation):
-    """A completion that continues over turns; its stored tokens are authoritative and are never encoded again."""
+    """A completion that continues over turns; stored tokens are extended, never encoded again."""
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)
         self.history_ids: list[int] = []
-        """Every token so far: prompt, replies, observations."""
+        """All tokens so far: prompt, replies and observations."""
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
-        """Return all stored tokens and the unchanged observation."""
+        """Return all stored tokens plus the new observation, without a template."""
         if self.turns:
             ids_shown = self.agent.template.encoder.plain(observation)[: self.agent.observation_tokens]
             self.messages, self.prompt_ids = [], [*self.history_ids, *ids_shown]
@@ -65,18 +65,18 @@ class CompletionConversation(TokenConversation):
         return self.opened(self.agent.template, self.agent.prompt.opening(self.values(observation, info)))
 
     def turn(self, observation: str, completion: Completion) -> Turn:
-        """Take in a completion as far as its closing tag and return the turn it makes."""
+        """Record a completion, cut after its closing tag, and return its turn."""
         return super().turn(observation, self._ended(completion))
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the environment."""
+        """Record the model's reply and return the action for the environment."""
         completion = self._ended(completion)
         action = super().reply(completion)
         self.history_ids = self.prompt_ids + completion.ids
         return action
 
     def _ended(self, completion: Completion) -> Completion:
-        """Return a completion without the tokens sampled after its end; idempotent."""
+        """Return the completion without stop tokens and tokens after its closing tag; idempotent."""
         decode, ids = self.agent.template.encoder.decode, self.without_stop(completion.ids)
         closer = self.agent.prompt.reply.closer(decode(ids))
         if closer is None:

@@ -1,4 +1,4 @@
-"""Notice to a model that its token limit cut its reply, for agents of tokens and of messages."""
+"""Notice to a model that the token limit cut off its last reply; for agents with tokens and with messages."""
 
 from agentgym.agents.parse import PROJECTIONS
 from agentgym.agents.prompt import Prompt
@@ -10,10 +10,10 @@ CUT = (
 
 
 def noticed(observation: str, limit: int) -> str:
-    """Prepend the notice that the last reply was cut to an observation; unchanged if `limit` is 0 (not cut)."""
+    """Prepend the notice to an observation. `limit` is the token limit that cut the reply, or 0 if it was not cut."""
     return f"{CUT.format(limit)}\n\n{observation}" if limit else observation
 
 
 def tells(prompt: Prompt) -> bool:
-    """Return whether a prompt may have the notice: a published prompt with published parsing stays as it is."""
+    """Return True if the notice may be used with a prompt; published prompts with published parsing stay unchanged."""
     return prompt.reply.kind not in PROJECTIONS

@@ -1,4 +1,4 @@
-"""Which prompt an agent uses for an environment, and how the environment's tools reach the model: decided here only."""
+"""Choice of an agent's prompt and of its tool format for an environment."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,9 +9,9 @@ from agentgym.errors import BadConfig, no_such
 
 AUTO, NATIVE, TEXT = "auto", "native", "text"
 WAYS = (AUTO, NATIVE, TEXT, *FAMILIES)
-"""Values of the option `tools`; the name of a family is native calls in that family's form."""
+"""Values of the option `tools`. A family's name selects native calls in the form of that family."""
 NATIVE_PROMPT = "tools"
-"""The prompt for native tools: the chat template, or the server, shows them."""
+"""Prompt for native tools. It does not list the tools, since the chat template or the server does."""
 
 
 def check_way(way: str) -> None:
@@ -32,15 +32,15 @@ def decide(
     tools: Mapping[str, Tool],
     refusal: Callable[[], BadConfig | None],
 ) -> tuple[Prompt, str]:
-    """Return the prompt of an agent for these tools (None without tools), and the way: `text`, `native` or a family.
+    """Return an agent's prompt for these tools, and the tool format: `text`, `native` or a family.
 
-    `default` is the agent's own prompt for such an environment, in which tools are called as text. `named` is the prompt
-    that the user named; `way` is the option `tools`. `refusal` returns why the model cannot get these tools natively, or
-    None. With `auto`, tools are native if possible, unless the named prompt shows them itself or reads no calls. A prompt
-    that the user named is trusted.
+    `default` is the agent's own prompt for such an environment, with calls as text. `named` is the prompt that the user
+    named, if any; it is trusted to describe the tools. `way` is the option `tools`. `refusal` returns the reason why
+    tools cannot be native, or None. With `auto`, tools are native if possible, unless the named prompt lists the tools
+    itself or does not expect calls.
 
     Raises:
-        BadConfig: the model would not be told of the tools.
+        BadConfig: the model would not learn about the tools.
     """
     if way not in (AUTO, TEXT):
         return named or load_prompt(NATIVE_PROMPT), way

@@ -1,6 +1,4 @@
-"""Demonstrations in the exact tokens of an agent: the expert chooses actions, and the agent's conversation writes
-them.
-"""
+"""Demonstrations in the exact tokens of an agent: the expert chooses actions, and the agent's conversation encodes them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,12 +15,11 @@ from agentgym.errors import BadConfig
 
 
 class Demonstrator:
-    """The environment's expert, whose replies have the format of `agent`, so that rows of an SFT warm start look like
-    rollouts.
+    """The environment's expert, with replies in the format of `agent`, so that rows of an SFT warm start look like rollouts.
 
-    `agent` is a `ChatAgent` or `WindowAgent`; its engine is never asked. Where the prompt asks for a thought, `thought` is
-    written, with the action in place of `{action}`. Turns have `prompt_ids`, `output_ids` (stop token included), no
-    log-probabilities, and `extra["train"]`.
+    `agent` is a `ChatAgent` or `WindowAgent`; its engine is not used. If the prompt asks for a thought, the thought is
+    the text `thought`, with the action in place of `{action}`. Turns have `prompt_ids`, `output_ids` (including the
+    stop token), no log-probabilities, and `extra["train"]`.
     """
 
     engine = None
@@ -41,14 +38,14 @@ class Demonstrator:
         return DemonstrationConversation(self, self.agent.begin(task, tools), ExpertConversation(self.noise))
 
     def thought(self, agent: TokenAgent) -> list[str]:
-        """Return the text before the action, split where it contains the action."""
+        """Return the text before the action, split at each `{action}`."""
         opened = agent.template.opened
         if not (agent.prompt.reply.think or opened):
             return [""]
         return f"{'' if opened else '<think>'}{self._thought}</think>".split("{action}")
 
     def reply_ids(self, talk: TokenConversation, action: str) -> list[int]:
-        """Return a whole reply in tokens: thought if asked for, action, stop token."""
+        """Return the tokens of a whole reply: the thought if the prompt asks for one, the action, the stop token."""
         first, *rest = self.thought(talk.agent)
         pieces = [first]
         for piece in rest:
@@ -57,13 +54,13 @@ class Demonstrator:
 
 
 def written_ids(talk: TokenConversation, thought: Sequence[str], action: str) -> list[int]:
-    """Return a reply that nobody sampled in tokens: the pieces of its thought, its action, the stop token."""
+    """Encode a reply that was not sampled: the pieces of its thought, the action, the stop token."""
     agent = talk.agent
     return [*agent.template.encoder.encode([*thought, *talk.written(action)]), agent.sampling.stop_ids[0]]
 
 
 class DemonstrationConversation:
-    """One demonstrated episode."""
+    """A conversation of one demonstrated episode."""
 
     def __init__(self, demonstrator: Demonstrator, talk: TokenConversation, expert: ExpertConversation) -> None:
         self._demonstrator, self.talk, self._expert = demonstrator, talk, expert
@@ -71,7 +68,7 @@ class DemonstrationConversation:
     async def take(
         self, observation: str, info: Mapping[str, object], *, env: TextEnv | RemoteStepping, seed: int, session: str
     ) -> Turn:
-        """Answer an observation with the expert's action (or a mistake), in the agent's tokens."""
+        """Answer an observation with the expert's action (or a mistake), encoded in the agent's format."""
         choice = await self._expert.choose(env, info, seed)
         if choice is None:
             return silent(observation)

@@ -1,8 +1,8 @@
-"""Encodes text so that nothing the environment wrote can become a control token.
+"""Encoding of text in which untrusted parts can never become control tokens.
 
-A chat template's rendering is split into control tokens and the runs of plain text between them. Runs are encoded
-by a copy of the tokenizer that has no added tokens, so a run that spells `<|im_end|>` becomes the letters of it. On
-text that spells no control token the result is what the tokenizer itself makes of the whole rendering.
+A chat template's rendering is split into control tokens and the runs of plain text between them. Runs are encoded by a
+copy of the tokenizer without added tokens, so `<|im_end|>` in a run is encoded letter by letter. If no untrusted text
+contains a control string, the result equals the tokenizer's encoding of the whole rendering.
 """
 
 import functools
@@ -25,26 +25,26 @@ _CACHED = 512  # characters or tokens; longer texts are not remembered, so that 
 
 
 class UntrustedText(str):
-    """Text that the environment or the model wrote, as against the prompt's own: never read for control tokens."""
+    """Text from the environment or the model, as opposed to the prompt's own text; it never becomes a control token."""
 
     __slots__ = ()
 
 
 def mark(name: object) -> str:
-    """Return the placeholder of a piece of text during rendering of the template."""
+    """Return a placeholder for an untrusted text, to be used while the template is rendered."""
     return f"{_OPEN}{name}{_CLOSE}"
 
 
 def marked_once(rendered: str, count: int) -> bool:
-    """Return whether the placeholders 0 to `count` stand in a rendering, each once."""
+    """Return True if each of the placeholders 0 to `count` - 1 occurs exactly once in a rendering."""
     mark_counts = Counter(MARK.findall(rendered))
     return all(mark_counts[str(number)] == 1 for number in range(count))
 
 
 def hide(pieces: Iterable[str], cores: list[str]) -> str:
-    """Join pieces to one string with a mark for each foreign one; the marked texts are appended to `cores`.
+    """Join pieces to one string with a placeholder for each untrusted text, and append these texts to `cores`.
 
-    White space around a foreign text stays visible, so that a template which trims its messages trims these too.
+    White space at the ends of an untrusted text is not replaced, so a template that trims messages trims it too.
     """
     parts: list[str] = []
     for piece in pieces:
@@ -62,7 +62,7 @@ def hide(pieces: Iterable[str], cores: list[str]) -> str:
 
 
 class Run(tuple[str | int, ...]):
-    """Plain text with gaps, each the number of the text that belongs there; encoded as one."""
+    """Plain text to be encoded in one call; an int n is a gap for the n-th untrusted text."""
 
     __slots__ = ()
 
@@ -72,14 +72,14 @@ _Part = tuple[int, ...] | Run
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """A rendering in tokens, with gaps: fixed ids, and runs of text that are encoded when their gaps are known."""
+    """A rendering as tokens with gaps: fixed ids, and runs that are encoded once their gaps are filled."""
 
     parts: tuple[_Part, ...]
     encode: Callable[[str], tuple[int, ...]]
 
     @staticmethod
     def joined(parts: Iterable[_Part], encode: Callable[[str], tuple[int, ...]]) -> "Skeleton":
-        """Make a skeleton of parts in order; neighbouring fixed ids become one."""
+        """Make a skeleton from parts in order; adjacent fixed ids are merged."""
         built: list[_Part] = []
         fixed: list[int] = []  # gathered, since tuples that grow would take time in the square of a conversation's length
         for part in parts:
@@ -91,7 +91,7 @@ class Skeleton:
         return Skeleton((*built, tuple(fixed)) if fixed else tuple(built), encode)
 
     def fill(self, cores: Sequence[str]) -> list[int]:
-        """Return the ids with the gaps filled."""
+        """Return the token ids with the gaps filled by `cores`."""
         ids: list[int] = []
         for part in self.parts:
             if isinstance(part, Run):
@@ -101,7 +101,7 @@ class Skeleton:
         return ids
 
     def split(self, control: frozenset[int]) -> tuple[tuple[int, ...], "Skeleton"]:
-        """Split after the first control token; the first half is empty if a placeholder precedes it."""
+        """Split after the first control token; the first half is empty if a run precedes it."""
         head = self.parts[0] if self.parts else ()
         if not isinstance(head, Run):
             for place, id in enumerate(head, 1):
@@ -111,7 +111,7 @@ class Skeleton:
 
 
 class Encoder:
-    """Encodes renderings and plain text for one tokenizer of the Hugging Face kind (with `backend_tokenizer`)."""
+    """Encodes renderings and plain text for a Hugging Face tokenizer (one with `backend_tokenizer`)."""
 
     def __init__(self, tokenizer: Any) -> None:
         try:
@@ -128,7 +128,7 @@ class Encoder:
             if token.content.strip() and id != unknown
         }
         self.control: dict[str, int] = {content: id for content, (id, _) in added.items()}
-        """Id of every added or special string; added white space (Gemma has some) is text like any other, `<unk>` too."""
+        """Ids of added and special tokens by their text. White space (as in Gemma) and `<unk>` count as plain text."""
         self.control_ids = (frozenset(self.control.values()) | frozenset(tokenizer.all_special_ids)) - {unknown}
         self.names = {id: content for content, id in self.control.items()}
         self._left = {content for content, (_, token) in added.items() if token.lstrip}
@@ -146,11 +146,11 @@ class Encoder:
         self._remembered = functools.lru_cache(16384)(self._text)
 
     def plain(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of a text; none is a control token."""
+        """Encode a text without any control tokens."""
         return self._cached(text) if len(text) <= _CACHED else self._encode(text)
 
     def _encode(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of a text, word by word from a cache if that gives the same result."""
+        """Encode a text, in separately cached words if that gives the same tokens."""
         if self._border is None or len(text) >= _LONG:
             return self._whole(text)
         first, *words = self._border.split(text)
@@ -182,7 +182,7 @@ class Encoder:
         return self._plain.encode_batch_fast([storable(text)], add_special_tokens=False)[0].ids
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Return the start and end of each token in the text, in characters."""
+        """Return the (start, end) of each token in the text, in characters."""
         return self._parse(text).offsets
 
     def _parse(self, text: str) -> Any:
@@ -192,14 +192,14 @@ class Encoder:
             return self._plain.encode(storable(text), add_special_tokens=False)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of tokens, control tokens spelled out."""
+        """Decode tokens to text, with control tokens spelled out."""
         return self._remembered(tuple(ids)) if len(ids) <= _CACHED else self._text(ids)
 
     def _text(self, ids: Sequence[int]) -> str:
         return self._decode(list(ids), skip_special_tokens=False)
 
     def compile(self, rendered: str) -> Skeleton:
-        """Turn a rendering with marks into a skeleton; control strings outside the marks are control tokens."""
+        """Convert a rendering with placeholders to a skeleton; control strings elsewhere become control tokens."""
         parts: list[_Part] = []
         run: list[str | int] = []
         position, swallow = 0, False  # some control tokens swallow the white space that follows or precedes them
@@ -219,7 +219,7 @@ class Encoder:
         return Skeleton.joined([*parts, *self._runs(run)], self.plain)
 
     def _runs(self, run: Sequence[str | int]) -> "list[_Part]":
-        """Return a run in tokens as far as they do not depend on its gaps."""
+        """Encode the parts of a run that do not depend on its gaps."""
         parts = borders.cut(run, self._border) if self._border else [run]
         return [
             Run(part)
@@ -229,7 +229,7 @@ class Encoder:
         ]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return sampled tokens as text: control tokens the model chose as they are, everything else foreign."""
+        """Decode sampled tokens to pieces: each control token is its own piece, and all other text is untrusted."""
         pieces: list[str] = []
         plain: list[int] = []
         for id in [*ids, None]:
@@ -244,7 +244,7 @@ class Encoder:
         return pieces
 
     def encode(self, pieces: Iterable[str]) -> list[int]:
-        """Return the tokens of pieces that need no template: control strings count except in foreign ones."""
+        """Encode pieces without a template; control strings become control tokens, except in untrusted text."""
         cores: list[str] = []
         return self.compile(hide(pieces, cores)).fill(cores)
 

@@ -1,4 +1,4 @@
-"""Fields of a prompt: task, observation, tools, possible actions, past actions."""
+"""Fields of a prompt: task, observation, tools, possible actions and past actions."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,10 @@ def field_values(
     tools: Mapping[str, Tool],
     turns: int,
 ) -> dict[str, Callable[[], str]]:
-    """Return the functions that make a prompt's fields, called for those it has; `turns` were taken so far."""
+    """Return functions that make the fields of a prompt, to be called only for fields that it contains.
+
+    `turns` is the number of earlier turns.
+    """
     commands: list[str] | None = info.get("admissible")
     return {
         "observation": lambda: cut(observation),
@@ -34,14 +37,14 @@ def field_values(
 
 
 def window_values(pairs: Sequence[tuple[str, str]], turns: int) -> dict[str, Callable[[], str]]:
-    """Return the fields that tell the last (observation, action) pairs of `turns`, oldest first."""
+    """Return the fields that show `pairs`, the last (observation, action) pairs of `turns` turns, oldest first."""
     first = turns - len(pairs) + 1
     lines = [f"[Observation {first + i}: '{seen}', Action {first + i}: '{done}']" for i, (seen, done) in enumerate(pairs)]
     return {"history": lambda: "\n".join(lines), "window": lambda: str(len(pairs))}
 
 
 def describe(tool: Tool) -> str:
-    """Return one line about a tool: its name, its parameters and what it does."""
+    """Return one line that describes a tool: name, parameters and purpose."""
     names = [f"{name}: {tool.kind(name)}" for name in tool.properties]
     line = f"- {tool.name}({', '.join(names)}): {tool.description}"
     if len(tool.required) <= 1:

@@ -1,4 +1,4 @@
-"""The agent for models that expose no tokens: the same prompts and replies as chat messages. Evaluation only."""
+"""The agent for models without token access: the same prompts and replies as chat messages. For evaluation only."""
 
 import copy
 import dataclasses
@@ -29,21 +29,21 @@ _SILENT = "(no reply)"  # what stands for an empty reply in the history: several
 _HARMLESS = "ok"  # what stands for all that the model said, and for all that it was answered
 WAYS = (AUTO, NATIVE, TEXT)
 TURN_TOKENS = 4096
-"""Default maximum tokens of a reply, hidden thoughts included."""
+"""Default maximum tokens of a reply, including hidden thoughts."""
 Message = dict[str, object]
 _ID = re.compile(r"[!-~]{1,200}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class MessageAgent:
-    """Prompts, memory and parsing of `ChatAgent`, or with `window` of `WindowAgent`, over a `ChatEngine`.
+    """Prompts, memory and parsing of `ChatAgent` (with `window`: of `WindowAgent`), over a `ChatEngine`.
 
-    Its turns have text and no token ids, and training refuses them. Replies come back as assistant messages, thoughts
-    included, and observations as user messages; the middle of an observation longer than `observation_characters` is
-    cut. After a reply that was cut by length the next observation begins with a notice (`agentgym.agents.cut`).
-    `turn_tokens` is the most tokens of a reply; None: that of `sampling`, and without any `TURN_TOKENS`. `tools` is
-    `auto`, `native` (the server is given the tools, see `CallConversation`) or `text` (the prompt lists them); `auto`
-    is native, except with a window.
+    Turns have text but no token ids, so training refuses them. Later requests include replies as assistant messages,
+    with their thoughts, and observations as user messages. If an observation is longer than `observation_characters`,
+    its middle is cut. After a reply that was cut off by length, the next observation begins with a notice
+    (`agentgym.agents.cut`). `turn_tokens` is the maximum tokens of a reply (default: the limit of `sampling`, or else
+    `TURN_TOKENS`). `tools` is `native` (the server receives the tools, see `CallConversation`), `text` (the prompt
+    lists them) or `auto`, which is native except with a window.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class MessageAgent:
         return MessageConversation(fitted, task, tools) if fitted.tools == TEXT else CallConversation(fitted, task, tools)
 
     def fitted(self, tools: Mapping[str, Tool]) -> "MessageAgent":
-        """Return this agent as it plays in an environment with these tools."""
+        """Return a copy of this agent with the prompt and the tool format for these tools."""
         other = copy.copy(self)
         other.prompt, other.tools = self._decide(tools)
         return other
@@ -96,11 +96,11 @@ class MessageAgent:
         return form, way
 
     def _native_refusal(self) -> BadConfig | None:
-        """Return the reason why tools cannot be native; a server reports at the first request if it lacks them."""
+        """Return the reason why tools cannot be native, or None. A server without tools refuses the first request."""
         return None if self.window is None else BadConfig(f"window is {self.window}: the past is written as text")
 
     def cut(self, text: str) -> str:
-        """Return the text within `observation_characters`, the middle of a longer one replaced by how much it was."""
+        """Cut a text to `observation_characters`; a line with the number of characters cut replaces its middle."""
         limit = self.observation_characters
         if len(text) <= limit:
             return text
@@ -109,7 +109,7 @@ class MessageAgent:
 
 
 class MessageConversation:
-    """One episode's conversation in messages."""
+    """One episode's conversation as chat messages."""
 
     def __init__(self, agent: MessageAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         self.agent, self.task, self.tools = agent, task, tools
@@ -117,15 +117,15 @@ class MessageConversation:
         self.messages: tuple[Message, ...] = ()
         """All messages so far; with a window, only the last prompt."""
         self.pairs: tuple[tuple[str, str], ...] = ()
-        """The last (observation, action) pairs, with a window."""
+        """The last (observation, action) pairs, oldest first; empty without a window."""
         self.first_observation = ""
         self.cut_at = 0
-        """The limit in tokens that cut the last reply; 0 if it was not cut."""
+        """Token limit that cut off the last reply; 0 if it was not cut."""
         self.offer: tuple[dict[str, object], ...] = ()
-        """JSON Schemas of the tools, as sent to the server."""
+        """JSON Schemas of the tools, for requests to the server."""
 
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
-        """Answer an observation; see `Conversation.take`. The environment itself is never touched."""
+        """Answer an observation; see `Conversation.take`. `env` is not used."""
         agent = self.agent
         added = self.prompt(observation, info)
         conversation = (*self.messages, *added) if agent.window is None else added
@@ -152,17 +152,17 @@ class MessageConversation:
         )
 
     def _read(self, completion: Completion) -> tuple[str, bool]:
-        """Return the action of a reply, and whether one was found in it."""
+        """Return the action in a reply, and True if the reply contains one."""
         text = completion.text or ""
         return self.agent.prompt.reply.parse(text, self.tools, complete=completion.finish != Finish.LENGTH)
 
     def _reply_message(self, completion: Completion) -> Message:
-        """Return a reply in the form of the history."""
+        """Return a reply as a message for later requests."""
         text = completion.text or ""
         return {"role": "assistant", "content": text if text.strip() else _SILENT, **completion.echo}
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> tuple[Message, ...]:
-        """Return the messages that an observation adds: with a window, the whole prompt. Asking twice gives the same."""
+        """Return the messages that an observation adds, or with a window the whole prompt. Repeatable until a reply."""
         form, agent = self.agent.prompt, self.agent
         if not self.turns:
             self.first_observation = observation
@@ -175,9 +175,9 @@ class MessageConversation:
         return ({"role": "user", "content": "".join(form.later(values))},)
 
     def harmless(self, opening: Sequence[Message]) -> tuple[Message, ...]:
-        """Return a conversation of the same turns after `opening`, with nothing of the model's in it.
+        """Return a conversation with as many turns as this one after `opening`, but without any text from the model.
 
-        If a server refuses this conversation, the model's text was not the cause.
+        If a server also refuses this conversation, the model's text was not the cause.
         """
         if self.agent.window is not None:  # every prompt has the form of the first
             return tuple(opening)
@@ -185,22 +185,22 @@ class MessageConversation:
         return (*opening, *(message for reply in replies for message in self._harmless(reply)))
 
     def _harmless(self, reply: Message) -> tuple[Message, Message]:
-        """Return a reply and its answer that stand for a reply of the model."""
+        """Return a harmless reply, and its answer, to replace a reply of the model."""
         return {"role": "assistant", "content": _HARMLESS}, {"role": "user", "content": _HARMLESS}
 
     def fork(self) -> Self:
-        """Return an independent copy; no stored value is ever changed in place."""
+        """Return an independent copy. Stored values are never changed in place, so both share them."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
 
 
 class CallConversation(ToolCallConversation, MessageConversation):
-    """One episode in the tool calls of a chat API.
+    """An episode with tool calls of a chat API.
 
-    Calls go to the environment in order, each as a separate turn; after one that it does not accept, the others are
-    answered `NOT_EXECUTED`. Results go back as messages of the role `tool` with the ids of their calls. A reply without
-    a call goes to the environment as text and is answered by a user message.
+    Each call of a reply is a separate turn, and calls are executed in order. After a call that the environment rejects,
+    the remaining calls are answered `NOT_EXECUTED`. Results are sent as messages with the role `tool` and the call's
+    id. If a reply has no call, its text is the action, and a user message has the observation.
     """
 
     def __init__(self, agent: MessageAgent, task: Task, tools: Mapping[str, Tool]) -> None:
@@ -211,7 +211,7 @@ class CallConversation(ToolCallConversation, MessageConversation):
         self._place = 0  # of the call that went to the environment last
 
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
-        """Answer an observation: with the next call of the last reply, or a new reply. The environment is never touched."""
+        """Answer an observation with the next call of the last reply, or a new reply. `env` is not used."""
         if self._place + 1 < len(self._calls) and info["valid"]:
             added = _result(self._calls[self._place], self._fitted(observation))
             self.messages, self._place = (*self.messages, added), self._place + 1
@@ -244,7 +244,7 @@ class CallConversation(ToolCallConversation, MessageConversation):
         return self.command(action), parsed
 
     def _act(self, call: ToolCall) -> tuple[str, bool]:
-        """Return the action of a call, and whether the call is valid."""
+        """Return the action of a call, and True if the call is valid."""
         action = parse_api_call(call.name, call.arguments).action
         good = self.acts(action)
         return self.command(action), good
@@ -263,7 +263,7 @@ class CallConversation(ToolCallConversation, MessageConversation):
         return _calling((call,), None), _result(call, _HARMLESS)
 
     def example(self, tool: Tool) -> str:
-        """Return a call of a tool as chat APIs write it."""
+        """Return an example call of a tool, as chat APIs write it."""
         return json.dumps({"name": tool.name, "arguments": samples(tool)}, ensure_ascii=False)
 
 
@@ -283,7 +283,7 @@ def _result(call: ToolCall, content: str) -> Message:
 
 
 def _sendable(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """Return calls in a form that servers take back: they refuse names, ids and arguments of other kinds."""
+    """Return calls in a form that servers accept in later requests: with valid names, unique ids and arguments in JSON."""
     ids = [call.id for call in calls]
     own = len(set(ids)) < len(ids) or not all(_ID.fullmatch(id) for id in ids)
     return tuple(

@@ -1,4 +1,4 @@
-"""A conversation in tool calls: the model's family determines their syntax, and observations are their results."""
+"""Conversations with tool calls in the syntax of the model's family; observations are the results of calls."""
 
 import dataclasses
 from bisect import bisect_left
@@ -19,36 +19,36 @@ ACT = Tool(
     "Give one command to the environment and read what it answers.",
     {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
 )
-"""The tool through which an environment of plain commands is called."""
+"""The tool that stands for an environment of plain commands."""
 NOT_EXECUTED = "not executed, since an earlier call failed. Call again if it is still needed."
 
 
 def offered(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-    """Return the tools that the model sees: the environment's own, or `act(command)` if it has none."""
+    """Return the tools to show to the model: the environment's own, or `act(command)` if it has none."""
     return tools or {ACT.name: ACT}
 
 
 class ToolCallConversation:
-    """Base of conversations with tool calls: the action for the environment, and the explanation of a bad call."""
+    """Base of conversations with tool calls: converts calls to actions, and explains malformed calls."""
 
     tools: Mapping[str, Tool]
     turns: int
     commands: bool
-    """True if the environment takes plain commands, and is offered as `act(command)`."""
+    """True if the environment accepts plain commands, which the model sends by `act(command)`."""
     _problem: tuple[str, str] | None = None  # what the environment says about the last call, and how a model is told
 
     def example(self, tool: Tool) -> str:
-        """Return a call of a tool as the model writes it."""
+        """Return an example call of a tool, as the model writes it."""
         raise NotImplementedError
 
     def acts(self, action: str) -> bool:
-        """Note the explanation for an action that goes to the environment now; return whether it is a valid call."""
+        """Note how to correct the next action if it is no valid call; return True if it is valid."""
         call, self.turns = parse_call(action, self.tools), self.turns + 1
         self._problem = None if isinstance(call, Call) else (call, str(parse_call(action, self.tools, self.example)))
         return isinstance(call, Call)
 
     def explained(self, observation: str) -> str:
-        """Return an observation whose explanation of a bad call uses the model's call syntax."""
+        """Return the observation with its explanation of a malformed call in the model's call syntax."""
         if self._problem is None:
             return observation
         action, why = self._problem
@@ -61,25 +61,26 @@ class ToolCallConversation:
 
 
 class NativeConversation(ToolCallConversation, TokenConversation):
-    """One episode in tool calls. Sampled tokens are stored unchanged. Each call of a reply is a separate turn, with its
-    share of the reply's tokens. Calls go to the environment in order; after one that it does not accept, the others are
-    answered `NOT_EXECUTED`. A reply without a call goes to the environment as text and is answered by a user message.
-    The environment's explanation of a bad call shows calls in the family's syntax.
+    """One episode with native tool calls; sampled tokens are stored unchanged.
+
+    Each call of a reply is a separate turn, with the tokens of that call, and calls are executed in order. After a call
+    that the environment rejects, the remaining calls are answered `NOT_EXECUTED`. If a reply has no call, its text is
+    the action, and a user message has the observation. Explanations of malformed calls use the syntax of the model's
+    family.
     """
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool], template: ToolTemplate) -> None:
         super().__init__(agent, task, offered(tools))
         self.template, self.commands = template, not tools
         self.history_ids: list[int] = []
-        """All tokens so far, prompts and replies."""
+        """All tokens so far: prompts and replies."""
         self.attempts: list[Attempt] = []
-        """The calls of the last reply."""
+        """Calls of the last reply."""
         self._waiting: tuple[Turn, ...] = ()  # calls of the last reply that have not gone to the environment
         self._answered: tuple[list[str], ...] = ()  # results of those that have, the last one left out
 
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
-        """Answer an observation: with the next call of the last reply, or a new reply. The environment itself is never
-        touched."""
+        """Answer an observation with the next call of the last reply, or a new reply. `env` is not used."""
         if self._waiting and info["valid"]:
             self._answered = (*self._answered, self._pieces(observation, info, waiting=True))
             turn, self._waiting = self._waiting[0], self._waiting[1:]
@@ -89,18 +90,18 @@ class NativeConversation(ToolCallConversation, TokenConversation):
         return await super().take(observation, info, env=env, seed=seed, session=session)
 
     def give_up_calls(self) -> None:
-        """Skip the remaining calls of the last reply."""
+        """Drop the remaining calls of the last reply."""
         self._waiting = ()
 
     def turn(self, observation: str, completion: Completion) -> Turn:
-        """Take in a completion of the last prompt and return the turn of its first call; the others wait."""
+        """Record a completion and return the turn of its first call; later calls wait."""
         whole = super().turn(observation, completion)
         turns = self._shared(whole)
         self._waiting = tuple(turns[1:])
         return turns[0]
 
     def _shared(self, whole: Turn) -> list[Turn]:
-        """Return a turn for each call of a reply: all of them together have its tokens."""
+        """Split the turn of a reply into one turn per call, which together have all tokens of the reply."""
         ids, decode = whole.output_ids, self.template.encoder.decode
 
         def begun(length: int) -> int:
@@ -144,7 +145,7 @@ class NativeConversation(ToolCallConversation, TokenConversation):
         return self.prompt_ids
 
     def _pieces(self, observation: str, info: Mapping[str, Any], *, waiting: bool = False) -> list[str]:
-        """Return a result as the model reads it; the last result contains the notice of a cut reply."""
+        """Return a call's result as pieces; the last call's result includes the notice of a cut-off reply."""
         text = self.explained(observation)
         values = self.values(text, info)
         if waiting:
@@ -152,7 +153,7 @@ class NativeConversation(ToolCallConversation, TokenConversation):
         return self.agent.prompt.later(values)
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the environment."""
+        """Record the model's reply and return the action for the environment."""
         self.history_ids, self._answered = self.prompt_ids + completion.ids, ()
         self.said_ids = self.without_stop(completion.ids)
         self.text = self.template.encoder.decode(self.said_ids)
@@ -165,15 +166,15 @@ class NativeConversation(ToolCallConversation, TokenConversation):
         return self.action
 
     def _read(self, text: str) -> tuple[bool, str, list[Attempt]]:
-        """Return whether a reply has a whole thought, what comes after it, and the calls in that."""
+        """Return (True if a reply has a complete thought, the text after the thought, the calls in that text)."""
         return read_reply(self.template.family, text, bool(self.template.opened), self.tools)
 
     def example(self, tool: Tool) -> str:
-        """Return a call of a tool as this family writes it."""
+        """Return an example call of a tool, as this family writes it."""
         return "".join(self.template.family.write(Call(tool.name, samples(tool))))
 
     def written(self, action: str) -> list[str]:
-        """Return the pieces of a reply that takes an action of the environment: the inverse of `reply`."""
+        """Return the pieces of a reply whose action is `action`: the inverse of `reply`."""
         if self.commands:
             return self.template.family.write(Call(ACT.name, {"command": action}))
         call = parse_call(action, self.tools)

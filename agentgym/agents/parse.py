@@ -1,4 +1,4 @@
-"""Parses the action for the environment from a reply."""
+"""Parsing of the action for the environment from a reply."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from agentgym.errors import BadConfig
 
 FALLBACK = 30  # characters of a reply without an action that are sent all the same, as in verl-agent's ALFWorld setting
 PROJECTIONS = {"verl-agent": (FALLBACK, False), "verl-agent-webshop": (20, True)}
-"""verl-agent's parsing in ALFWorld and WebShop: characters sent without an action, and whether Chinese is valid."""
+"""verl-agent's parsing in ALFWorld and WebShop: (characters sent if there is no action, True if Chinese is valid)."""
 _CLOSE = "</think>"
 _OPEN = "<think>"
 _CHINESE = re.compile("[\u4e00-\u9fff]")
@@ -18,17 +18,18 @@ KINDS = ("bare", "block", "call", "tag", "until", *PROJECTIONS)
 
 
 class Parsed(NamedTuple):
-    """An action for the environment, and whether it was found in the reply."""
+    """An action for the environment, and True if the reply contained it."""
 
     action: str
     has_action: bool
 
 
 def project(text: str, last: int = FALLBACK, chinese: bool = False) -> Parsed:
-    """Return the action of a reply by the rules of verl-agent's projections, and its validity.
+    """Return the action of a reply, and True if it is valid, by the rules of verl-agent's projections.
 
-    The action is the lower-case text from the first `<action>` to the first `</action>`, or without these tags the
-    `last` characters. It is valid if the reply has both tags of a thought and, unless `chinese`, no Chinese character.
+    The action is the text from the first `<action>` to the first `</action>`, in lower case; without these tags it is
+    the `last` characters. The reply is valid if it has both tags, the tags of a thought and, unless `chinese`, no
+    Chinese character.
     """
     lowered = text.lower()
     start, end = lowered.find("<action>"), lowered.find("</action>")
@@ -39,7 +40,7 @@ def project(text: str, last: int = FALLBACK, chinese: bool = False) -> Parsed:
 
 
 def split_thought(text: str, opened: bool) -> tuple[bool, bool, str]:
-    """Return (has a complete thought, has an unfinished thought, the stripped text after the thought) for a reply."""
+    """Return (reply has a complete thought, reply has an unfinished thought, stripped text after the thought)."""
     head, closed, rest = text.partition(_CLOSE)
     if not closed:
         return False, opened or text.lstrip().startswith(_OPEN), text.strip()
@@ -48,13 +49,20 @@ def split_thought(text: str, opened: bool) -> tuple[bool, bool, str]:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Form of the replies that a prompt asks for.
+    """The form of reply that a prompt asks for.
 
-    `kind` is `bare` (the whole reply is the action), `tag` (the last `<tag>…</tag>`), `call` (one tool call, sent
-    untouched), `block` (the only fenced block of the language `tag`: what the environment's first tool is called with, as
-    mini-swe-agent does), `until` (the reply ends with the first closing tag of the first name of `until` that has one; it
-    goes to the environment whole, and was found where it holds a block of any), or a key of `PROJECTIONS` (see `project`).
-    `think` says that a thought must come before it; one is always allowed.
+    `kind` is the name of the form:
+
+    - `bare`: the whole reply is the action.
+    - `tag`: the action is in the last `<tag>…</tag>`.
+    - `call`: the reply is one tool call, which is sent unchanged.
+    - `block`: the only fenced block in the language `tag` is the argument of the environment's first tool, as in
+      mini-swe-agent.
+    - `until`: the reply ends with the closing tag of the first name in `until` that occurs. The environment receives
+      all of it; it has an action if it contains a complete block of any of these names.
+    - a key of `PROJECTIONS`: see `project`.
+
+    If `think` is True, a thought must come first; otherwise it is optional.
     """
 
     kind: str
@@ -66,7 +74,8 @@ class Reply:
     def read(text: str, name: str) -> "Reply":
         """Parse the section `[reply]` of a prompt.
 
-        It is a key of `PROJECTIONS`, or `bare`, `call`, `tag NAME`, `block NAME` or `until NAME…`, optionally after `think`.
+        The section is a key of `PROJECTIONS`, or `bare`, `call`, `tag NAME`, `block NAME` or `until NAME…`, optionally
+        after `think`.
 
         Raises:
             BadConfig: the text has none of these forms.
@@ -90,10 +99,10 @@ class Reply:
         return Reply(kind, rest[0] if rest else "bash" if kind == "block" else "action", think)
 
     def parse(self, text: str, tools: Mapping[str, Tool], *, opened: bool = False, complete: bool = True) -> Parsed:
-        """Return the text to send to the environment, and whether an action was found.
+        """Return the text to send to the environment, and True if the reply contains an action.
 
-        `opened`: the prompt already opened the thought. `complete`: the reply was not cut by length. Without an action, a
-        `tag` reply sends its last 30 characters and the others their text without the thought.
+        `opened`: the prompt already opened the thought. `complete`: the reply was not cut off by length. If there is no
+        action, the text is the reply without its thought; for `tag` replies, only its last 30 characters.
         """
         if self.kind in PROJECTIONS:
             return project(text, *PROJECTIONS[self.kind])
@@ -108,11 +117,11 @@ class Reply:
         return Parsed(calls, thought or not self.think)
 
     def closer(self, text: str) -> str | None:
-        """Return the closing tag that ends an `until` reply; None if it has none."""
+        """Return the closing tag that ends an `until` reply, or None."""
         return next((closer for name in self.until if (closer := f"</{name}>") in text), None)
 
     def ended(self, text: str) -> str:
-        """Return an `until` reply up to its end."""
+        """Return an `until` reply up to and including its closing tag."""
         closer = self.closer(text)
         return text if closer is None else text.partition(closer)[0] + closer
 
@@ -133,7 +142,7 @@ class Reply:
 
 
 def _called(body: str, tools: Mapping[str, Tool]) -> str:
-    """Return the call of an environment's first tool with a body, or the body if there are no tools."""
+    """Return a call of the environment's first tool with `body` as its argument; if there are no tools, return `body`."""
     return spell(next(iter(tools)), body) if tools else body
 
 

@@ -1,12 +1,12 @@
-"""The pre-tokenizer `phrases` of policies made from scratch, and the places where a text may be cut before it.
+"""The pre-tokenizer `phrases` of policies trained from scratch, and positions before which a text may be split.
 
-A cut never changes the tokens if no match of the pattern spans it, and if no match before it depends on what follows. The
-pattern does not look back, so its matches after the cut are then those of the whole text. No match of it contains
+A split never changes the tokens if no match of the pattern spans it and no match before it depends on later text. The
+pattern does not look behind, so its matches after the split are the same as in the whole text. No match contains
 
-- a blank behind a digit or a mark other than `,`, `.` and `]`, or
-- a blank before a digit or a mark, unless `]` is before the blank.
+- a space after a digit or after a mark other than `,`, `.` and `]`, or
+- a space before a digit or a mark, unless `]` precedes the space.
 
-Whatever looks ahead (for a letter, for a digit behind letters) finds neither in a blank nor at the end of a text.
+The pattern looks ahead for a letter, or for a digit after letters; neither a space nor the end of a text matches that.
 """
 
 import re
@@ -14,18 +14,18 @@ from collections.abc import Iterable
 from typing import Any
 
 ACT = "<|act|>"
-"""The token that opens a reply of such a policy: no other tokenizer has it."""
+"""The token that begins a reply of such a policy; no other tokenizer has this token."""
 WHOLE = r" ?\[[A-Z]+\] ?| ?(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{8,}"
-"""A mark in brackets and capitals ("[SEP]") with the blanks around it, so that the parts around it begin as in a
-command; or a code of letters and digits, which would otherwise be cut inconsistently.
+"""A mark in brackets and capitals ("[SEP]") with the spaces around it, so that its neighbors begin as in a command; or
+a code of letters and digits, which would otherwise be split inconsistently.
 """
 BORDER = re.compile(r" (?:(?=[!-~])(?<=[!-+\-/-@\[\\^-`{-~] )|(?=[!-@\[-`{-~])(?<=[!-\\^-~] ))")
-"""A blank before which a text may be cut; its neighbors are ASCII, for which all libraries agree on letters."""
+"""A space before which a text may be split. Its neighbors are ASCII, where all regex libraries agree on letters."""
 _NAMES = r"(?:[^\W\d_]+(?:\|[^\W\d_]+)*|\(\?!\))"
 
 
 def pattern(names: Iterable[str]) -> str:
-    """Return the pattern that cuts an environment's text into its largest tokens, given the names of its things."""
+    """Return the pattern that splits an environment's text into its largest tokens; `names` are those of its objects."""
     return _pattern("|".join(names) or "(?!)")
 
 
@@ -40,7 +40,7 @@ def _pattern(names: str) -> str:
 
 
 def recognized(tokenizer: dict[str, Any]) -> bool:
-    """Return whether a tokenizer (its parsed JSON) cuts texts by this pattern without changing them first."""
+    """Return True if a tokenizer (its parsed JSON) splits texts by this pattern without changing them first."""
     first: dict[str, Any] = tokenizer.get("pre_tokenizer") or {}
     steps: list[dict[str, Any]] = first.get("pretokenizers") or []
     if tokenizer.get("normalizer") or tokenizer["added_tokens"] or len(steps) != 2:

@@ -1,4 +1,4 @@
-"""Agents without a language model: the oracle, the expert, chance, and a person at the terminal."""
+"""Agents without a language model: oracle, expert, random, and a person at the terminal."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -23,14 +23,14 @@ _WORDS = ("help", "yes", "no", "1", "2", "look", "a", "")
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Mistakes mixed into an expert's play, so that a learner sees them repaired; all are probabilities of a turn."""
+    """Mistakes in an expert's episodes, so that a learner sees how to recover; each value is a probability per turn."""
 
     random: float = 0.0
-    """A random admissible command; if these are not a finite list, the environment's own kind of mistake."""
+    """A random admissible command; if commands are not a finite list, a mistake that the environment defines."""
     invalid: float = 0.0
-    """An action that is not admissible: the halves of two commands put together, or a tool call without its end."""
+    """An action that is not admissible: halves of two commands joined, or a tool call without its end."""
     forget: float = 0.0
-    """The expert skips its next step if the step after it is admissible; at most once per episode."""
+    """The expert skips its next step, if the step after that is admissible; at most once per episode."""
     masked: tuple[str, ...] = ("invalid",)
     """Kinds of mistakes whose turns have `extra["train"] = False`."""
 
@@ -47,24 +47,24 @@ class Noise:
 
 @dataclass(slots=True)
 class Choice:
-    """An action, and its kind of mistake if it is one."""
+    """An action, and the kind of mistake that it is, or None."""
 
     action: str
     mistake: str | None = None
 
 
 def silent(observation: str) -> Turn:
-    """Return the turn of a policy without a next action; it ends the episode as a failure."""
+    """Return the turn of a policy without a next action, which ends the episode as a failure."""
     return Turn(observation, parsed=False, finish=Finish.SILENT)
 
 
 class ScriptedPolicy:
-    """A policy's configuration is its whole state, so it is its own conversation."""
+    """Base of policies without a language model. They have no state, so each is its own conversation."""
 
     engine = None
     sampling = Sampling()
     plays: str = ""
-    """The environment's method that yields the actions, if any."""
+    """Name of the environment's method that yields the actions; empty if the policy has no such method."""
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> Self:
         """Start an episode."""
@@ -78,7 +78,7 @@ class ScriptedPolicy:
         return silent(observation) if action is None else Turn(observation, text=action, action=action)
 
     def choose(self, env: TextEnv, info: Mapping[str, object], rng: np.random.Generator) -> str | None:
-        """Return the next action, or None if there is none."""
+        """Return the next action, or None to end the episode."""
         raise NotImplementedError
 
     def fork(self) -> Self:
@@ -87,17 +87,17 @@ class ScriptedPolicy:
 
 
 class OracleAgent(ScriptedPolicy):
-    """Plays the environment's own solution, asked again at every turn; it may know everything."""
+    """Executes the environment's own solution, computed again at every turn; the solution may use hidden information."""
 
     plays = "oracle"
 
     def choose(self, env: TextEnv, info: Mapping[str, object], rng: np.random.Generator) -> str | None:
-        """Return the next action of a correct solution; None if the environment knows no further action."""
+        """Return the next action of a correct solution, or None if the environment has none."""
         return _next_of_oracle(env)
 
 
 class RandomAgent(ScriptedPolicy):
-    """Plays a random admissible command; if these are not a finite list, a random tool call or a random word."""
+    """Executes a random admissible command; if commands are not a finite list, a random tool call or a random word."""
 
     def choose(self, env: TextEnv, info: Mapping[str, object], rng: np.random.Generator) -> str:
         """Return a random action."""
@@ -112,7 +112,7 @@ class RandomAgent(ScriptedPolicy):
 
 
 class ExpertAgent(ScriptedPolicy):
-    """Plays the environment's expert, which knows only what was shown, optionally with mistakes mixed in."""
+    """Executes the actions of the environment's expert, which knows only past observations; optionally with mistakes."""
 
     plays = "expert"
 
@@ -126,7 +126,7 @@ class ExpertAgent(ScriptedPolicy):
 
 @dataclass(slots=True)
 class ExpertConversation:
-    """One episode of an expert: it remembers only whether it has forgotten a step already."""
+    """One episode of an expert; its only state is `forgot`, True once a step was skipped."""
 
     noise: Noise
     forgot: bool = False
@@ -134,14 +134,14 @@ class ExpertConversation:
     async def take(
         self, observation: str, info: Mapping[str, object], *, env: TextEnv | RemoteStepping, seed: int, session: str
     ) -> Turn:
-        """Answer an observation; `extra` tells mistakes and whether to train on the turn."""
+        """Answer an observation; the turn's `extra` has the kind of mistake, and whether to train on the turn."""
         choice = await self.choose(env, info, seed)
         if choice is None:
             return silent(observation)
         return Turn(observation, text=choice.action, action=choice.action, extra=self.extra(choice))
 
     def extra(self, choice: Choice) -> dict[str, object]:
-        """Return a turn's `extra`: `train`, and `mistake` if the action is one."""
+        """Return `extra` for a turn: `train`, and `mistake` if the action is one."""
         if choice.mistake is None:
             return {"train": True}
         return {"train": choice.mistake not in self.noise.masked, "mistake": choice.mistake}
@@ -158,10 +158,11 @@ class ExpertConversation:
 
 
 def expert_choice(env: TextEnv, commands: list[str], noise: Noise, seed: int, forgot: bool) -> Choice | None:
-    """Return the expert's next action, or a mistake instead of it; None if the expert has none.
+    """Return the expert's next action, or a mistake in its place; None if the expert has no action.
 
-    A pure function of the environment's state, the admissible `commands` (empty if they are not a finite list), the
-    noise, the seed and `forgot` (a step was skipped before), so that the environment's process can compute it.
+    This is a pure function of the environment's state and the arguments, so the environment's process can compute it.
+    `commands` are the admissible commands (empty if they are not a finite list). `forgot` is True if a step was skipped
+    before.
     """
     action = next(iter(env.expert()), None)
     if action is None or not (noise.random or noise.invalid or noise.forget):
@@ -187,7 +188,7 @@ def _next_of_oracle(env: TextEnv) -> str | None:
 
 
 def _step_after(env: TextEnv, action: str) -> str | None:
-    """Return the expert's action after an action, without changing the environment; None if the episode would end."""
+    """Return the expert's action after `action`, leaving the environment unchanged; None if the episode would end."""
     state = env.snapshot()
     try:
         _, _, terminated, truncated, _ = env.step(action)
@@ -197,7 +198,7 @@ def _step_after(env: TextEnv, action: str) -> str | None:
 
 
 def scramble(commands: list[str], rng: np.random.Generator) -> str:
-    """Return a command-like text that is not admissible: the head of one command and the tail of another."""
+    """Return a text that resembles a command but is not admissible: the head of one command and the tail of another."""
     for _ in range(8):
         first, second = (commands[int(i)].split() for i in rng.integers(len(commands), size=2))
         head = first[: 1 + int(rng.integers(len(first)))] if first else []
@@ -209,7 +210,7 @@ def scramble(commands: list[str], rng: np.random.Generator) -> str:
 
 
 def _random_argument(tool: Tool, env: TextEnv, rng: np.random.Generator) -> str:
-    """Return words of the last observation, or a number, as an uninformed argument."""
+    """Return a random argument for a tool: words of the last observation, a number or a boolean."""
     kind = tool.kind(tool.required[0])
     if kind in ("integer", "number"):
         return str(int(rng.integers(10)))
@@ -221,9 +222,9 @@ def _random_argument(tool: Tool, env: TextEnv, rng: np.random.Generator) -> str:
 
 
 class HumanAgent(ScriptedPolicy):
-    """A person at the terminal: types actions; `?` lists the admissible commands, `!` lets the oracle go on.
+    """A person who types actions at the terminal. `?` lists the admissible commands; `!` lets the oracle continue.
 
-    What the environment wrote is shown without control characters, so that it cannot drive the terminal.
+    Observations are printed without control characters, so that they cannot control the terminal.
     """
 
     def __init__(self, read: Callable[[str], str] = input, write: Callable[[str], object] = print) -> None:
@@ -237,7 +238,7 @@ class HumanAgent(ScriptedPolicy):
     async def take(
         self, observation: str, info: Mapping[str, object], *, env: TextEnv | RemoteStepping, seed: int, session: str
     ) -> Turn:
-        """Show the observation and wait for a line. Raises EOFError when the input ends."""
+        """Show the observation and wait for a line. Raises EOFError if the input ends."""
         self._write(printable(observation))
         if not self._oracle:
             action = await asyncio.to_thread(self._ask, info)

@@ -1,4 +1,4 @@
-"""Prompts in text files: the texts of the first message and of each turn, and the form of replies."""
+"""Prompts in text files: the text of the first message and of later messages, and the form of replies."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from agentgym.errors import BadConfig, UnknownName, no_such
 
 FOLDER = Path(__file__).parent / "prompts"
 ALIASES = {"search@search-r1": "search-r1"}
-"""Other names of prompts: that of a protocol is the name of its prompt too."""
+"""Alternative names of prompts: a protocol's name also names its prompt."""
 FIELDS = (
     *("task", "observation", "tools", "admissible", "commands", "actions", "history", "step", "taken", "window", "summary"),
 )
@@ -20,13 +20,13 @@ _SECTION = re.compile(r"^\[(\w+)\][ \t]*$", re.MULTILINE)
 _FIELD = re.compile(r"\{([a-z_]+)\}")
 _SECTIONS = ("system", "first", "turn", "reply", "summary", "resume", "hint", "most")
 HINT = "hint"
-"""The only field of section `[hint]`; other sections cannot use it."""
+"""The only field of section `[hint]`; no other section may use it."""
 _NO_TEXT = ("reply", "most")
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A text with fields: strings are the prompt's own words, and every second piece is the name of a field."""
+    """A text with fields: even pieces are the prompt's own text, odd pieces are names of fields."""
 
     pieces: tuple[str, ...]
 
@@ -36,7 +36,7 @@ class Section:
         return frozenset(self.pieces[1::2])
 
     def fill(self, values: Mapping[str, Callable[[], str]]) -> list[str]:
-        """Return the pieces with fields replaced, once, by foreign text; braces in that text mean nothing."""
+        """Return the pieces with each field replaced by untrusted text; braces in that text are not fields."""
         filled: list[str] = []
         for place, piece in enumerate(self.pieces):
             if place % 2:
@@ -51,7 +51,7 @@ _HINT_SECTION = Section(("Hint: ", HINT, ""))
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Opening of a conversation: a system message, if there is any, and a user message, as pieces."""
+    """Opening of a conversation: an optional system message and a user message, each as pieces of text."""
 
     system: list[str]
     user: list[str]
@@ -65,7 +65,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Texts of an agent: the system message, the first and every later user message, and the form of the reply."""
+    """The texts of an agent: system message, first and later user messages, and the form of replies."""
 
     name: str
     system: Section
@@ -73,16 +73,16 @@ class Prompt:
     turn: Section
     reply: Reply
     summary: Section | None = None
-    """Request of `SummaryAgent` when its memory is full; None for that of the prompt `summary`."""
+    """Request for a summary when the memory of `SummaryAgent` is full; None for that of the prompt `summary`."""
     resume: Section | None = None
-    """Text in place of the observation in the first message after a summary; None for that of the prompt `summary`."""
+    """Text that replaces the observation in the first message after a summary; None for that of the prompt `summary`."""
     hint: Section = _HINT_SECTION
-    """End of the first message in a training episode with a hint."""
+    """Text that ends the first message of a training episode with a hint."""
     most: int | None = None
-    """Maximum characters of a later message, beyond which `first` replaces it; None means no limit."""
+    """Maximum characters of a later message; a longer message is replaced by `first`. None means no limit."""
 
     def shows(self, tools: Mapping[str, Tool]) -> bool:
-        """True if it tells of every tool before the first reply: it lists them, or its own words have each one's name."""
+        """Return True if the opening mentions every tool: it has the field `tools`, or its own text has each tool's name."""
         sections = (self.system, self.first)
         if any("tools" in section.fields for section in sections):
             return True
@@ -90,15 +90,15 @@ class Prompt:
         return words.issuperset(tools)
 
     def opening(self, values: Mapping[str, Callable[[], str]], *, later: bool = False) -> Opening:
-        """Return the opening of a conversation; `later`: of one that starts again after turns, such as a window's."""
+        """Return the opening of a conversation; if `later`, its user message is that of a later turn (for a window)."""
         return Opening(self.system.fill(values), self.later(values) if later else self.first.fill(values))
 
     def hinted(self, opening: Opening, hint: str) -> Opening:
-        """Return an opening with a hint as the last paragraph of its user message."""
+        """Return the opening with the hint as the last paragraph of its user message."""
         return Opening(opening.system, [*opening.user, "\n\n", *self.hint.fill({HINT: lambda: hint})])
 
     def later(self, values: Mapping[str, Callable[[], str]]) -> list[str]:
-        """Return the pieces of a message after the first."""
+        """Return the pieces of a user message after the first."""
         pieces = self.turn.fill(values)
         if self.most is not None and sum(map(len, pieces)) > self.most:
             return self.first.fill(values)
@@ -106,21 +106,22 @@ class Prompt:
 
 
 def is_file(name: str) -> bool:
-    """Return whether the name of a prompt is the path of a file, rather than a short name."""
+    """Return True if a prompt's name is the path of a file, rather than a short name."""
     return Path(name).suffix == ".txt"
 
 
 def path_of(name: str | Path) -> Path:
-    """Return the file of a prompt: that of a short name in the package, or the path itself."""
+    """Return the path of a prompt's file: `name` itself, or the file in this package with that short name."""
     return Path(name) if is_file(str(name)) else FOLDER / f"{ALIASES.get(str(name), name)}.txt"
 
 
 def load_prompt(name: str | Path | Prompt) -> Prompt:
     """Load a prompt by its short name (`bare`, `react`, the name of a protocol, …) or from a file.
 
-    A file has sections headed `[system]`, `[first]`, `[turn]`, `[reply]`, `[summary]`, `[resume]`, `[hint]` and `[most]`.
-    `{field}` is replaced in all sections but `[reply]` and `[most]`, which is a number. `[hint]` has one field, `{hint}`,
-    which no other section has. Newlines at the ends of a section are dropped; `{newline}` keeps one.
+    A file has sections headed `[system]`, `[first]`, `[turn]`, `[reply]`, `[summary]`, `[resume]`, `[hint]` and
+    `[most]`. `{field}` is replaced in all sections except `[reply]` and `[most]`; `[most]` is a number. `{hint}` is the
+    only field of `[hint]`, and no other section may use it. Newlines at the ends of a section are dropped; `{newline}`
+    keeps one.
 
     Raises:
         UnknownName: no prompt has the short name.

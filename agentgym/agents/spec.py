@@ -1,4 +1,4 @@
-"""Agents by name and value: the options that `train` and `eval` share, checked before a model is loaded."""
+"""Agents as plain options, which `train` and `eval` share and which are checked before a model is loaded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,29 +15,29 @@ from agentgym.engines import Sampling
 from agentgym.errors import BadConfig, UnknownName, no_such
 
 NAMED = ("agent", "tools", "history", "window_turns", "observation_tokens", "turn_tokens")
-"""Fields of an `AgentSpec` that a training run has under the same name; its prompt is `TrainConfig.prompt_asked`."""
+"""Fields of `AgentSpec` with the same name in `TrainConfig`; the prompt is `TrainConfig.prompt_asked`."""
 CHARACTERS = 4
-"""Characters counted as one token for a model that exposes no tokens."""
+"""Characters that count as one token for a model without token access."""
 
 
 @dataclass(frozen=True)
 class AgentSpec:
-    """An agent with a language model, without the model. Made with a value that cannot be, it raises; so does `make`."""
+    """An agent with a language model, except for the model itself. Invalid values raise here or in `make`."""
 
     agent: str = "chat"
-    """A key of `AGENTS`."""
+    """Name of the agent, a key of `AGENTS`."""
     prompt: str | None = None
-    """A name or a file; None: it follows from the environment, see `decide`."""
+    """Name or file of the prompt; None to choose it by environment, see `decide`."""
     tools: str = AUTO
     history: str = "keep"
     window_turns: int = 2
     observation_tokens: int = 2048
     turn_tokens: int | None = None
-    """Maximum tokens of a reply. None: 256 (the default of `Sampling`), or 4,096 (`message_agent.TURN_TOKENS`) over
-    plain chat, where replies include hidden thoughts. Recipes of small policies set less.
+    """Maximum tokens of a reply. None means 256 (the default of `Sampling`), or over plain chat 4,096
+    (`message_agent.TURN_TOKENS`), since replies there include hidden thoughts. Recipes of small policies set less.
     """
     messages: bool = False
-    """True if the model is behind plain chat (chat:URL)."""
+    """True if the model is reached through plain chat (chat:URL)."""
 
     def __post_init__(self) -> None:
         if self.agent not in AGENTS:
@@ -58,12 +58,12 @@ class AgentSpec:
 
     @property
     def reply_tokens(self) -> int:
-        """The most tokens of a reply: `turn_tokens`, or what the engine's kind has by default."""
+        """Maximum tokens of a reply: `turn_tokens`, or the default for this kind of engine."""
         return self.turn_tokens or (TURN_TOKENS if self.messages else Sampling().max_tokens)
 
     @property
     def kind(self) -> type[TokenAgent]:
-        """The class of the agent."""
+        """Class of the agent for models with tokens."""
         return AGENTS[self.agent].load()
 
     def _check_history(self) -> None:
@@ -109,14 +109,14 @@ class AgentSpec:
             raise BadConfig(f"prompt {self.prompt!r} has [reply] {kind}; tools {self.tools!r} needs [reply] call")
 
     def check_tools(self, tools: Mapping[str, Tool]) -> None:
-        """Raise BadConfig if no prompt would describe an environment's tools to the model."""
+        """Raise BadConfig if no prompt would describe the environment's tools to the model."""
         prompt = None if self.prompt is None else load_prompt(self.prompt)
         kind = self.kind
         why = BadConfig(f"agent {self.agent!r} {kind.text_only}") if kind.text_only else None
         decide(kind.__name__, kind.tools_prompt if tools else kind.default_prompt, prompt, self.tools, tools, lambda: why)
 
     def make(self, engine: Any, sampling: Sampling, tokenizer: object = None) -> TokenAgent | MessageAgent:
-        """Return the agent over an engine."""
+        """Make the agent with an engine."""
         if self.messages:
             return MessageAgent(
                 engine,

@@ -1,4 +1,4 @@
-"""The agent whose memory the model writes: when the history is full, a summary replaces it."""
+"""The agent with a memory that the model writes: when the history is full, a summary replaces it."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ MEMORY = 4096  # tokens, where the context has no limit
 
 
 class SummaryAgent(TokenAgent):
-    """Full history up to `memory_tokens`; then the model writes a summary and continues from task, summary, observation.
+    """Full history up to `memory_tokens`; then the model writes a summary and continues from task, summary and observation.
 
-    A summary is asked for when a prompt would be longer than `memory_tokens` (default: half of the context, or 4096 if
-    that has no limit), or after `turns` turns of the environment, whichever comes first; at least one turn lies between
-    two. It is a call of the model with exact tokens of its own, at most `summary_tokens`, kept in `turn.notes` of the
-    turn that follows: it is trained with that turn's advantage, and the environment never hears of it.
+    The agent requests a summary when a prompt would be longer than `memory_tokens` (default: half of the context, or
+    4096 if the context has no limit), or after `turns` turns, whichever comes first; at least one turn separates two
+    summaries. A summary is a separate call of the model, with its own exact tokens, at most `summary_tokens`. It is
+    stored in `turn.notes` of the next turn and trained with that turn's advantage; the environment does not see it.
     """
 
     default_prompt = "summary"
@@ -51,7 +51,7 @@ class SummaryAgent(TokenAgent):
         self.memory_tokens, self.summary_tokens, self.turns = memory_tokens, summary_tokens, turns
 
     def become(self, prompt: Prompt, tools: str) -> None:
-        """Use a prompt, completed with the parts for summaries, and a tool format."""
+        """Switch to a prompt, completed with the sections for summaries, and a tool format."""
         own = load_prompt("summary")
         request, resume = prompt.summary or own.summary, prompt.resume or own.resume
         assert request and resume
@@ -59,24 +59,24 @@ class SummaryAgent(TokenAgent):
         super().become(dataclasses.replace(prompt, summary=request, resume=resume), tools)
 
     def talk(self, task: Task, tools: Mapping[str, Tool]) -> "SummaryConversation":
-        """Return a new conversation of this agent without fitting it to an environment."""
+        """Start a conversation without first adapting the agent to the environment."""
         return SummaryConversation(self, task, tools)
 
 
 class SummaryConversation(ChatConversation):
-    """Conversation that restarts from the model's own summary whenever its memory is full."""
+    """A conversation that restarts from the model's own summary whenever its memory is full."""
 
     def __init__(self, agent: SummaryAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)
         self.settings = agent
         self.summary = ""
-        """The last summary, without its thought."""
+        """The last summary, without the thought before it."""
         self.since = 0
-        """Turns of the environment since then."""
+        """Number of turns since the last summary."""
         self._fresh = False  # whether the next prompt begins from the summary
 
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
-        """Answer an observation, after a summary if one is due; see `Conversation.take`."""
+        """Answer an observation, after writing a summary if one is due; see `Conversation.take`."""
         notes: list[Turn] = []
         if self.due(observation, info):
             note = await self.summarize(observation, info, seed=seed, session=session)
@@ -88,7 +88,7 @@ class SummaryConversation(ChatConversation):
         return turn
 
     def due(self, observation: str, info: Mapping[str, object]) -> bool:
-        """Return whether a summary comes before the next action."""
+        """Return True if the model has to write a summary before the next action."""
         limit = self.settings.turns
         if not self.since or self._fresh:
             return False
@@ -97,7 +97,7 @@ class SummaryConversation(ChatConversation):
         )
 
     async def summarize(self, observation: str, info: Mapping[str, Any], *, seed: int, session: str) -> Turn:
-        """Request a summary of the history, replace the history by it, and return the call as a separate turn.
+        """Replace the history by the model's summary, and return the request and its reply as a separate turn.
 
         The new observation is not summarized: it follows the summary unchanged.
         """
@@ -127,7 +127,7 @@ class SummaryConversation(ChatConversation):
         )
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
-        """Return all stored tokens and the bridge, or, after a summary, task, summary and observation."""
+        """Return all stored tokens plus the bridge; right after a summary, an opening with task, summary and observation."""
         if not self._fresh:
             return super().prompt(observation, info)
         form, values = self.agent.prompt, self.values(observation, info)
@@ -135,11 +135,11 @@ class SummaryConversation(ChatConversation):
         return self.opened(self.agent.template, form.opening({**values, "observation": lambda: resumed}))
 
     def values(self, observation: str, info: Mapping[str, object]) -> dict[str, Any]:
-        """Return the functions that make a prompt's fields, the summary among them."""
+        """Return functions that make the fields of a prompt, including the summary."""
         return {**super().values(observation, info), "summary": lambda: self.summary}
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the environment."""
+        """Record the model's reply and return the action for the environment."""
         action = super().reply(completion)
         self.since = 1 if self._fresh else self.since + 1
         self._fresh = False

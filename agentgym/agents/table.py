@@ -1,4 +1,4 @@
-"""Everything that can play an environment, by name: agents with a language model, and policies that need none."""
+"""Names of everything that can play an environment: agents with a language model, and policies without one."""
 
 import importlib
 from collections.abc import Mapping
@@ -8,21 +8,21 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An agent or a policy that has a name."""
+    """A named agent or policy."""
 
     path: str
-    """Its class, as MODULE:NAME."""
+    """MODULE:NAME of the class."""
     about: str
     """Description in a few words."""
     options: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Options of `AgentSpec` that it alone takes, each with the keyword of its class."""
+    """Options of `AgentSpec` that only this agent has, each with the matching keyword of its class."""
     messages: bool = False
-    """True if it can also play over plain chat."""
+    """True if the agent also works over plain chat."""
     attended: bool = False
     """True if a person must be present."""
 
     def load(self) -> Any:
-        """Return its class; it is imported now."""
+        """Import and return the class."""
         module, _, name = self.path.partition(":")
         return getattr(importlib.import_module(module), name)
 
@@ -35,14 +35,14 @@ AGENTS: dict[str, Entry] = {
     ),
     "summary": Entry("agentgym.agents.summary:SummaryAgent", "the model summarizes what no longer fits"),
 }
-"""Agents with a language model, which `train` and `eval` take as `--agent`."""
+"""Agents with a language model, the values of `--agent` in `train` and `eval`."""
 POLICIES: dict[str, Entry] = {
     "oracle": Entry("agentgym.agents.policies:OracleAgent", "the environment's own solution"),
     "expert": Entry("agentgym.agents.policies:ExpertAgent", "an expert that sees only what the agent sees"),
     "random": Entry("agentgym.agents.policies:RandomAgent", "a random admissible command or tool call"),
     "human": Entry("agentgym.agents.policies:HumanAgent", "a person at the terminal", attended=True),
 }
-"""Policies without a language model, which `eval` and `play` take as `--policy`; `eval` only those that need no
+"""Policies without a language model, the values of `--policy` in `eval` and `play`; `eval` excludes those that need a
 person.
 """
 UNATTENDED = {name: entry for name, entry in POLICIES.items() if not entry.attended}

@@ -1,4 +1,4 @@
-"""The bridge: the tokens that a chat template puts around a new message, found by rendering placeholders."""
+"""The tokens that a chat template puts around a new message (the bridge), found by rendering placeholders."""
 
 import datetime
 import json
@@ -16,7 +16,7 @@ PROBE = 'a"\\b'
 _KEPT = 2048  # skeletons; one per shape of message, where the environment decides only the white space
 _LONGEST = 8192  # characters of a shape worth keeping
 Split = tuple[tuple[int, ...], Skeleton]
-"""The tokens that end a turn, and the tokens after them."""
+"""(the tokens that end a turn, the tokens after them)."""
 
 
 def _date(format: str) -> str:
@@ -24,11 +24,11 @@ def _date(format: str) -> str:
 
 
 class ChatTemplate:
-    """Chat template of a tokenizer in parts: first prompts and bridges in tokens, without rendering each time.
+    """The chat template of a tokenizer, compiled so that first prompts and bridges need no rendering each time.
 
-    `options` go to the template (`enable_thinking=False`, …). `role` is the role of observations; None detects it.
-    `encoder`: an existing encoder for this tokenizer. Raises BadConfig if there is no template, or if its rendering of
-    a conversation cannot be continued.
+    `options` are passed to the template (`enable_thinking=False`, …). `role` is the role of observations; None detects
+    it. `encoder` is an existing encoder for the same tokenizer. Raises BadConfig if there is no template, or if its
+    rendering of a conversation cannot be continued.
     """
 
     def __init__(
@@ -46,18 +46,18 @@ class ChatTemplate:
         self._options = {"strftime_now": _date, **(options or {})}
         self._skeletons: dict[tuple[str, str, str], Split] = {}
         self._listed = False
-        """True if the template wants a message's content as a list of parts."""
+        """True if the template expects a message's content as a list of parts."""
         self._listed = not self._works([("user", mark("u"))], "u")
         if self._listed and not self._works([("user", mark("u"))], "u"):
             raise BadConfig("the chat template renders no user message, neither from a string nor from a list of parts")
         self.system = self._works([("system", mark("s")), ("user", mark("u"))], "s", "u") and self._system_stays()
-        """True if there is a system message; otherwise its text opens the first user message."""
+        """True if the template supports a system message; otherwise the system text begins the first user message."""
         self._first = [*([("system", mark("s"))] if self.system else []), ("user", mark("u"))]
         self._past = [*self._first, ("assistant", mark("a"))]
         self.escape = False
-        """True if observations are written as the inside of a JSON string."""
+        """True if the template writes observations as the inside of a JSON string."""
         self.role: str = role or ("tool" if self._has_tool_role() else "user")
-        """The role under which observations go back."""
+        """Role of observations in the conversation: `tool` if the template has that role, otherwise `user`."""
         self._learn_assistant(tokenizer.eos_token_id)
 
     def _learn_assistant(self, eos: int | None) -> None:
@@ -72,30 +72,30 @@ class ChatTemplate:
         before, after = self.render(self._first), self.render(whole)
         thinking = _THINK.search(before)
         self.opened = thinking[0] if thinking else ""
-        """Tag that the generation prompt opens: `<think>` and the white space after it, or nothing."""
+        """Tag that the generation prompt opens: `<think>` with the white space after it, or empty."""
         self.prefix = after[len(before) :].partition(mark("a"))[0] if after.startswith(before) else ""
-        """Text that the template writes before a plain reply and the generation prompt does not (gpt-oss: a channel)."""
+        """Text that the template writes before a plain reply, but not in the generation prompt (in gpt-oss, a channel)."""
         self.end_ids, _ = self._bridge(mark(0))
-        """End of the assistant's turn in a conversation that continues."""
+        """Tokens that end the model's turn when the conversation continues."""
         final = self.render(self._past, generate=False).partition(mark("a"))[2]
         ends = self.split(final)[0][-1:]
         self._closes = bool(ends)
-        """True if a turn has its own end token; else (GLM) the token that opens the next one ends it."""
+        """True if a turn has its own end token. Otherwise (GLM) the token that opens the next turn ends it."""
         self.stop_ids = tuple(dict.fromkeys([*(ends or self._openers()), *([] if eos is None else [int(eos)])]))
-        """Tokens that a model samples to end its turn."""
+        """Ids of the tokens that a model samples to end its turn."""
 
     # Rendering
 
     def render(self, messages: Sequence[tuple[str, str]], generate: bool = True) -> str:
-        """Return the template's text for (role, content) pairs."""
+        """Render (role, content) pairs; `generate` adds the generation prompt."""
         return self.render_chat([self.message(role, content) for role, content in messages], generate)
 
     def message(self, role: str, content: str) -> dict[str, object]:
-        """Return a message in the form this template takes."""
+        """Return a message in the format that this template expects."""
         return {"role": role, "content": [{"type": "text", "text": content}] if self._listed else content}
 
     def render_chat(self, chat: Sequence[Mapping[str, object]], generate: bool = True) -> str:
-        """Return the template's text for whole messages."""
+        """Render messages; `generate` adds the generation prompt."""
         text = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=generate, **self._options)
         return str(text)
 
@@ -107,12 +107,12 @@ class ChatTemplate:
         return all(rendered.count(mark(name)) == 1 for name in names)
 
     def _system_stays(self) -> bool:
-        """Return whether the system message keeps its place: some (Mistral Nemo) move it to the last user message."""
+        """Return True if the system message stays in place; some (Mistral Nemo) move it to the last user message."""
         past = [("system", mark("s")), ("user", mark("u")), ("assistant", mark("a")), ("user", mark(0))]
         return not self._works(past, "s", "a") or mark("s") in self.render(past).partition(mark("a"))[0]
 
     def _has_tool_role(self) -> bool:
-        """Return whether an observation can follow a plain reply as role=tool and the model's turn opens after it."""
+        """Return True if an observation may follow a plain reply as role=tool, and a generation prompt may follow that."""
         source = str(self._tokenizer.chat_template)
         if not _TOOL_ROLE.search(source) or not self._works([*self._past, ("tool", mark(0))], "u", "a", "0"):
             return False
@@ -125,7 +125,7 @@ class ChatTemplate:
         return between == PROBE or self.escape
 
     def _openers(self) -> list[int]:
-        """Return the tokens that open a turn of either role, if they also end the previous turn."""
+        """Return the tokens that open a turn of either role, if they also end the turn before."""
         openers: list[int] = []
         for role in dict.fromkeys((self.role, "user")):
             tail = self.render([*self._past, (role, mark(0))]).partition(mark("a"))[2]
@@ -133,20 +133,20 @@ class ChatTemplate:
         return openers
 
     def ended(self, ids: Sequence[int]) -> bool:
-        """Return whether sampled tokens end the turn, so that the bridge need not."""
+        """Return True if sampled tokens end the turn, so that the bridge does not have to."""
         if not ids or ids[-1] not in self.stop_ids:
             return False
         return self._closes or ids[-1:] == list(self.end_ids[-1:])
 
     def final(self, text: str) -> str:
-        """Return the user-visible part of a reply: all of it, or the text after the family's header."""
+        """Return the visible part of a reply: all of it, or the text after the header that the model's family uses."""
         header = self.prefix.strip()
         return text.rpartition(header)[2] if header and "</think>" not in header else text
 
     # Tokens
 
     def start(self, system: Sequence[str], user: Sequence[str]) -> list[int]:
-        """Return the tokens of a first prompt; foreign pieces of either message are encoded without control tokens."""
+        """Return the tokens of a first prompt; untrusted text in either message never becomes a control token."""
         cores: list[str] = []
         first = hide(system, cores)
         second = hide(user, cores)
@@ -163,9 +163,9 @@ class ChatTemplate:
         return [("system", system), ("user", user)] if self.system else [("user", f"{system}\n\n{user}")]
 
     def bridge(self, observation: Sequence[str], ended: bool = True) -> list[int]:
-        """Return the tokens between a reply and the next one.
+        """Return the tokens between a reply and the next one: an observation and the generation prompt.
 
-        `ended` says whether the reply's own last token ended the turn; if not, the end token comes first.
+        `ended` is True if the reply's last token already ended the turn; otherwise the result begins with an end token.
         """
         cores: list[str] = []
         hidden = hide(observation, cores)
@@ -174,9 +174,9 @@ class ChatTemplate:
         return ids if ended else [*end, *ids]
 
     def whole(self, messages: Sequence[tuple[str, Sequence[str]]]) -> list[int]:
-        """Return the tokens of a conversation of (role, pieces) from its beginning, the next reply opened.
+        """Return the tokens of a whole conversation of (role, pieces), followed by a generation prompt.
 
-        System messages before the first user message become one. Raises BadConfig if the template refuses.
+        System messages before the first user message are joined. Raises BadConfig if the template refuses the messages.
         """
         cores: list[str] = []
         hidden = self._encoded_messages(messages, cores)
@@ -205,7 +205,7 @@ class ChatTemplate:
         return hidden
 
     def _complete(self, chat: Sequence[tuple[str, str]], cores: Sequence[str]) -> str:
-        """Render messages that the template must write completely.
+        """Render messages and check that the template writes each of them exactly once.
 
         Raises:
             BadConfig: the template refuses the messages, leaves one out or writes it twice.
@@ -219,7 +219,7 @@ class ChatTemplate:
         return rendered
 
     def escaped(self, cores: list[str]) -> list[str]:
-        """Return texts as the template writes them in an observation."""
+        """Return texts in the form in which the template writes them in an observation."""
         return [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self.escape else cores
 
     def _bridge(self, observation: str) -> Split:
@@ -231,15 +231,15 @@ class ChatTemplate:
         return self.keep(key, self.split(rendered.partition(mark("a"))[2]))
 
     def split(self, tail: str) -> Split:
-        """Split what follows a reply into the tokens that end it and the rest."""
+        """Split the text after a reply into the tokens that end the turn and the tokens after them."""
         return self.encoder.compile(tail).split(self.encoder.control_ids)
 
     def known(self, key: tuple[str, str, str]) -> Split | None:
-        """Return the value stored under a key."""
+        """Return the cached skeleton for a key, or None."""
         return self._skeletons.get(key)
 
     def keep(self, key: tuple[str, str, str], value: Split) -> Split:
-        """Keep a skeleton for the next message of the same shape, and return it."""
+        """Cache a skeleton for later messages of the same shape, and return it."""
         if len(self._skeletons) >= _KEPT:
             self._skeletons.clear()
         if len(key[1]) + len(key[2]) <= _LONGEST:

@@ -1,4 +1,4 @@
-"""Base of agents with a language model: their configuration, and one turn from prompt tokens to action."""
+"""Base of agents with a language model and exact tokens: configuration, and one turn from prompt tokens to action."""
 
 import copy
 import dataclasses
@@ -27,7 +27,7 @@ LEAST_OBSERVATION = 64  # tokens: below this the line that says how much was cut
 
 
 class AgentOptions(TypedDict, total=False):
-    """The keywords that every agent with a language model takes; docs/guides/agents.md describes them."""
+    """Keyword arguments of every agent with a language model; docs/guides/agents.md describes them."""
 
     prompt: str | Path | Prompt | None
     sampling: Sampling | None
@@ -39,7 +39,7 @@ class AgentOptions(TypedDict, total=False):
 
 
 def option_names(kind: "type[TokenAgent]") -> list[str]:
-    """Return the keywords that an agent's class takes: its own, and those of all."""
+    """Return the keyword arguments of an agent's class, including those of its base classes."""
     own = inspect.signature(kind).parameters.values()
     return [
         *(parameter.name for parameter in own if parameter.kind is parameter.KEYWORD_ONLY),
@@ -48,16 +48,16 @@ def option_names(kind: "type[TokenAgent]") -> list[str]:
 
 
 class TokenAgent:
-    """Configuration of an agent whose turns are exact tokens; its subclasses define its memory."""
+    """Configuration of an agent whose turns are exact tokens; subclasses define the memory."""
 
     default_prompt = "react"
-    """Its prompt in environments without tools."""
+    """Name of the default prompt in environments without tools."""
     tools_prompt = "react-tools"
-    """Its prompt in environments with tools that are called as text."""
+    """Name of the default prompt in environments with tools that are called as text."""
     text_only = ""
-    """Reason why it cannot give the model tools natively; empty if it can."""
+    """Reason why this agent cannot use native tools; empty if it can."""
     demonstrable = True
-    """True if an expert can play this agent's part: it acts, and writes nothing else."""
+    """True if an expert can demonstrate for this agent: the agent writes nothing but actions and thoughts."""
 
     def __init__(self, engine: TokenEngine, tokenizer: object = None, **options: Unpack[AgentOptions]) -> None:
         for name in options:
@@ -90,29 +90,29 @@ class TokenAgent:
         self.context_tokens = context
         prompt = options.get("prompt")
         self.custom_prompt = None if prompt is None else load_prompt(prompt)
-        """The prompt requested by name; None selects it by environment."""
+        """The prompt that the user named; None to choose one by environment."""
         self.way = way
-        """The option `tools`."""
+        """Value of the option `tools`."""
         self._fitted: dict[str, TokenAgent] = {}
         self._template_options = options.get("template_options")
         self._sampling = dataclasses.replace(sampling, max_tokens=limit)
         self.become(*self._decide({}))
 
     def become(self, prompt: Prompt, tools: str) -> None:
-        """Take a prompt, a way to call tools (`text`, `native` or a family), and what follows from them."""
+        """Switch to a prompt and a tool format (`text`, `native` or a family), and rebuild the template."""
         self.prompt, self.tools = prompt, tools
         self.template = self.make_template(self._template_options)
         stop_ids = tuple(self._sampling.stop_ids) or self.template.stop_ids
         self.sampling = dataclasses.replace(self._sampling, stop_ids=stop_ids)
 
     def resample(self, changes: Mapping[str, object]) -> None:
-        """Use other sampling options from now on, in every environment; data fitted to one environment is rebuilt."""
+        """Change the sampling settings for every environment; cached variants of the agent are rebuilt."""
         self._sampling = dataclasses.replace(self._sampling, **changes)
         self.sampling = dataclasses.replace(self.sampling, **changes)
         self._fitted = {}
 
     def fitted(self, tools: Mapping[str, Tool]) -> Self:
-        """Return this agent as it plays in an environment with these tools; what `begin` does comes from it."""
+        """Return this agent with the prompt and the tool format for these tools; `begin` uses the result."""
         if not tools:
             return self
         name = key(tools)
@@ -125,7 +125,7 @@ class TokenAgent:
         return decide(type(self).__name__, own, self.custom_prompt, self.way, tools, lambda: self._native_refusal(tools))
 
     def _variant(self, prompt: Prompt, tools: str) -> Self:
-        """Return this agent with another prompt or way to call tools, made once for each."""
+        """Return this agent with another prompt and tool format; each combination is made once."""
         name = f"{prompt.name} {tools}"
         if (prompt.name, tools) == (self.prompt.name, self.tools):
             return self
@@ -136,7 +136,7 @@ class TokenAgent:
         return cast("Self", self._fitted[name])
 
     def _native_refusal(self, tools: Mapping[str, Tool]) -> BadConfig | None:
-        """Return the reason why the model cannot get these tools natively; None if it can."""
+        """Return the reason why tools cannot be native, or None."""
         return self._refuses_native(NATIVE)
 
     def _refuses_native(self, way: str) -> BadConfig:
@@ -144,7 +144,7 @@ class TokenAgent:
         return BadConfig(f"tools is {way!r}: {who} {self.text_only}; use ChatAgent, or tools='text'")
 
     def make_template(self, options: Mapping[str, object] | None) -> ChatTemplate:
-        """Return the chat template that prompts are made with."""
+        """Make the chat template for prompts."""
         return ChatTemplate(self.tokenizer, options)
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> "TokenConversation":
@@ -152,13 +152,11 @@ class TokenAgent:
         return self.fitted(tools).talk(task, tools)
 
     def talk(self, task: Task, tools: Mapping[str, Tool]) -> "TokenConversation":
-        """Return a new conversation of this agent without fitting it to an environment."""
+        """Start a conversation without first adapting the agent to the environment."""
         raise NotImplementedError
 
     def cut(self, text: str) -> str:
-        """Return the text limited to `observation_tokens`; a line with the number of cut tokens replaces the middle of
-        a longer one.
-        """
+        """Cut a text to `observation_tokens`; a line with the number of tokens cut replaces its middle."""
         limit = self.observation_tokens
         if len(text) * 4 <= limit:
             return text
@@ -189,24 +187,24 @@ class TokenConversation:
         self.agent, self.task, self.tools = agent, task, tools
         self.turns = 0
         self.text, self.action, self.parsed = "", "", False
-        """The last reply: its text without the stop token, the action sent to the environment, and whether an action
-        was found.
+        """The last reply: text without the stop token; action sent to the environment; True if the reply contained the
+        action.
         """
         self.prompt_ids: list[int] = []
-        """The last prompt."""
+        """Token ids of the last prompt."""
         self.said_ids: list[int] = []
-        """The last reply without its stop token."""
+        """Token ids of the last reply, without its stop token."""
         self.messages: list[dict[str, object]] = []
-        """The chat messages that the last prompt added."""
+        """Chat messages that the last prompt added."""
         self.first_observation = ""
         self.cut_at = 0
-        """Number of tokens of the last reply if its limit cut it; 0 if it ended by itself, or the model gets no notice."""
+        """Number of tokens of the last reply if a limit cut it off; 0 if not, or if the model gets no notice of that."""
         self.hint: Hint | None = None
-        """Hint that every opening shows in a training episode; set before the first prompt."""
+        """Hint for a training episode, shown in every opening; set before the first prompt."""
         self._opened: tuple[int, list[int]] = (0, [])  # tokens that the prompt begins with, and the same without the hint
 
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
-        """Answer an observation; see `Conversation.take`. The environment itself is never touched."""
+        """Answer an observation; see `Conversation.take`. `env` is not used."""
         ids = self.prompt(observation, info)
         completion = await self.complete(ids, dataclasses.replace(self.agent.sampling, seed=seed), session)
         if completion is None:
@@ -214,7 +212,7 @@ class TokenConversation:
         return self.turn(observation, completion)
 
     async def complete(self, ids: list[int], sampling: Sampling, session: str) -> Completion | None:
-        """Return the model's reply, limited by the remaining context; None if no context remains."""
+        """Sample a reply within the remaining context; None if no context remains."""
         if self.agent.context_tokens is not None:
             room = self.agent.context_tokens - len(ids)
             if room < 1:
@@ -223,7 +221,7 @@ class TokenConversation:
         return await self.agent.engine.generate(ids, sampling, session)
 
     def turn(self, observation: str, completion: Completion) -> Turn:
-        """Take in a completion of the last prompt and return the turn it makes."""
+        """Record a completion of the last prompt and return its turn."""
         self.reply(completion)
         return Turn(
             observation,
@@ -240,11 +238,11 @@ class TokenConversation:
         )
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
-        """Return the tokens to complete; asking twice before a reply gives the same."""
+        """Return the tokens to complete. Repeated calls before a reply give the same result."""
         raise NotImplementedError
 
     def opened(self, template: ChatTemplate, opening: Opening) -> list[int]:
-        """Begin with these messages, and the hint if there is one, and return their tokens."""
+        """Begin with an opening, and the hint if there is one; return the prompt's tokens."""
         text = self.with_hint(opening)
         self.messages = [*text.messages]
         self.prompt_ids = template.start(text.system, text.user)
@@ -253,16 +251,16 @@ class TokenConversation:
         return self.prompt_ids
 
     def with_hint(self, opening: Opening) -> Opening:
-        """Return an opening as the model sees it."""
+        """Return the opening with the hint, if there is one."""
         return opening if self.hint is None else self.agent.prompt.hinted(opening, self.hint.text)
 
     def plain(self, prompt_ids: Sequence[int]) -> list[int]:
-        """Return a prompt without the hint; empty if there is no hint."""
+        """Return the prompt's tokens without the hint; empty if there is no hint."""
         length, opening = self._opened
         return [] if self.hint is None else [*opening, *prompt_ids[length:]]
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the environment."""
+        """Record the model's reply and return the action for the environment."""
         agent = self.agent
         self.said_ids = self.without_stop(completion.ids)
         self.text = agent.template.encoder.decode(self.said_ids)
@@ -277,19 +275,19 @@ class TokenConversation:
         return self.action
 
     def note_cut(self, completion: Completion) -> None:
-        """Note whether the next observation begins with the notice that this reply was cut (`agentgym.agents.cut`).
+        """Record if the next observation must begin with the notice of a cut-off reply (`agentgym.agents.cut`).
 
-        A policy made from scratch never gets the notice: it only knows the words of its environment.
+        A policy trained from scratch gets no notice, since it only knows the words of its environment.
         """
         notified = completion.finish == Finish.LENGTH and tells(self.agent.prompt)
         self.cut_at = len(completion.ids) if notified and ACT not in self.agent.template.encoder.control else 0
 
     def without_stop(self, ids: list[int]) -> list[int]:
-        """Return sampled tokens without the stop token at their end."""
+        """Return sampled tokens without the stop token at the end, if any."""
         return ids[:-1] if ids and ids[-1] in self.agent.sampling.stop_ids else ids
 
     def written(self, action: str) -> list[str]:
-        """Return the pieces of a reply, after its thought, that takes an action: the inverse of `reply`."""
+        """Return the pieces of a reply, after its thought, whose action is `action`: the inverse of `reply`."""
         form = self.agent.prompt.reply
         if form.kind == "block":
             call = parse_call(action, self.tools) if self.tools else action
@@ -299,13 +297,13 @@ class TokenConversation:
         return [f"<{form.tag}>", UntrustedText(action), f"</{form.tag}>"] if tagged else [UntrustedText(action)]
 
     def fork(self) -> Self:
-        """Return an independent copy: no list is ever changed in place, so it shares them."""
+        """Return an independent copy. Lists are never changed in place, so both share them."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
 
     def values(self, observation: str, info: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the functions that make a prompt's fields, called for those it has."""
+        """Return functions that make the fields of a prompt, to be called only for fields that it contains."""
 
         def task() -> str:
             return self.task.instruction or self.first_observation

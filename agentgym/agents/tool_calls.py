@@ -1,4 +1,4 @@
-"""Tool calls in the form of each model family: parsed from sampled text, and written for prompts."""
+"""Tool calls in the syntax of each model family: parsed from sampled text, and written for prompts."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from agentgym.core.actions import Call, Tool
 from agentgym.core.json_value import JSON
 
 CALL_ID = "call{:05d}"
-"""Id for a call without one: nine characters, as Mistral's templates require."""
+"""Id for calls that have none: nine characters, as Mistral's templates require."""
 _ID = re.compile(r"[A-Za-z0-9]{9}")
 _CALL_NAME = re.compile(r"\s*([\w.-]+)\s*(?=<arg_key>|</tool_call>|\Z)")
 _PAIR = re.compile(r"\s*<arg_key>([^<]*)</arg_key>\s*<arg_value>")
@@ -27,25 +27,25 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Attempt(NamedTuple):
-    """A call in the environment's form: JSON with `name` and `arguments`, or the raw text if it cannot be parsed."""
+    """A call as an action for the environment: JSON with `name` and `arguments`, or the raw text if it cannot be parsed."""
 
     action: str
     name: str = ""
-    """Name of the tool; empty if it cannot be parsed."""
+    """Name of the tool; empty if the call cannot be parsed."""
     id: str = ""
-    """The id that the model gave the call, if its family does that."""
+    """Id that the model gave the call; empty if it gave none."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """A syntax of calls. A template with this syntax contains `sign`; `close` ends the call (empty: nothing does)."""
+    """A syntax of tool calls. A template with this syntax contains `sign`; `close` ends a call (empty: nothing does)."""
 
     sign: re.Pattern[str]
     close: str
     read: Callable[[str, Mapping[str, Tool]], list[Attempt]]
-    """Return every call in a reply without its thought, in order; a call that cannot be read is one too."""
+    """Parses the calls in a reply without its thought, in order; a malformed call is included as raw text."""
     write: Callable[[Call], list[str]]
-    """Return the pieces of a reply that makes the call; the arguments are foreign text."""
+    """Writes a reply that makes the call, as pieces; the arguments are untrusted text."""
 
 
 def _json(value: object) -> str:
@@ -56,7 +56,7 @@ def _json(value: object) -> str:
 
 
 def _value(text: str) -> tuple[JSON, int] | None:
-    """Return the JSON value at the beginning of a text, and its end."""
+    """Return (the JSON value at the beginning of a text, its end in characters), or None."""
     try:
         return _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
@@ -64,7 +64,7 @@ def _value(text: str) -> tuple[JSON, int] | None:
 
 
 def _attempt(raw: JSON) -> Attempt:
-    """Return a call from its JSON, under any of the known names for the arguments."""
+    """Return the call in a JSON value, whose arguments may be under any of several keys."""
     if not isinstance(raw, dict):
         return Attempt(_json(raw))
     arguments = raw.get("arguments", raw.get("parameters", {}))
@@ -75,7 +75,7 @@ def _attempt(raw: JSON) -> Attempt:
 
 
 def parse_api_call(name: str, arguments: str) -> Attempt:
-    """Return a call from a chat API's name and arguments, which are JSON or the model's malformed text."""
+    """Return the call with a chat API's name and arguments, which are JSON or malformed text."""
     text = arguments.strip()
     value = _value(text)
     if value is None or value[1] != len(text):
@@ -127,13 +127,13 @@ def _write_llama3(call: Call) -> list[str]:
 
 
 class _Bare:
-    """Finds where the values of a reply end, in a family that writes them as they are, without escapes.
+    """Finds the end of each value in a syntax that writes values verbatim, without escapes.
 
-    A value may hold its own closing tag, the end of a call, or whole calls. Its end is the first closing tag that the next
-    parameter or the end of the call follows, outside of whole calls in it, and with no other closing tag before the next
-    call. A value that ends its own call and opens another cannot be told from two calls, and is read as these: the format
-    has no escapes. vLLM's parser (081866a6, `glm4_moe_tool_parser.py`) ends a call at the first `</tool_call>` anywhere, so
-    it reads these two and cuts values that are whole here.
+    A value may contain its own closing tag, the end of a call, or whole calls. The value ends at the first closing tag
+    that is outside of such inner calls, is followed by the next parameter or the end of the call, and has no other
+    closing tag between the end of the call and the next call. If a value ends its own call and opens another, the text
+    is ambiguous, and is read as two calls. vLLM's parser (081866a6, `glm4_moe_tool_parser.py`) always ends a call at
+    the first `</tool_call>`: it also reads these two calls, but cuts values that are complete here.
     """
 
     __slots__ = ("_close", "_marks", "_nested", "_opening", "_text")
@@ -143,7 +143,7 @@ class _Bare:
         self._nested = True  # until calls were opened and never closed: then every later value is read without looking
 
     def end(self, place: int) -> re.Match[str] | None:
-        """Return the closing tag of the value that begins at a place."""
+        """Return the closing tag of the value that begins at position `place`, or None."""
         text = self._text
         first = text.find(self._close, place)
         if first < 0:
@@ -166,7 +166,7 @@ class _Bare:
         return next((mark for mark in marks if mark.lastgroup != "open" and self._ends(mark)), None)
 
     def _ends(self, mark: re.Match[str]) -> bool:
-        """Return whether a closing tag ends its value: no other one stands between the end of the call and the next call."""
+        """Return True if a closing tag ends its value: no other one is between the end of the call and the next call."""
         if mark.lastgroup != "last":
             return True
         other = self._text.find(self._close, mark.end())
@@ -197,7 +197,7 @@ def _read_glm(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
 
 
 def _read_glm_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]) -> tuple[Attempt | None, int]:
-    """Return the call whose name is at a position, and its end; None if it is broken."""
+    """Return the call whose name is at position `place`, and the call's end; None if the call is malformed."""
     name = _CALL_NAME.match(text, place)
     if name is None:
         return None, place
@@ -214,7 +214,7 @@ def _read_glm_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]
 
 
 def _typed(name: str, pairs: Sequence[tuple[str, str]], tools: Mapping[str, Tool]) -> Attempt:
-    """Return a call whose arguments were written as bare text: those of other types than string are parsed as JSON."""
+    """Return a call from arguments written as bare text; those whose type is not string are parsed as JSON."""
     arguments: dict[str, object] = {}
     tool = tools.get(name)
     for key, text in pairs:
@@ -249,7 +249,10 @@ def _read_xml(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
 
 
 def _read_xml_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]) -> tuple[Attempt | None, int]:
-    """Return the call whose name is at a position, and its end; for a broken call, None and its readable end."""
+    """Return the call whose name is at position `place`, and the call's end.
+
+    For a malformed call, return None and the position up to which it could be parsed.
+    """
     name = _NAME.match(text, place)
     if name is None:
         return None, place
@@ -284,7 +287,7 @@ def _read_mistral(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
 
 
 def _read_mistral_part(rest: str) -> tuple[list[Attempt], str]:
-    """Return the calls after one sign, and the text after them; a string in their JSON may contain the sign."""
+    """Return the calls after one `[TOOL_CALLS]`, and the text after them; strings in the calls may contain the marker."""
     if named := _MISTRAL_NAME.match(rest):
         value = _value(rest[named.end() :])
         if value is not None:
@@ -331,9 +334,9 @@ FAMILIES: dict[str, CallForm] = {  # the first whose sign a template writes is i
 
 
 def read_reply(family: CallForm, text: str, opened: bool, tools: Mapping[str, Tool]) -> tuple[bool, str, list[Attempt]]:
-    """Return whether a reply has a whole thought, the text after it, and the calls in that.
+    """Return (True if a reply has a complete thought, the text after the thought, the calls in that text).
 
-    `opened`: the prompt opened the thought. Tags of a thought inside a call do not count.
+    `opened`: the prompt already opened the thought. Thought tags inside a call do not count.
     """
     thought, unfinished, rest = split_thought(text, opened)
     if thought and not opened and family.read(text.partition("<think>")[0], tools):

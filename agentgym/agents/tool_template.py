@@ -12,17 +12,17 @@ from agentgym.core.actions import Call, Tool, parse_call, samples
 from agentgym.errors import BadConfig
 
 _TAG_BEGUN = re.compile(r"<[^<>\n]*\Z")
-"""Common opening of `<tool_call>` and of `<think>`, which a template may write for the model."""
+"""An unfinished tag at the end of a text: the common beginning of `<tool_call>` and a template's own `<think>`."""
 _AWKWARD = 'a "b"\n<c> \\d'
-"""An argument that some call syntaxes would change."""
+"""A test argument that some call syntaxes would change."""
 
 
 class ToolTemplate(ChatTemplate):
-    """A chat template with tools: `start` shows them, and `results` is the bridge after calls.
+    """A chat template with tools: `start` shows the tools, and `results` is the bridge after calls.
 
-    A reply without a call is answered by a user message (`bridge`). `family` names the form of the calls; None detects
-    it from the template's rendering. Raises BadConfig if the template does not show tools, writes calls in an unknown
-    form, or cannot be continued after them.
+    A reply without a call is followed by a user message (`bridge`). `family` names the syntax of calls; None detects it
+    from the template's rendering. Raises BadConfig if the template does not show tools, has an unknown call syntax, or
+    cannot be continued after calls.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ToolTemplate(ChatTemplate):
         if self._names[0] not in prefix or mark("a") not in written or mark(0) not in rendered:
             raise BadConfig("the chat template has no place for tools, calls and their results: use tools='text'")
         self.family: CallForm = FAMILIES[family or _found(written)]
-        """Form in which calls are written."""
+        """Syntax of tool calls in this template."""
         self._call_end = self._results([mark(0)])[0]
         if not self._call_end:
             raise BadConfig("the chat template has no token that ends a tool call: use tools='text'")
@@ -55,7 +55,7 @@ class ToolTemplate(ChatTemplate):
         self._parallel = mark(1) in self._called([mark(0), mark(1)]).partition(mark(0))[2]
 
     def _check_schemas(self, schemas: Sequence[Mapping[str, object]]) -> None:
-        """Check that no schema has a control token's text: the template renders schemas as trusted text.
+        """Check that no schema contains a control string, since the template renders schemas as trusted text.
 
         Raises:
             BadConfig: a schema contains a control string of the model.
@@ -66,17 +66,13 @@ class ToolTemplate(ChatTemplate):
                 raise BadConfig(f"the tools' schemas hold {string!r}, a control string of this model: use tools='text'")
 
     def _more_ends(self) -> list[int]:
-        """Return additional end tokens: Llama 3 may end a call with its end-of-message token, which its template never
-        writes.
-        """
+        """Return additional end tokens: Llama 3 may end a call with `<|eom_id|>`, which its template never writes."""
         return [self.encoder.control[name] for name in ("<|eom_id|>",) if name in self.encoder.control]
 
     def _called(
         self, results: Sequence[str], attempts: Sequence[Attempt] = (), after: Sequence[tuple[str, str]] = ()
     ) -> str:
-        """Render a reply with as many calls as there are results, the results, and messages after them; empty if the
-        template refuses.
-        """
+        """Render a reply with one call per result, the results, and later messages; empty if the template refuses."""
         padded = [*attempts, *[Attempt("")] * (len(results) - len(attempts))]
         ids = [attempt.id or CALL_ID.format(place) for place, attempt in enumerate(padded)]
         names = [self._known_name(attempt) or self._names[0] for attempt in padded]
@@ -96,14 +92,14 @@ class ToolTemplate(ChatTemplate):
             return ""
 
     def _known_name(self, attempt: Attempt) -> str:
-        """Return the name of the called tool, or an empty string if there is no such tool."""
+        """Return the name of the called tool; empty if the tool does not exist."""
         return attempt.name if attempt.name in self._names else ""
 
     def _escapes(self) -> bool:
-        """Return whether the template writes results as the inside of a JSON string.
+        """Return True if the template writes results as the inside of a JSON string.
 
         Raises:
-            BadConfig: the template writes the probe neither verbatim nor escaped.
+            BadConfig: the template writes a test result neither verbatim nor escaped.
         """
         rendered = self._called([mark("b") + PROBE + mark("c")])
         between = rendered.partition(mark("b"))[2].partition(mark("c"))[0]
@@ -112,7 +108,9 @@ class ToolTemplate(ChatTemplate):
         return between != PROBE
 
     def _check_calls(self, tool: Tool, alike: bool) -> None:
-        """Check that the family reads the calls that the template writes and, if `alike`, writes them the same way.
+        """Check that the family's parser reads the calls that the template writes.
+
+        If `alike`, the family must also write them like the template.
 
         Raises:
             BadConfig: a call does not round-trip, or the template cannot write one.
@@ -138,6 +136,8 @@ class ToolTemplate(ChatTemplate):
 
     def check_written(self, text: bool, calls: int) -> None:
         """Check that the template renders past calls the same from text as from structured calls.
+
+        `calls` is the number of calls in the reply; `text` is True if text precedes them.
 
         Raises:
             BadConfig: the renderings differ.
@@ -171,7 +171,10 @@ class ToolTemplate(ChatTemplate):
             )
 
     def ends(self, ids: Sequence[int], called: bool) -> bool:
-        """Return whether sampled tokens end the turn, so that the bridge (to a result or a user message) need not."""
+        """Return True if sampled tokens end the turn, so that the bridge does not have to.
+
+        `called` is True if results of calls come next, False if a user message does.
+        """
         if not ids or ids[-1] not in self.stop_ids:
             return False
         if self._call_end[-1:] == self.end_ids[-1:]:
@@ -187,8 +190,9 @@ class ToolTemplate(ChatTemplate):
     ) -> list[int]:
         """Return the tokens between a reply with calls and the next reply: one tool message per result, in order.
 
-        If a template takes one call per turn (Llama 3), they become one message. `attempts` are the calls, `after` the
-        later messages as (role, pieces). Raises BadConfig if the template has no place for them.
+        `attempts` are the calls; `after` are later messages as (role, pieces). If the template takes only one call per
+        turn (Llama 3), the results are joined to one message. Raises BadConfig if the template has no place for the
+        messages.
         """
         if not self._parallel:
             results, attempts = [[piece for result in results for piece in (*result, "\n\n")][:-1]], attempts[:1]
@@ -204,7 +208,7 @@ class ToolTemplate(ChatTemplate):
         return tokens if ended else [*end, *tokens]
 
     def _encoded_messages(self, messages: Sequence[tuple[str, Sequence[str]]], cores: list[str]) -> list[tuple[str, str]]:
-        """Return messages with marks; unlike an observation, a result of a tool stays one."""
+        """Return messages with placeholders; results of tools are escaped if the template does that."""
         hidden: list[tuple[str, str]] = []
         for role, pieces in messages:
             count = len(cores)
@@ -214,7 +218,7 @@ class ToolTemplate(ChatTemplate):
         return hidden
 
     def _as_written(self, cores: list[str]) -> list[str]:
-        """Return texts as the template writes them in a tool's result."""
+        """Return texts in the form in which the template writes them in a tool's result."""
         return [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self._escaped else cores
 
     def _results(
@@ -233,7 +237,7 @@ class ToolTemplate(ChatTemplate):
 
 
 def _found(written: str) -> str:
-    """Return the family whose calls look like the template's.
+    """Return the name of the family whose call syntax matches the template's.
 
     Raises:
         BadConfig: no family matches.

@@ -1,4 +1,4 @@
-"""The agent that remembers the last few turns: one fresh prompt each time, as in the GiGPO paper's ALFWorld setting."""
+"""The agent with a window of recent turns: a new prompt each turn, as in the GiGPO paper's ALFWorld experiments."""
 
 from collections.abc import Mapping
 from typing import Unpack
@@ -12,9 +12,9 @@ from agentgym.errors import BadConfig
 
 
 class WindowAgent(TokenAgent):
-    """The last `turns` (observation, action) pairs in one user message; thoughts are forgotten, prompts stay short.
+    """Each prompt is one user message with the last `turns` (observation, action) pairs, without thoughts.
 
-    Source: Feng et al. 2025, Group-in-Group Policy Optimization (arXiv 2505.10978), where `turns` is 2.
+    Source: Feng et al. 2025, Group-in-Group Policy Optimization (arXiv 2505.10978), with `turns` = 2.
     """
 
     default_prompt = "window"
@@ -30,12 +30,12 @@ class WindowAgent(TokenAgent):
         self.turns = turns
 
     def talk(self, task: Task, tools: Mapping[str, Tool]) -> "WindowConversation":
-        """Return a new conversation of this agent without fitting it to an environment."""
+        """Start a conversation without first adapting the agent to the environment."""
         return WindowConversation(self, task, tools)
 
 
 class WindowConversation(TokenConversation):
-    """Conversation that is rewritten each turn from the last pairs."""
+    """A conversation whose prompt is written again each turn, from the last (observation, action) pairs."""
 
     def __init__(self, agent: WindowAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)
@@ -45,7 +45,7 @@ class WindowConversation(TokenConversation):
         self._observation = ""
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
-        """Return a fresh prompt: task, step, the last pairs, the observation, the admissible actions."""
+        """Return a new prompt: task, step, the last pairs, the observation and the admissible actions."""
         form, template = self.agent.prompt, self.agent.template
         if not self.turns:
             self.first_observation = observation
@@ -56,7 +56,7 @@ class WindowConversation(TokenConversation):
         return self.opened(template, form.opening(values, later=self.turns > 0))
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the environment."""
+        """Record the model's reply and return the action for the environment."""
         action = super().reply(completion)
         self.pairs = (*self.pairs, (self._observation, action))[-self.length :] if self.length else ()
         return action
