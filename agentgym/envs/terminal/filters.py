@@ -1,7 +1,7 @@
 """Small text filters that agents write or repair.
 
-Each function is its own reference: its source, with its docstring, goes into the oracle's program and into tasks, and it
-runs here to compute expected outputs.
+Each function is its own reference implementation. It runs here to compute expected outputs, and its source, including the
+docstring, becomes part of the oracle's program and of tasks.
 """
 
 import inspect
@@ -19,9 +19,9 @@ class Filter:
     spec: str
     work: Callable[[str], str]
     bugs: tuple[tuple[str, str], ...]
-    """Source fragments and their faulty replacements, whose output differs on `draw`'s inputs."""
+    """(source fragment, faulty replacement) pairs; the faulty output differs on inputs of `draw`."""
     draw: Callable[[Rng, int], str]
-    """Draws an input of a given size."""
+    """Function that draws an input of a given size."""
     edge_cases: tuple[str, ...] = ()
     """Edge-case inputs that are always tested."""
 
@@ -30,7 +30,7 @@ FILTERS: dict[str, Filter] = {}
 
 
 def program(sources: Mapping[str, str]) -> str:
-    """Return a program with filters' sources by name: `python3 FILE NAME` reads standard input."""
+    """Return a program of the given filters (name -> source); `python3 FILE NAME` applies one to standard input."""
     table = "".join(f"    '{name}': {name},\n" for name in sources)
     body = "\n\n".join(sources.values())
     return f"import sys\n\n\n{body}\n\nCOMMANDS = {{\n{table}}}\nsys.stdout.write(COMMANDS[sys.argv[1]](sys.stdin.read()))\n"

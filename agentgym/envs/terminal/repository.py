@@ -1,4 +1,4 @@
-"""A git repository created without git: the same objects on every machine, whatever its version of git."""
+"""A git repository created without git, so that its objects are the same with every version of git."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ Files = Mapping[str, bytes]
 
 @dataclass
 class Repository:
-    """Commits, branches and tags; `entries` is the resulting folder, including the current branch's files."""
+    """Commits, branches and tags; `entries` returns the working folder."""
 
     branch: str = "main"
     objects: dict[str, bytes] = field(default_factory=dict[str, bytes])
     refs: dict[str, str] = field(default_factory=dict[str, str])
     trees: dict[str, Files] = field(default_factory=dict[str, Files])
-    """Files of each commit."""
+    """Files of each commit, by commit id."""
 
     def commit(self, files: Files, message: str, parents: Sequence[str] = (), branch: str | None = None) -> str:
         """Store a commit, move a branch to it and return its id; parents default to the branch's current commit."""
@@ -33,11 +33,11 @@ class Repository:
         return commit_id
 
     def tag(self, name: str, commit: str) -> None:
-        """Add a tag to a commit."""
+        """Create a lightweight tag for a commit id."""
         self.refs[f"refs/tags/{name}"] = commit
 
     def tree_of(self, files: Files) -> str:
-        """Return the id of these files' tree without storing new objects."""
+        """Return the id of the git tree for some files, without storing objects."""
         return Repository()._tree(files)
 
     def _tree(self, files: Files) -> str:
@@ -62,7 +62,7 @@ class Repository:
         return id
 
     def entries(self) -> dict[str, Entry]:
-        """Return the working folder with its `.git`, clean and on the current branch."""
+        """Return the working folder, including `.git`, with the current branch checked out: path -> entry."""
         files = self.trees[self.refs[f"refs/heads/{self.branch}"]]
         entries_found = {path: file(content) for path, content in files.items()}
         entries_found[".git/HEAD"] = file(f"ref: refs/heads/{self.branch}\n")
@@ -79,7 +79,7 @@ class Repository:
 
 
 def _index(files: Files) -> bytes:
-    """Return an index (version 2) of the files without their times, so that git compares contents."""
+    """Return a git index (version 2) of the files with zero modification times, so that git compares contents."""
     body = b"DIRC" + (2).to_bytes(4, "big") + len(files).to_bytes(4, "big")
     for path, content in sorted(files.items()):
         name = path.encode()

@@ -16,33 +16,33 @@ FOLDER = "task"
 """The task's folder, relative to the home folder."""
 Rng = np.random.Generator
 Run = Callable[[str, bytes, Mapping[str, bytes]], Result]
-"""Runs a command in a fresh sandbox with the final state: command, standard input, files to add."""
+"""Function that runs a command in a fresh sandbox with the final state: (command, standard input, files to add)."""
 Checks = Iterator[tuple[str, bool]]
-"""Requirements in words, each with its verdict."""
+"""(requirement in words, True if it is met) pairs."""
 T = TypeVar("T")
 
 
 class Final:
-    """The agent's final state as a checker sees it: read outside the sandbox, executed only in a fresh one."""
+    """The agent's final state for checks: files are read outside the sandbox and executed only in a fresh sandbox."""
 
     def __init__(self, tree: Tree, run: Run, home: str = f"{HOME}/{FOLDER}") -> None:
         self.tree, self.home, self._run = tree, home, run
 
     def entry(self, path: str) -> Entry | None:
-        """Return the entry at a path, following links; None if there is none."""
+        """Return the entry at a path, following links; None if the path does not exist."""
         return at(self.tree, path, self.home)[1]
 
     def leads_to(self, path: str) -> str:
-        """Return the path that a path resolves to."""
+        """Return `path` with all links resolved."""
         return at(self.tree, path, self.home)[0]
 
     def content(self, path: str) -> bytes | None:
-        """Return a file's bytes; None if there is no file."""
+        """Return a file's bytes; None if the path is not a file."""
         entry = self.entry(path)
         return entry.content if entry is not None and entry.kind == "file" else None
 
     def text(self, path: str) -> str | None:
-        """Return a file's text without trailing whitespace; None if there is no file, or it is not UTF-8."""
+        """Return a file's text without trailing whitespace; None if the path is not a file or the file is not UTF-8."""
         content = self.content(path)
         try:
             return None if content is None else content.decode().rstrip()
@@ -50,7 +50,7 @@ class Final:
             return None
 
     def files(self, below: str) -> dict[str, bytes]:
-        """Return the files below a folder by path; a link counts as its target."""
+        """Return the contents of files below a folder by path; a link has its target's content."""
         prefix = f"{below}/"
         contents = {path: self.content(path) for path in self.tree if path.startswith(prefix)}
         return {path: content for path, content in contents.items() if content is not None}
@@ -60,45 +60,45 @@ class Final:
         return self._run(command, stdin, files or {})
 
     def prints(self, command: str, stdin: bytes = b"", files: Mapping[str, bytes] | None = None) -> str | None:
-        """Return a command's output in a fresh sandbox, without trailing whitespace; None if it failed."""
+        """Run a command as `run` does; return its output without trailing whitespace, None if it fails."""
         result = self.run(command, stdin, files)
         return result.stdout.decode("utf-8", "backslashreplace").rstrip() if result.ok else None
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One task with everything that its environment, its oracle and its tests need."""
+    """One task, with its solution and its checks."""
 
     instruction: str
     tree: Tree
     """Initial content of the folder."""
     solution: Sequence[str]
-    """Commands of the solution, based on the instruction alone."""
+    """Commands of the reference solution, which depend on the instruction alone."""
     wrong: Mapping[str, Sequence[str]]
-    """Plausible but wrong commands, by their error."""
+    """Plausible but wrong solutions: name of the mistake -> commands."""
     check: Callable[[Final], Checks]
-    """Yields the requirements on the final state, however it was reached."""
+    """Function that checks the final state, regardless of how the agent reached it."""
     look: Sequence[str] = ("ls -la",)
-    """Commands to look at the folder first."""
+    """Commands with which the expert looks at the folder first."""
     show: Sequence[str] = ()
-    """Commands to look at the result before submitting."""
+    """Commands with which the expert looks at the result before submitting."""
     changes: Sequence[str] = ()
-    """Paths that may change, folders with everything below them; all else must stay unchanged."""
+    """Paths that may change, for folders including everything below; all other paths must stay unchanged."""
     answers: Sequence[str] = field(default=())
     """Texts that the initial folder must not contain."""
 
 
 Maker = Callable[[Rng, Rng, int], Scenario]
-"""Creates a scenario from a generator for the instruction, one for the folder's content, and a level from 0.
+"""Function that creates a scenario from two random generators and a level (from 0).
 
-The first generator and the level alone determine the instruction and the solution, so the solution cannot depend on
-anything that the instruction does not say.
+The first generator is for the instruction, the second for the folder's content. Instruction and solution depend only on
+the first generator and the level, so the solution cannot use anything that the instruction does not say.
 """
 FAMILIES: dict[str, Maker] = {}
 
 
 def family(name: str) -> Callable[[Maker], Maker]:
-    """Return a decorator that registers a function as the maker of a family's scenarios."""
+    """Return a decorator that registers a function as the `Maker` of a family."""
 
     def enter(make: Maker) -> Maker:
         FAMILIES[name] = make
@@ -109,7 +109,7 @@ def family(name: str) -> Callable[[Maker], Maker]:
 
 @lru_cache(maxsize=256)
 def scenario(name: str, ask: int, fill: int, level: int) -> Scenario:
-    """Return a task of a family by its seeds and level."""
+    """Return a family's scenario for the seeds of the instruction (`ask`) and of the content (`fill`), and a level."""
     return FAMILIES[name](generator(name, "ask", ask, level), generator(name, "fill", fill, level), level)
 
 

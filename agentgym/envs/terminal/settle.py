@@ -1,4 +1,4 @@
-"""After a command: detect changes to the folder, and set modification times independent of the machine's clock."""
+"""Detect changes to the folder after a command, and make modification times independent of the machine's clock."""
 
 import json
 from dataclasses import replace
@@ -7,7 +7,7 @@ from agentgym.sandbox.protocol import Program, Result, SandboxFault
 from agentgym.sandbox.working_folder import packed
 
 _LINE = 65_536
-"""Bytes for a fingerprint and an error message."""
+"""Maximum bytes of output: a fingerprint and an error message."""
 
 _SETTLE = """
 import sys
@@ -42,11 +42,11 @@ print(seen.hexdigest())
 
 
 def settling(since: float, clock: int) -> Program:
-    """Return the program that sets the time of everything changed since `since` to `clock` and prints a fingerprint of the
-    folder's state.
+    """Return a program that normalizes modification times and prints a fingerprint of the folder's state.
 
-    So `ls -l` prints the same whenever an episode is played. A program cannot reset the time of a change of names or modes,
-    so the fingerprint differs whenever the folder was touched.
+    Files and folders modified after `since` get the time `clock` (both in seconds since 1970), so `ls -l` prints the same
+    on every day. The fingerprint includes the change times (ctime), which programs cannot set, so it differs after any
+    change.
     """
     return Program(code=_SETTLE.format(since=json.dumps(since), clock=clock), room=_LINE)
 
@@ -63,7 +63,7 @@ def settled(result: Result) -> str:
 
 
 def looking(since: float, clock: int, seen: str, packing: Program) -> Program:
-    """Return the program that does what `settling` does and then, where the fingerprint is another than `seen`, packs."""
+    """Return the program of `settling`, followed by `packing` if the fingerprint differs from `seen`."""
     code = settling(since, clock).code
     return Program(
         code=f"{code}sys.stdout.flush()\nif seen.hexdigest() != {seen!r}:\n    exec({packing.code!r})\n",
@@ -72,11 +72,11 @@ def looking(since: float, clock: int, seen: str, packing: Program) -> Program:
 
 
 def looked(result: Result, packing: Program) -> tuple[str, bytes]:
-    """Return the fingerprint that `looking` printed, and the packed folder; empty if nothing has changed.
+    """Return the fingerprint that `looking` printed, and the packed folder, which is empty if nothing has changed.
 
     Raises:
         OSError: the folder could not be packed.
-        SandboxFault: it could not be scanned.
+        SandboxFault: the folder could not be scanned.
     """
     line, _, archive = result.stdout.partition(b"\n")
     if not line and not result.ok:

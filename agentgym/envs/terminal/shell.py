@@ -1,4 +1,4 @@
-"""A shell whose state persists across commands, though each command runs in its own process tree."""
+"""A shell whose state persists across commands, although each command runs in its own process tree."""
 
 import re
 from collections.abc import Mapping
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from agentgym.sandbox.protocol import Result
 
 LONGEST = 100_000
-"""Maximum bytes of a command: the kernel limits an argument to 128 KiB."""
+"""Maximum bytes of a command; the kernel limits an argument to 128 KiB."""
 _MARK = b"\0shell state\0"
 _ROOM = 64_000
-"""Maximum bytes of variables that persist."""
+"""Maximum bytes of the exported variables; if they are larger, the state stays as it was."""
 _OURS = {"_", "SHLVL", "PWD", "OLDPWD", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "POSIXLY_CORRECT"}
 _NAME = re.compile(r"[A-Za-z_]\w*|BASH_FUNC_[^=]+%%")
 
@@ -32,22 +32,22 @@ eval "$1"
 
 @dataclass(frozen=True)
 class ShellState:
-    """The shell state kept between two commands."""
+    """The state of the shell between two commands."""
 
     folder: str
     before: str
-    """The folder `cd -` returns to."""
+    """Previous working directory, to which `cd -` returns."""
     variables: tuple[tuple[str, str], ...]
-    """Exported variables by name, sorted."""
+    """(name, value) of each exported variable, sorted."""
 
     def command(self, text: str, extra: Mapping[str, str]) -> list[str]:
-        """Return the argument list that runs a command in this state; `extra` variables apply where unset."""
+        """Return the argument list that runs a command in this state; variables in `extra` apply unless already set."""
         variables = {**extra, **dict(self.variables)}
         assignments = [f"{name}={value}" for name, value in variables.items()]
         return ["/usr/bin/env", "-i", "--", *assignments, "/bin/bash", "-c", _SCRIPT, "bash", self.folder, self.before, text]
 
     def after(self, result: Result, extra: Mapping[str, str]) -> "ShellState":
-        """Return the state after a command; this one if the shell was killed."""
+        """Return the state after a command; the same state if the shell was killed."""
         _, mark, dump = result.stderr.rpartition(_MARK)
         folder, _, rest = dump.partition(b"\0")
         before, _, entries = rest.partition(b"\0")
@@ -70,7 +70,7 @@ def started(result: Result, folder: str) -> ShellState:
 
 
 def unfit(command: str) -> str:
-    """Return why a command cannot run, and what to do; empty if it can."""
+    """Return an error message if a command cannot be run, with advice; empty if it can be run."""
     size = len(command.encode("utf-8", "surrogatepass"))
     if not command.strip():
         return "the command is empty. Write one, for example bash[ls -la]."
@@ -82,7 +82,7 @@ def unfit(command: str) -> str:
 
 
 def command_text(result: Result, limit: int, seconds: float) -> str:
-    """Return a command's observation: its output with the middle cut, and how it ended unless successful."""
+    """Return the observation after a command: its output, with the middle cut if long, and how it ended if it failed."""
     text = _cut(result.stdout.decode("utf-8", "backslashreplace").rstrip("\n"), limit)
     notes = {
         "timeout": f"[ended after {seconds:g} seconds, with all that it had started]",

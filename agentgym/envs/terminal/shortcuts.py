@@ -8,12 +8,12 @@ from agentgym.core.actions import spell
 
 
 def _named(observation: str) -> list[str]:
-    """Return the texts in backticks in the instruction that may be paths."""
+    """Return the texts in backticks in an observation that may be paths."""
     return list(dict.fromkeys(name for name in re.findall(r"`([\w./-]+)`", observation) if not name.startswith(("-", "."))))
 
 
 def _once(make: Callable[[list[str], str], str]) -> Callable[[list[str]], str]:
-    """Return a shortcut policy that runs one command, built from the instruction's names and text, and submits."""
+    """Return a shortcut policy that runs one command and submits; `make` gets the instruction's names and text."""
 
     def shortcut(observations: list[str]) -> str:
         if len(observations) > 1:

@@ -1,4 +1,4 @@
-"""Compressed formats without compression: the same bytes for every version of zlib and Python."""
+"""Compressed formats without compression, so that the bytes are the same with every version of zlib and Python."""
 
 import zlib
 
@@ -6,7 +6,7 @@ BLOCK = 0xFFFF
 
 
 def deflated(content: bytes) -> bytes:
-    """Return content as stored blocks of deflate (RFC 1951, 3.2.4)."""
+    """Return content as uncompressed deflate blocks (RFC 1951, 3.2.4)."""
     blocks = b""
     for place in range(0, max(len(content), 1), BLOCK):
         piece = content[place : place + BLOCK]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 LONG_AGO = 1_704_103_200
-"""Default modification time of a task's files: 2024-01-01, 10:00 UTC."""
+"""Default modification time of a task's files, in seconds since 1970: 2024-01-01, 10:00 UTC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,21 @@ class Entry:
 
 
 Tree = Mapping[str, Entry]
-"""Entries by path, relative to one folder; non-empty folders may be omitted."""
+"""Entries by path relative to a folder; entries of non-empty folders may be omitted."""
 
 
 def file(content: str | bytes, mode: int = 0o644, time: int = LONG_AGO) -> Entry:
-    """Return a file."""
+    """Return the entry of a file."""
     return Entry("file", content.encode() if isinstance(content, str) else content, mode, time)
 
 
 def folder(mode: int = 0o755) -> Entry:
-    """Return a folder."""
+    """Return the entry of a folder."""
     return Entry("folder", mode=mode)
 
 
 def link(target: str) -> Entry:
-    """Return a symbolic link."""
+    """Return the entry of a symbolic link."""
     return Entry("link", target.encode(), 0o777)
 
 
@@ -65,7 +65,7 @@ def pack(tree: Tree, below: str) -> bytes:
 
 
 def unpack(archive: bytes) -> dict[str, Entry]:
-    """Return the content of an archive of a sandbox's folder, by path."""
+    """Return the entries of a tar archive of a sandbox's folder, by path."""
     entries: dict[str, Entry] = {}
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         for member in opened:
@@ -83,7 +83,7 @@ def unpack(archive: bytes) -> dict[str, Entry]:
 
 
 def staged(index: bytes) -> bytes:
-    """Return the names and contents in an index, without the times and numbers of files it also records."""
+    """Return the names, modes and content hashes in a git index, without times and inode numbers."""
     if index[:4] != b"DIRC" or index[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
         return index
     sections, place = [index[8:12]], 12
@@ -99,14 +99,14 @@ def staged(index: bytes) -> bytes:
 
 
 def below(tree: Tree, name: str) -> dict[str, Entry]:
-    """Return a folder's content in the tree, by path relative to it."""
+    """Return the entries below a folder of the tree, by path relative to that folder."""
     return {path[len(name) + 1 :]: entry for path, entry in tree.items() if path.startswith(f"{name}/")}
 
 
 def digest(tree: Tree) -> str:
-    """Return a hash of all paths, kinds, modes and contents, ignoring times, including those in git's index.
+    """Return a hash of all paths, kinds, modes and contents; times are ignored, also those in a git index.
 
-    A further name of a file counts as the first name, since a change by either shows in both.
+    A hard link is hashed as a reference to the file's first name, since a change through either name affects both.
     """
     whole, first = hashlib.blake2b(digest_size=16), dict[int, str]()
     for path, entry in sorted(tree.items(), key=lambda item: item[0]):
@@ -120,7 +120,7 @@ def digest(tree: Tree) -> str:
 
 
 def at(tree: Tree, path: str, home: str) -> tuple[str, Entry | None]:
-    """Return the path and entry that a path resolves to; `home` is the tree's folder in absolute links."""
+    """Resolve links in a path and return the resulting path and entry; `home` is the absolute path of the tree."""
     for _ in range(20):
         path, entry = posixpath.normpath(path), None
         parts = path.split("/")

@@ -22,7 +22,7 @@ VERBS = _words("accepted closed delayed dropped finished loaded opened queued re
 
 
 def numbered(rng: Rng, word: str | None = None) -> str:
-    """Return a word with a number appended, for an unlimited supply."""
+    """Return a word with a number appended, so that names do not run out."""
     return f"{word or pick(rng, THINGS)}{int(rng.integers(10, 1000))}"
 
 

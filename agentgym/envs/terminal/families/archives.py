@@ -1,4 +1,4 @@
-"""Nested archives, and creating archives."""
+"""Task families about archives: extracting nested archives, and creating archives."""
 
 import hashlib
 import io
@@ -16,7 +16,7 @@ LARGEST = 200_000
 
 
 def _packed(kind: str, files: dict[str, bytes]) -> bytes:
-    """Return an archive of the files, with the same bytes for the same files."""
+    """Return an archive of the files; equal files give equal bytes."""
     buffer = io.BytesIO()
     if kind == "zip":
         with zipfile.ZipFile(buffer, "w") as archive:
@@ -34,7 +34,7 @@ def _packed(kind: str, files: dict[str, bytes]) -> bytes:
 
 
 def _decoy(fill: Rng, name: str, size: int) -> tuple[bytes, str]:
-    """Return a decoy archive of about this size, and its file extension."""
+    """Return a decoy archive of about `size` bytes (within a factor of 2), and its file extension."""
     target_size = min(round(size * 2 ** float(fill.uniform(-1, 1))), LARGEST)
     text = lines(fill, 1)
     kind = pick(fill, KINDS)
@@ -42,7 +42,7 @@ def _decoy(fill: Rng, name: str, size: int) -> tuple[bytes, str]:
 
 
 def _aside(fill: Rng) -> str:
-    """Return a folder's name with a slash, or an empty string."""
+    """Return the name of a random folder with a trailing slash, or an empty string."""
     return path(fill, number(fill, 0, 1))
 
 
@@ -108,7 +108,7 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("backup")
 def backup(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Archive a folder without some of its content; similar names stay in."""
+    """Archive a folder without excluded names; similar names must be included."""
     top, out = numbered(ask), f"{numbered(ask, 'backup')}.tar.gz"
     ending = pick(ask, ("log", "tmp", "bak"))
     skipped = sample(ask, ("cache", "build", "vendor", "dist"), 1 + min(level, 2))
@@ -159,8 +159,9 @@ def backup(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 
 def _members(final: Final, archive: str) -> dict[str, str] | None:
-    """Return the hashes of the files in a compressed tar archive by path; None if the file is not one. It is read in a
-    sandbox, because a stranger's archive may decompress to any size.
+    """Return the SHA-256 hashes of the files in a gzip-compressed tar archive by path; None for any other file.
+
+    A sandbox reads the archive, because an agent's archive may decompress to any size.
     """
     printed = final.prints(f"python3 -I -c '{_LIST}' {archive}")
     members: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Tables and settings: CSV, JSON, INI."""
+"""Task families about tables and settings: CSV, JSON, INI."""
 
 import configparser
 import csv
@@ -13,7 +13,10 @@ STATES = ("paid", "unpaid", "refunded", "open")
 
 
 def _bills(fill: Rng, level: int, least: int) -> list[dict[str, str]]:
-    """Return rows of a table of bills; at least one that is paid and at least `least` has a comma in its name."""
+    """Return the rows of a table of bills.
+
+    At least one paid bill with an amount of `least` or more has a customer with a comma in the name.
+    """
     cities = sample(fill, CITIES, 4 + min(level, 8))
     bills = [(f"{least * 10}.50", "paid")]
     for place in range(14 + 10 * level):
@@ -51,7 +54,7 @@ def _sums(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
 
 
 def _by_amount(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
-    """Return the rows by amount as a table, the instruction for it, and the code that writes it."""
+    """Return the rows sorted by amount as a table, the instruction for it, and the code that writes it."""
     ordered = sorted(rows, key=lambda row: (-float(row["amount"]), int(row["id"])))
     expected = [["id", "customer", "amount"], *([row["id"], row["customer"], row["amount"]] for row in ordered)]
     instruction = "with the columns `id,customer,amount`, the largest amount first, ties by id"
@@ -65,7 +68,7 @@ def _by_amount(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
 
 @family("csv")
 def table(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Filter, select columns and sort a table with quoted fields; from level 1 on sum by group."""
+    """Filter and sort a table with quoted fields and select columns; from level 1 on, sum by group."""
     source, out = f"{numbered(ask)}.csv", f"{numbered(ask, 'report')}.csv"
     least, grouped = 10 * number(ask, 5, 20), level >= 1
     rows = _bills(fill, level, least)
@@ -175,7 +178,7 @@ def settings_json(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 
 def _same(left: object, right: object) -> bool:
-    """Return whether two JSON values are equal, including types."""
+    """Return True if two JSON values are equal, including their types."""
     return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
 
 
@@ -184,7 +187,7 @@ Setting = tuple[str, str, str]
 
 
 def _ini(fill: Rng, sections: list[str], keys: list[str]) -> str:
-    """Return an INI file with a value for every key in every section, and comments, some resembling settings."""
+    """Return an INI file with a value for every key in every section, and with comments that may look like settings."""
     lines = ["; made by hand"]
     for section in shuffled(fill, sections):
         lines += ["", f"[{section}]", f"# {numbered(fill)} asked for this"]
@@ -196,7 +199,7 @@ def _ini(fill: Rng, sections: list[str], keys: list[str]) -> str:
 
 
 def _ini_program(source: str, orders: list[Setting], fresh: Setting) -> str:
-    """Return the command that changes settings of an INI file, each in its section, and adds a new one."""
+    """Return the command that changes the settings `orders` in an INI file and adds the setting `fresh`."""
     edits = "".join(f"    ('{section}', '{key}'): '{value}',\n" for section, key, value in orders)
     return (
         f"python3 - <<'END'\nedits = {{\n{edits}}}\nsection, lines = '', []\n"
@@ -212,7 +215,7 @@ def _ini_program(source: str, orders: list[Setting], fresh: Setting) -> str:
 
 @family("ini")
 def settings_ini(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Change settings in some sections of an INI file; the same keys in others, and comments, stay."""
+    """Change settings in some sections of an INI file; comments and the same keys in other sections must not change."""
     source = f"{numbered(ask)}.ini"
     sections = sample(ask, SERVICES, 4 + min(level, 6))
     keys = ["host", "port", "timeout", "retries", "mode", "region"][: 4 + min(level, 2)]
@@ -260,7 +263,7 @@ def settings_ini(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 
 LONGEST, WIDEST = 100_000, 1000
-"""Maximum characters of settings, and of one line, that are read: the parser takes quadratic time in a line's length."""
+"""Maximum characters of a settings file and of a line in it; the parser's time is quadratic in a line's length."""
 
 
 def _sections(text: str) -> dict[str, dict[str, str]]:

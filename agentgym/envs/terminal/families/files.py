@@ -1,4 +1,4 @@
-"""Files by name, place, content and size."""
+"""Task families about files: names, places, content and size."""
 
 import hashlib
 import posixpath
@@ -10,7 +10,7 @@ from agentgym.envs.terminal.words import lines, names, number, numbered, path, s
 
 @family("rename")
 def rename(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Change file extensions, also in subfolders, only at the end of the name, and later in any case."""
+    """Change file extensions, including subfolders; at higher levels, extensions in any letter case."""
     top = numbered(ask)
     old, new = pick(ask, (("jpeg", "jpg"), ("htm", "html"), ("text", "txt"), ("yml", "yaml"), ("mpeg", "mpg")))
     tree, expected = dict[str, Entry](), dict[str, bytes]()
@@ -105,7 +105,7 @@ def sort_by_date(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("duplicates")
 def duplicates(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Delete files with duplicate content; names and sizes mislead."""
+    """Delete files with duplicate content; names and sizes are misleading."""
     top = numbered(ask)
     keep = pick(ask, ("first", "last"))
     tree = dict[str, Entry]()
@@ -156,7 +156,7 @@ def duplicates(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 
 def _sized(fill: Rng, top: str, folders: list[str], count: int, level: int) -> tuple[dict[str, Entry], set[str]]:
-    """Return files of distinct sizes in folders, and the paths of the hidden ones, one of them among the largest."""
+    """Return files of distinct sizes in folders, and the paths of hidden files; one of these is among the largest."""
     sizes = sorted((int(size) for size in fill.choice(6000, size=8 + 4 * level + count * 2, replace=False)), reverse=True)
     veiled = {number(fill, 0, count - 1), *(number(fill, count, len(sizes) - 1) for _ in range(3))}
     tree, hidden = dict[str, Entry](), set[str]()
@@ -170,7 +170,7 @@ def _sized(fill: Rng, top: str, folders: list[str], count: int, level: int) -> t
 
 @family("largest")
 def largest(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Name the largest files, including hidden ones; from level 2 on the largest folders by content."""
+    """Name the largest files, including hidden files; from level 2 on, name the folders with the most bytes."""
     top, out, count = numbered(ask), f"{numbered(ask)}.txt", number(ask, 3, 4 + level)
     by_folder, folders = level >= 2, [f"{name}/" for name in names(fill, count + 2)]
     tree, order, hidden = dict[str, Entry](), list[tuple[str, int]](), set[str]()
@@ -219,7 +219,7 @@ def largest(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("checksums")
 def checksums(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Find the files in a list of checksums that have changed, and those that are missing."""
+    """Find the changed files and the missing files of a list of checksums."""
     top = numbered(ask)
     bad, gone = f"{numbered(ask, 'changed')}.txt", f"{numbered(ask, 'missing')}.txt"
     paths = [f"{path(fill, number(fill, 0, 1 + level))}{name}.dat" for name in names(fill, 8 + 5 * level)]

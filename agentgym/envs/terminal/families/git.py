@@ -1,4 +1,4 @@
-"""Git histories: find, restore, branch, merge."""
+"""Task families about git histories: find, restore, branch, merge."""
 
 from agentgym.envs.terminal.repository import Repository
 from agentgym.envs.terminal.scenario import Checks, Final, Rng, Scenario, family, pick, sample
@@ -15,7 +15,7 @@ def _files(fill: Rng, count: int) -> dict[str, bytes]:
 
 
 SUBJECTS = ("Work on", "Update", "Revise", "Change", "Edit", "Tune", "Extend", "Correct")
-"""First words of subjects, independent of a commit's content, so that only its changes identify it."""
+"""First words of commit subjects; independent of the commit's content, so that only its changes identify it."""
 
 
 def _subject(fill: Rng, path: str) -> str:
@@ -30,7 +30,7 @@ def _worked(repository: Repository, fill: Rng, files: dict[str, bytes], path: st
 
 
 def _history(repository: Repository, fill: Rng, files: dict[str, bytes], count: int) -> dict[str, bytes]:
-    """Add commits that change one of the files each, and return the files' final content."""
+    """Add `count` commits that each change one file, and return the files' final content."""
     for _ in range(count):
         files = _worked(repository, fill, files, pick(fill, sorted(files)))
     return files
@@ -42,7 +42,7 @@ def _git(top: str, command: str) -> str:
 
 @family("git-find")
 def find(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Find the commit that first introduced a text, which was since removed and added again."""
+    """Find the commit that first introduced a text, which later commits removed and added again."""
     top, out, target = numbered(ask), f"{numbered(ask, 'commit')}.txt", f"{numbered(ask)}.cfg"
     line = f"{pick(ask, THINGS)}_{pick(ask, SERVICES)} = {number(ask, 100, 999)}"
     repository, files = Repository(), _files(fill, 3 + level)
@@ -90,7 +90,7 @@ def find(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("git-restore")
 def restore(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Restore a deleted file in its last version, and commit it."""
+    """Restore the last version of a deleted file, and commit it."""
     top, message = numbered(ask), f"Bring back {numbered(ask)}"
     target = f"{pick(ask, PLACES)}/{numbered(ask)}.md"
     repository, files = Repository(), _files(fill, 3 + level)
@@ -196,7 +196,7 @@ def branch(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("git-merge")
 def merge(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Merge a branch by a rule, with both sides changing some of the same settings."""
+    """Merge a branch, resolving conflicts by a rule: both sides change some of the same settings."""
     top, other = numbered(ask), f"feature-{numbered(ask)}"
     rule = pick(ask, ("ours", "theirs"))
     keys = sample(fill, [f"{service}_{place_name}" for service in SERVICES for place_name in PLACES], 9 + 3 * level)

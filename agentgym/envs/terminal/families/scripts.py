@@ -1,4 +1,4 @@
-"""Programs to write and to repair, tested on hidden inputs."""
+"""Task families about programs to write or to repair, which are tested on hidden inputs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ CASES = 4
 
 
 def _hidden(commands: Sequence[str], fill: Rng, level: int) -> list[tuple[str, str]]:
-    """Return filters and hidden inputs for them."""
+    """Return (filter name, hidden input) pairs."""
     return [
         (name, text)
         for name in commands
@@ -45,7 +45,7 @@ def _examples(commands: Sequence[str], top: str, fill: Rng) -> dict[str, Entry]:
 
 
 def _parroting(commands: Sequence[str], tree: Mapping[str, Entry], top: str) -> str:
-    """Return a program that knows only the examples."""
+    """Return a wrong program that prints the outputs of the given examples."""
     known = {name: tree[f"{top}/{name}.out"].content.decode() for name in commands}
     return f"import sys\nsys.stdout.write({known!r}[sys.argv[1]])\n"
 
@@ -56,7 +56,7 @@ def _chosen(ask: Rng, level: int) -> list[str]:
 
 @family("script")
 def script(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Write a program with a few commands."""
+    """Write a program whose commands are text filters."""
     commands, path, top = _chosen(ask, level), f"{numbered(ask, 'tool')}.py", numbered(ask, "examples")
     tree, hidden = _examples(commands, top, fill), _hidden(commands, fill, level)
     right = {name: source(name) for name in commands}

@@ -1,4 +1,4 @@
-"""Source files: renaming across a tree, and applying patches in order."""
+"""Task families about source files: renaming an identifier, and applying patches in order."""
 
 import difflib
 
@@ -60,7 +60,7 @@ def replace(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("patches")
 def patches(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Apply patches in the order of a list, which differs from that of their names and omits one."""
+    """Apply patches in the order of a list, which differs from the order of their names and omits one patch."""
     top, box = numbered(ask), numbered(ask, "patches")
     states: list[dict[str, str]] = [{f"{path(fill, 1)}{name}.txt": _body(fill) for name in names(fill, 3 + level)}]
     series: list[str] = []
@@ -113,7 +113,7 @@ def _body(fill: Rng) -> str:
 
 
 def _changed(text: str, fill: Rng) -> str:
-    """Return the text with its sixth line and, occasionally, another one changed."""
+    """Return the text with its sixth line and, occasionally, another line changed."""
     rows = text.splitlines(keepends=True)
     rows[5] = f"5 {sentence(fill)}\n"
     if fill.random() < 0.5:

@@ -1,4 +1,4 @@
-"""Permissions, links, processes."""
+"""Task families about permissions, links and processes."""
 
 from functools import partial
 
@@ -8,7 +8,7 @@ from agentgym.envs.terminal.words import THINGS, names, number, numbered, path, 
 
 
 def _chmods(top: str, modes: dict[str, str], programs: str, keys: str = "*.key") -> str:
-    """Return commands that set modes; `programs` and `keys` identify programs and keys."""
+    """Return commands that set `modes`; `programs` is a Bash condition for programs, `keys` a pattern of key files."""
     return (
         f"find {top} -type d -exec chmod {modes['folders']} {{}} +\n"
         f"find {top} -type f -print0 | while IFS= read -r -d '' f; do\n"
@@ -20,7 +20,7 @@ def _chmods(top: str, modes: dict[str, str], programs: str, keys: str = "*.key")
 
 @family("modes")
 def modes(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Set permissions by rules on content rather than names."""
+    """Set permissions by rules about the content of files rather than their names."""
     top = numbered(ask)
     of_folders, of_programs = pick(ask, ("755", "750", "711")), pick(ask, ("755", "750", "700"))
     of_keys, of_rest = pick(ask, ("600", "400")), pick(ask, ("644", "640", "604"))
@@ -31,7 +31,7 @@ def modes(ask: Rng, fill: Rng, level: int) -> Scenario:
         expected[f"{top}/{name}"] = int(mode, 8)
 
     def put_any(content: str, mode: str, ending: str | None = None) -> None:
-        """Put a file somewhere, with an extension that reveals nothing about its content."""
+        """Put a file in a random folder, with an extension that reveals nothing about its content."""
         ending = pick(fill, ("", ".sh", ".txt")) if ending is None else ending
         put(f"{path(fill, number(fill, 0, 1 + level))}{numbered(fill)}{ending}", content, mode)
 
@@ -80,7 +80,7 @@ def modes(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("links")
 def links(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Link to the highest version of each program, compared by numbers rather than letters or times."""
+    """Link to the highest version of each program; versions compare as numbers, not as text or by time."""
     top, name = numbered(ask), pick(ask, ("current", "latest", "stable"))
     tree, expected = dict[str, Entry](), dict[str, str]()
     for program in sample(fill, THINGS, 2 + 2 * level):
@@ -139,7 +139,10 @@ def _runner(top: str, code: int, start: str, wait: str, end: str) -> str:
 
 
 def _hidden_workers(fill: Rng, level: int, folder: str) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
-    """Return other workers by path, a line for each exit status, and the outputs; from level 1 on one runs forever."""
+    """Return hidden workers (path -> script), a line with each exit status, and the outputs by worker.
+
+    From level 1 on, one worker runs forever.
+    """
     scripts, statuses, outputs = dict[str, bytes](), list[str](), dict[str, str]()
     for place, name in enumerate(sorted(names(fill, 4 + min(level, 8)))):
         status, words = (number(fill, 1, 99), 0, 0)[place % 3], sentence(fill, 3)
@@ -155,7 +158,7 @@ def _hidden_workers(fill: Rng, level: int, folder: str) -> tuple[dict[str, bytes
 
 @family("workers")
 def workers(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Repair a script that starts programs without waiting for them; later one of them runs forever."""
+    """Repair a script that starts programs without waiting for them; from level 1 on, one program runs forever."""
     top, limit, timed = numbered(ask), number(ask, 2, 3), level >= 1
     code = number(ask, 3, 9)
     tree: dict[str, Entry] = {

@@ -1,4 +1,4 @@
-"""Lines of text: logs, lists, encodings, crontabs."""
+"""Task families about text: logs, lists, encodings, crontabs."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 @family("tally")
 def tally(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Count log lines by service, with the counted word also in messages; later also in compressed logs."""
+    """Count log lines by service, though messages contain the counted word, too; later, some logs are compressed."""
     top, out, row = numbered(ask), f"{numbered(ask)}.txt", pick(ask, LEVELS[1:])
     packed = level >= 2
     tree, counts = dict[str, Entry](), dict[str, int]()
@@ -71,7 +71,7 @@ def tally(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("lists")
 def lists(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Compare lists of names: in the first and in no other; later with different case and line ends."""
+    """Find the names that only the first list has; at higher levels, letter case and line ends differ."""
     count = 2 + min(level, 3)
     files, out = [f"{name}.txt" for name in names(ask, count)], f"{numbered(ask, 'result')}.txt"
     loose = level >= 1
@@ -136,7 +136,7 @@ ACCENTS = ("café", "naïve", "über", "señor", "façade", "élan", "Zoë", "Å
 
 @family("encoding")
 def encoding(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Convert texts in two encodings, and with two kinds of line ends, to one."""
+    """Convert texts with two encodings and two kinds of line ends to one form."""
     top = numbered(ask)
     old = pick(ask, ("ISO-8859-1", "UTF-16"))
     tree, expected = dict[str, Entry](), dict[str, bytes]()
@@ -186,7 +186,7 @@ def encoding(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 
 def _fits(field: str, value: int) -> bool:
-    """Return whether a value matches a crontab field."""
+    """Return True if a value matches a crontab field."""
     for part in field.split(","):
         span, _, step = part.partition("/")
         low, _, high = span.partition("-")
@@ -197,7 +197,7 @@ def _fits(field: str, value: int) -> bool:
 
 
 def _field(fill: Rng, value: int, least: int, most: int, due: bool) -> str:
-    """Return a crontab field that matches a value, or one that does not."""
+    """Return a crontab field that matches `value` if `due`, and does not match it otherwise."""
     low, high = number(fill, least, value), number(fill, value, most)
     other = pick(fill, [n for n in range(least, most + 1) if n != value])
     fitting = ["*", str(value), f"{low}-{high}", ",".join(str(n) for n in sorted({value, other}))]
@@ -211,7 +211,7 @@ def _field(fill: Rng, value: int, least: int, most: int, due: bool) -> str:
 
 
 def _due(table: str, out: str, now: tuple[int, int, int, int], test: str, skip: str = "") -> str:
-    """Return a program that writes the jobs that are due."""
+    """Return a command that writes the jobs of a crontab that are due at `now` to the file `out`."""
     return (
         f"python3 - > {out} <<'END'\n"
         "def fits(field, value):\n"
@@ -233,7 +233,7 @@ def _due(table: str, out: str, now: tuple[int, int, int, int], test: str, skip: 
 
 @family("crontab")
 def crontab(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Find the lines of a crontab that run at a time: steps, ranges, lists."""
+    """Find the lines of a crontab that run at a given time; fields have steps, ranges and lists."""
     table, out = f"{numbered(ask)}.cron", f"{numbered(ask, 'due')}.txt"
     month, day = number(ask, 1, 12), number(ask, 1, 28)
     hour, minute = number(ask, 0, 23), 5 * number(ask, 1, 11)

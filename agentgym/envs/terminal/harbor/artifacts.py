@@ -1,7 +1,7 @@
-"""Artifacts: files an agent's container passes to a separate verifier, and the hooks that write some of them.
+"""Artifacts: files that the agent's container passes to a separate verifier, and hooks that write some of these files.
 
-Collected as the container's root, sanitized on the host, and placed at the same paths of the other container. They are the
-agent's: a link that leads out of its artifact, a device or a setuid bit never arrives.
+Artifacts are copied as root, sanitized on the host, and placed at the same paths in the verifier's container. The agent
+may have written them, so devices, setuid bits and links that leave an artifact are removed.
 """
 
 import contextlib
@@ -18,20 +18,20 @@ from agentgym.errors import BadData
 from agentgym.sandbox.protocol import SandboxFault
 
 MAIN = "main"
-"""The service of the agent's container."""
+"""Name of the service that is the agent's container."""
 PUBLISHED = "/logs/artifacts"
-"""Artifacts collected from every task, even if not listed."""
+"""Folder of artifacts that is collected from every task, even if the task does not list it."""
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """A file or folder of the agent's container."""
+    """A file or folder to collect from the container of `service`."""
 
     source: str
     destination: str = ""
-    """Harbor's path for it on the host; of two artifacts with one destination the first counts."""
+    """Harbor's path for the artifact on the host; if two artifacts have the same destination, the first one counts."""
     exclude: tuple[str, ...] = ()
-    """Patterns of `tar --exclude`, for a folder."""
+    """Patterns of `tar --exclude`; they apply within a folder."""
     service: str = MAIN
 
     @property
@@ -40,7 +40,7 @@ class Artifact:
         return PurePosixPath("/", self.destination or self.source)
 
     def covers(self, other: "Artifact") -> bool:
-        """Return whether another artifact is entirely in this one, at the same place."""
+        """Return True if this artifact includes the other one entirely, with the same destination."""
         mine, others = PurePosixPath(self.source), PurePosixPath(other.source)
         if not others.is_relative_to(mine):
             return False
@@ -65,7 +65,7 @@ class Hook:
 
 
 def artifacts_in(raw: Mapping[str, object], file: Path) -> tuple[Artifact, ...]:
-    """Return the artifacts listed in a table.
+    """Return the artifacts that a table lists.
 
     Raises:
         BadData: the value is not a list.
@@ -89,7 +89,7 @@ def _artifact(entry: object, file: Path) -> Artifact:
 
 
 def hooks_in(verifier: Mapping[str, object], file: Path) -> tuple[Hook, ...]:
-    """Return the hooks in a verifier's table.
+    """Return the hooks (`collect`) in a verifier's table.
 
     Raises:
         BadData: a hook has no command.
@@ -111,7 +111,7 @@ def _service(raw: Mapping[str, object], file: Path) -> str:
 
 
 def collect(sandbox: Any, work: str, hooks: Sequence[Hook], artifacts: Sequence[Artifact]) -> dict[str, bytes]:
-    """Run the hooks, which may fail, and return the existing artifacts: sanitized tar archives by path."""
+    """Run the hooks, ignoring failures, and return the artifacts that exist: path -> sanitized tar archive."""
     for hook in sorted(hooks, key=lambda hook: hook.service != MAIN):
         if hook.service != MAIN:
             sandbox.services.run(hook.service, ["sh", "-c", hook.command], hook.user, hook.seconds)
@@ -135,10 +135,10 @@ def _with_published(artifacts: Sequence[Artifact]) -> list[Artifact]:
 
 
 def put(sandbox: Any, artifacts: Mapping[str, bytes]) -> None:
-    """Put artifacts at their paths in another container, replacing existing folders.
+    """Put artifacts (path -> tar archive) into another container, replacing existing folders.
 
     Raises:
-        SandboxFault: an existing path could not be removed.
+        SandboxFault: an existing folder could not be emptied.
     """
     for path, archive in artifacts.items():
         with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
@@ -153,9 +153,9 @@ def put(sandbox: Any, artifacts: Mapping[str, bytes]) -> None:
 
 
 def cleaned(archive: bytes, exclude: Sequence[str] = ()) -> bytes:
-    """Return an archive of one file or folder reduced to harmless members: plain files, folders, internal links.
+    """Return a tar archive of one file or folder, reduced to harmless members: regular files, folders, internal links.
 
-    The archive may have been packed by a program that the agent replaced.
+    The program that packed the archive may have been replaced by the agent.
     """
     made, written, links, names = io.BytesIO(), set[str](), set[str](), dict[str, str]()
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened, tarfile.open(fileobj=made, mode="w") as packed:
@@ -185,7 +185,10 @@ def cleaned(archive: bytes, exclude: Sequence[str] = ()) -> bytes:
 
 
 def _harmless(opened: tarfile.TarFile, member: tarfile.TarInfo, parts: tuple[str, ...]) -> bytes | None:
-    """Return a member's content; the first hard link to a file left out becomes it. None for what must not arrive."""
+    """Return a member's content; None if the member must be left out.
+
+    The first hard link to a file that was left out becomes a regular file.
+    """
     if member.isdir():
         return b""
     if member.issym():
@@ -202,7 +205,7 @@ def _harmless(opened: tarfile.TarFile, member: tarfile.TarInfo, parts: tuple[str
 
 
 def _stays(folder: tuple[str, ...], target: str) -> bool:
-    """Return whether a link in an artifact's folder leads to a place in it: upward at first, and never above its top."""
+    """Return True if a relative link in `folder` stays in the artifact: `..` occurs only first, and not above its top."""
     parts = PurePosixPath(target).parts
     up = 0
     while up < len(parts) and parts[up] == "..":
@@ -211,7 +214,10 @@ def _stays(folder: tuple[str, ...], target: str) -> bool:
 
 
 def _excluded(name: str, patterns: Sequence[str]) -> bool:
-    """Return whether GNU tar excludes a name below `.`: a pattern matches it or one of its folders, from any slash on."""
+    """Return True if GNU tar excludes a name below `.`.
+
+    That is, a pattern matches the name or one of its folders, either entirely or from any slash on.
+    """
     parts = [".", *name.split("/")]
     pieces = ["/".join(parts[begin:end]) for begin in range(len(parts)) for end in range(begin + 1, len(parts) + 1)]
     return any(fnmatch.fnmatchcase(piece, pattern) for piece in pieces for pattern in patterns)

@@ -1,6 +1,6 @@
 """A task's `docker-compose.yaml`: side services, restricted to an allowlist of keys.
 
-The file is a stranger's. Keys that reach this machine are refused with the reason: its folders, ports, devices, namespaces,
+The file is not trusted. Keys that affect this machine are refused with a reason: its folders, ports, devices, namespaces,
 variables, privileges and capabilities. Unknown keys are refused, too.
 """
 
@@ -18,7 +18,7 @@ from agentgym.sandbox.docker.images import is_name
 from agentgym.sandbox.docker.services import COMPLETED, HEALTHY, MAIN, STARTED, Service, SideServices
 
 _SHARED = "service:"
-"""Prefix of the name of a service whose network another one shares."""
+"""Prefix of `network_mode` before the name of the service whose network is shared."""
 MOST_BYTES, MOST_VALUES, MOST_SERVICES = 100_000, 5000, 16
 IGNORED = frozenset(
     (
@@ -26,7 +26,7 @@ IGNORED = frozenset(
         "restart", "stdin_open", "stop_grace_period", "stop_signal", "tty",
     )
 )  # fmt: skip
-"""Keys without an effect that a task could notice here."""
+"""Keys that are ignored because they have no effect that a task could notice."""
 KNOWN = frozenset(
     (
         "build", "command", "cpus", "depends_on", "deploy", "entrypoint", "environment", "healthcheck", "image",
@@ -52,18 +52,18 @@ REFUSED = {
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}")
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)(?:(:?[-?+])([^}]*))?\}|\$([A-Za-z_]\w*)")
 _LOGS = re.compile(r"\$\{HOST_\w+_PATH\}:")
-"""Harbor's own log folders, which older tasks mount; here they are copied."""
+"""Volumes for Harbor's log folders, which older tasks mount; agentgym copies these folders instead."""
 Mapped = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Compose:
-    """A file's settings of the main container, and its side services."""
+    """Content of a compose file: settings of the main container, and side services."""
 
     beside: SideServices
     image: str = ""
     build: Path | None = None
-    """Folder of the main container's Dockerfile, if the file names it."""
+    """Folder of the main container's Dockerfile; None if the compose file does not name one."""
     work: str = ""
     environment: Mapping[str, str] | None = None
     command: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Compose:
 
 
 def compose_in(folder: Path, variables: Mapping[str, str]) -> Compose | None:
-    """Return the content of a folder's compose file; None if there is none. `variables` are the task's.
+    """Return the content of a folder's compose file; None if there is none. `variables` are the task's variables.
 
     Raises:
         BadData: the file has an unknown key, too many services, a missing dependency, or a service without an image.
@@ -116,13 +116,13 @@ def compose_in(folder: Path, variables: Mapping[str, str]) -> Compose | None:
 
 
 def _idles(main: Service) -> bool:
-    """Return whether the main container's command only keeps it running."""
+    """Return True if the main container's command only keeps the container running."""
     words = " ".join((*main.entrypoint, *main.command))
     return not words or bool(re.fullmatch(r"((/bin/)?(ba)?sh -c )?(exec )?(sleep \S+|tail -f /dev/null)", words))
 
 
 def _loaded(file: Path) -> Mapped:
-    """Return the content of a YAML file with bounded expansion of aliases.
+    """Return the content of a YAML file; the number of values is limited, also after the expansion of aliases.
 
     Raises:
         MissingExtra: pyyaml is not installed.
@@ -162,7 +162,7 @@ def _table(value: object, where: str) -> Mapped:
 
 
 def _plain(raw: Mapped, key: str, file: Path) -> frozenset[str]:
-    """Return the names of volumes or networks, which may have no options.
+    """Return the names of volumes or networks, checking that they have no options.
 
     Raises:
         BadData: a name is malformed or has options.
@@ -188,7 +188,7 @@ class _Reader:
     networks: frozenset[str]
 
     def service(self, name: str, raw: Mapped) -> Service:
-        """Return one service.
+        """Return the service with this name.
 
         Raises:
             BadData: the service has a refused or an unknown key.
@@ -224,7 +224,7 @@ class _Reader:
         )
 
     def _harmless(self, name: str, key: str, value: object) -> bool:
-        """Return whether a refused key has a value without an effect on this machine."""
+        """Return True if a key that is normally refused has a value without an effect on this machine."""
         if key == "network_mode":
             shared = isinstance(value, str) and value.startswith(_SHARED) and _NAME.fullmatch(value.removeprefix(_SHARED))
             return name != MAIN and (value == "none" or bool(shared))
@@ -234,10 +234,10 @@ class _Reader:
         return cast("list[object]", value) if isinstance(value, list) else [] if value is None else [value]
 
     def _text(self, value: object, where: str) -> str:
-        """Return a text with the task's variables substituted; BadData for a variable of this machine.
+        """Return a text with the task's variables substituted.
 
         Raises:
-            BadData: the value is not a text.
+            BadData: the value is not a text, or it refers to a variable of this machine.
         """
         if isinstance(value, dict | list):
             raise BadData(f"{where} has {str(cast('object', value))[:60]!r}; expected a text")
@@ -300,7 +300,7 @@ class _Reader:
         return found or {"default": ()}
 
     def _volume(self, entry: object, where: str) -> tuple[str, str, bool] | None:
-        """Return a volume of the task; None for Harbor's log folders.
+        """Return a volume's name, its path in the container, and whether it is read-only; None for Harbor's log folders.
 
         Raises:
             BadData: the source may be a folder of this machine.
@@ -379,5 +379,5 @@ def _nanoseconds(value: object, where: str) -> int:
 
 
 def beside_of(compose: Compose, seconds: float) -> SideServices:
-    """Return the services with the task's time limit."""
+    """Return the side services of a compose file, with the time limit `seconds`."""
     return replace(compose.beside, seconds=seconds, capabilities=ROOT_CAPABILITIES)

@@ -1,4 +1,4 @@
-"""A task's containers: the agent's, and those of separate verifiers."""
+"""A task's containers: the agent's container, and containers of separate verifiers."""
 
 import contextlib
 import importlib
@@ -18,7 +18,7 @@ from agentgym.sandbox.protocol import MEGABYTE, Limits, sandbox
 from agentgym.sandbox.warm_pool import take
 
 HARNESS = ("install", "install_network", "room")
-"""Options of the sandbox that a harness brings."""
+"""Sandbox options that only the agent's harness needs."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Containers:
     network: str
     """The caller's `network`; see `Harbor.network`."""
     seconds: float
-    """Time limit per command."""
+    """Time limit per command, in seconds."""
     max_cpus: float | None
     max_memory_mb: float | None
 
     def make(self, place: Place, policy: Policy, file: Path, *, background: bool = False) -> Any:
-        """Start a container with root as its user; other users' programs start with `run_as`.
+        """Start a container as root; `run_as` of the container starts programs of other users.
 
         Raises:
             BadConfig: the task has a compose file, and the backend is not docker.
@@ -81,7 +81,7 @@ class Containers:
 
     @contextlib.contextmanager
     def made(self, place: Place, policy: Policy, file: Path) -> Generator[Any]:
-        """Start a container without the agent's harness, and stop it at the end."""
+        """Start a container without the agent's harness; a context manager that stops it at the end."""
         options = {name: value for name, value in self.options.items() if name not in HARNESS}
         container = replace(self, options=options).make(place, policy, file)
         try:
@@ -90,7 +90,7 @@ class Containers:
             container.close()
 
     def connect(self, container: Any, first: Policy, now: Policy, name: str) -> None:
-        """Move a container to the network of another phase.
+        """Move a container from the network of the policy `first` to that of `now`, the current phase.
 
         Raises:
             BadConfig: the backend cannot change networks.
@@ -102,13 +102,13 @@ class Containers:
             raise BadConfig(f"{name} changes its network between phases, which only docker can")
 
     def _build(self, place: Place) -> dict[str, Any]:
-        """Return the options that build an image; Harbor's own environments keep their own time limit."""
+        """Return the sandbox options that build the image; only the docker backend uses the task's build time limit."""
         limit = {"build_seconds": place.build_seconds} if self.backend == "docker" else {}
         return {"build": str(place.build), **limit}
 
 
 def least(own: float | None, cap: float | None) -> float | None:
-    """Return the lower of a task's own limit and the caller's cap; None for no limit."""
+    """Return the lower of a task's own limit and the caller's cap; None means no limit."""
     return min((limit for limit in (own, cap) if limit is not None), default=None)
 
 

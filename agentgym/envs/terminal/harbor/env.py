@@ -1,4 +1,4 @@
-"""The environment of Harbor task folders (Terminal-Bench), each in its own container."""
+"""The environment for Harbor task folders (Terminal-Bench); each task runs in its own container."""
 
 import base64
 import contextlib
@@ -31,27 +31,27 @@ from agentgym.tasks.library import ALL, HASHED, hashed
 
 PIECE = 60_000
 CONTROL_SECONDS = 600.0
-"""Time limit of a task's solution when it is run to check the tests."""
+"""Time limit in seconds for each command of a task's solution (and for `setup.sh`) when its tests are checked."""
 TRIES = 4
-"""Maximum number of containers for checking the tests: two kinds, each retried once after a fault."""
+"""Maximum number of containers for checking the tests: idle and solved, each retried once after a fault."""
 _LISTED = r"""find / -xdev \( -path /proc -o -path /sys \) -prune -o -type f -size +15c -size -1025k -exec sha256sum {} + \
 2> /dev/null"""
 
 
 def registered(path: str) -> str:
-    """Return the id of a task folder, or of a folder of them; registered on first use."""
+    """Return the environment id for a task folder or a folder of task folders; registered on first use."""
     whole = str(Path(path).expanduser().resolve())
     return register_foreign("harbor", whole, "agentgym.envs.terminal.harbor:Harbor", path=whole)
 
 
 class Harbor(ContainerAccess, ServerTools):
-    """Task folders of Harbor (Terminal-Bench), by `path`: one folder, or a folder of them.
+    """Task folders of Harbor (Terminal-Bench).
 
-    Reward: 1 if the task's own `tests/test.sh` gives at least 1, else 0; its value is the measure `reward`. If the tests
-    give no reward, they run again without the agent's part: if that gives one, the episode is lost, else it ends as an
-    infrastructure error. A task with steps is one episode; `submit` ends a step. Tests are copied into the container at
-    `submit`, and the solution never, except by the oracle. As in Harbor they run in the agent's own container, after all
-    the agent's processes have ended (see `docs/environments/terminal.md`), unless the task has a separate verifier.
+    Reward: 1 if the task's own `tests/test.sh` writes a reward of at least 1, else 0; the metric `reward` is its value. If
+    the tests write no reward, they run again without the agent's work: if they write one then, the episode is lost; if
+    not, it ends as an infrastructure error. A task with steps is one episode, and `submit` ends a step. The tests enter
+    the container at `submit`, the solution only by the oracle. As in Harbor, the tests run in the agent's container after
+    all its processes have ended, unless the task has a separate verifier (see `docs/environments/terminal.md`).
     """
 
     horizon = 50
@@ -65,25 +65,25 @@ class Harbor(ContainerAccess, ServerTools):
     path: str = ""
     """A task folder, or a folder of task folders."""
     network: str = STATED
-    """`stated`: the task's policy, none if unstated. `task`: `public` if unstated. `none`. Else the network for `public`."""
+    """`stated`: the task's policy, else no network; `task`: its policy, else `public`; `none`; or a network for `public`."""
     seconds: float = 120.0
-    """Time limit per command."""
+    """Time limit per command, in seconds."""
     max_chars: float = 8000
     """Maximum characters of a command's output in an observation."""
     background: bool = False
-    """Let processes outlive their command, as in Harbor, for services the tests need; they can then write a reward."""
+    """Let processes outlive their command, as in Harbor, for services that tests need; they could forge a reward."""
     pull: str = ""
     """Comma-separated registries to pull missing images from, such as `docker.io,ghcr.io`; empty: none."""
     images_gb: float | None = None
-    """Maximum gigabytes of the daemon's images; those pulled or built here are removed, least recently used first."""
+    """Maximum gigabytes of the daemon's images; images pulled or built here are removed, least recently used first."""
     metric_rule: str = "min"
-    """Reward of several metrics without a `reward`: `min`, `max`, `mean`, `sum`, or `key:NAME` for one of them."""
+    """Reduction of several metrics without a `reward`: `min`, `max`, `mean`, `sum`, or `key:NAME` for a single metric."""
     max_agent_seconds: float | None = None
-    """Cap on the seconds of all commands; None keeps the task's own limit, if any. Results with a cap are not comparable."""
+    """Cap on the total seconds of commands; None: the task's own limit, if any. Results with a cap are not comparable."""
     max_cpus: float | None = None
-    """Cap on processor cores."""
+    """Cap on processor cores; None keeps the task's own limit."""
     max_memory_mb: float | None = None
-    """Cap on memory."""
+    """Cap on memory in MiB; None keeps the task's own limit."""
     declared = Declarations(
         nondeterministic="images, their programs and the network are others' work, and see the machine's clock",
         random_bound=0.0,
@@ -129,7 +129,7 @@ class Harbor(ContainerAccess, ServerTools):
     # Tasks
 
     def split_of(self, task: Task) -> str:
-        """Return the split decided by the hash of the task's name."""
+        """Return the split, which the hash of the task's name decides."""
         return hashed("Harbor", task.data["name"])
 
     def split_key(self, task: Task) -> object:
@@ -179,7 +179,7 @@ class Harbor(ContainerAccess, ServerTools):
     # The episode
 
     def limit_of(self, task: Task) -> int:
-        """Return the horizon for each step of a task."""
+        """Return the maximum number of turns in an episode: the horizon for each step of the task."""
         return self.horizon * len(self._library[task.data["name"]].steps)
 
     def begin(self, task: Task) -> str:
@@ -204,7 +204,7 @@ class Harbor(ContainerAccess, ServerTools):
         return f"{step.instruction}\n\nThe shell is in `{task.place.work}`.{skills}{closed}{steps}"
 
     def _take(self) -> Sandbox:
-        """Start a container of the task's image; none is created ahead, since each task has its own."""
+        """Start a container of the task's image, not from the warm pool, since each task has its own image."""
         task = self._present
         return self._containers.make(task.place, task.steps[0].network, task.file, background=self.background)
 
@@ -306,7 +306,7 @@ class Harbor(ContainerAccess, ServerTools):
         return self.lose(f"The tests do not pass: their reward is {self.score:g}{stopped}.")
 
     def _next_step(self, number: float) -> str | Outcome:
-        """Continue with the next step, after one that gave a reward."""
+        """Begin the next step; `number` is the reward of the finished step."""
         task = self._present
         if task.strategy == "mean":
             self.score += min(max(number, 0.0), 1.0) / len(task.steps)
@@ -332,10 +332,10 @@ class Harbor(ContainerAccess, ServerTools):
     # Grading
 
     def _require(self, wrong: str, problem: Exception, number: int, work: Callable[[Any], None]) -> None:
-        """Check that `number` steps without the agent's part, idle or solved, do not fail as well.
+        """Check that `work` succeeds after `number` steps without the agent, either idle or with the task's solution.
 
         Raises:
-            Fault: they fail as well.
+            Fault: `work` fails in both cases, so the agent is not to blame; the message begins with `wrong`.
         """
         for solved in (False, True) if self._present.solved else (False,):
             try:
@@ -360,7 +360,7 @@ class Harbor(ContainerAccess, ServerTools):
         return self._library[task.data["name"]].fingerprint()
 
     def found_hidden(self) -> list[str]:
-        """Return the paths of files of the task's tests or solution in the container; those under 16 bytes are ignored."""
+        """Return the paths in the container with content of the task's tests or solution; ignores files under 16 bytes."""
         hidden = self._present.hidden()
         listed = self.sandbox.run(_LISTED, timeout=self.seconds)
         lines = (line.partition("  ") for line in listed.stdout.decode("utf-8", "replace").splitlines())
@@ -383,7 +383,7 @@ class Harbor(ContainerAccess, ServerTools):
         return spell("bash", plan[0])
 
     def _solution(self, step: Step) -> Sequence[str]:
-        """Return the commands that send and run a step's solution; in /tmp for users other than root."""
+        """Return the commands that copy a step's solution to /solution (/tmp/solution if not writable) and run it."""
         task = self._present
         assert step.solution is not None
         text = base64.b64encode(gzip.compress(packed([step.solution]), mtime=0)).decode()

@@ -1,7 +1,7 @@
 """Harbor task folders (Terminal-Bench): parsing and validation.
 
-A folder holds `task.toml`, `instruction.md`, `environment/Dockerfile` (or `docker_image` in task.toml), `tests/test.sh`
-and, optionally, `solution/solve.sh`; with `[[steps]]`, a folder of these for each step in `steps/`. Format:
+A folder contains `task.toml`, `instruction.md`, `environment/Dockerfile` (or `docker_image` in task.toml), `tests/test.sh`
+and, optionally, `solution/solve.sh`. With `[[steps]]`, `steps/` has such a folder for each step. Format:
 https://harborframework.com/docs/tasks (names and defaults of its version 1; `version`, `memory` and `storage` are older
 spellings). Unknown keys are ignored, as in Harbor.
 """
@@ -35,9 +35,9 @@ class HarborTask:
     """The agent's container."""
     steps: tuple[Step, ...]
     strategy: str = "mean"
-    """Reward of several steps: their `mean`, or that of the `final` one."""
+    """Reward of a task with several steps: the `mean` of the steps' rewards, or the reward of the `final` step."""
     skills: str = ""
-    """A folder of the image with skills for the agent."""
+    """Folder in the image with skills for the agent; empty: none."""
     solution_env: Mapping[str, str] = field(default_factory=dict[str, str])
     servers: tuple[Server, ...] = ()
     """MCP servers for the agent."""
@@ -49,7 +49,7 @@ class HarborTask:
 
     @property
     def file(self) -> Path:
-        """Its `task.toml`."""
+        """Path of the folder's `task.toml`."""
         return self.folder / "task.toml"
 
     @property
@@ -64,7 +64,7 @@ class HarborTask:
 
     @property
     def longest(self) -> float:
-        """Maximum seconds for creating its containers and judging one step."""
+        """Maximum seconds for creating the task's containers and judging one step."""
         places = [self.place, *(step.verifier.place for step in self.steps if step.verifier.place)]
         checks = [place.health for place in places] + [step.health for step in self.steps]
         building = sum(place.build_seconds * (2 if place.beside else 1) for place in places) + sum(
@@ -73,7 +73,7 @@ class HarborTask:
         return building + max(step.verifier.seconds for step in self.steps)
 
     def fingerprint(self) -> str:
-        """Return the hash of all files in the folder, with names and modes."""
+        """Return a hash of all files in the folder: names, executable bits and contents."""
         digest = hashlib.sha256()
         for path in sorted(self.folder.rglob("*")):
             what = str(path.readlink()).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
@@ -82,7 +82,7 @@ class HarborTask:
         return digest.hexdigest()
 
     def hidden(self) -> dict[str, str]:
-        """Return the files an agent must not find, by hash: test scripts and solutions."""
+        """Return the files that the agent must not find, test scripts and solutions: SHA-256 hash -> path."""
         hashes = dict[str, str]()
         tests = {path: (".py", ".sh") for step in self.steps for path in step.tests}
         solutions = {step.solution: () for step in self.steps if step.solution}
@@ -113,10 +113,10 @@ def packed(folders: Sequence[Path]) -> bytes:
 
 
 def load(path: Path) -> dict[str, HarborTask]:
-    """Return the tasks of a folder by name: itself, or those directly below it.
+    """Return tasks by name: `path` itself if it is a task folder, else the task folders directly below it.
 
     Raises:
-        BadData: the folder is missing, holds no task, or a file is malformed.
+        BadData: the folder is missing or has no task, or a file is malformed.
     """
     if not path.is_dir():
         raise BadData(f"no folder {str(path)!r}: expected a Harbor task folder, or a folder of them")
@@ -160,7 +160,7 @@ def _check_services(place: Place, steps: Sequence[Step], file: Path) -> None:
 
 
 def _stay_within(folder: Path) -> None:
-    """Refuse a folder with links to elsewhere on this machine, whose content would enter a container.
+    """Check that no link leads out of a task folder, since files from this machine would get into a container.
 
     Raises:
         BadData: a link leads out of the folder.

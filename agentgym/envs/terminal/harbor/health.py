@@ -30,7 +30,7 @@ class Health:
 
 
 def health_in(table: Mapping[str, object], file: Path) -> Health | None:
-    """Return the health check of a table, if it has one.
+    """Return the health check in a table; None if there is none.
 
     Raises:
         BadData: the check is malformed.

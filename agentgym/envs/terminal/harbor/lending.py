@@ -1,4 +1,4 @@
-"""The container of a task: its images, and lending it to an external agent for one step."""
+"""Access to a task's container: its images, and its use by an external agent for one step."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,11 +10,11 @@ from agentgym.sandbox.env import ExternalAccess, SandboxEnv
 from agentgym.sandbox.protocol import SandboxFault
 
 LENT = "\0"
-"""Stands for the commands of an external agent, which are unknown; no model's command equals it."""
+"""Placeholder for the commands of an external agent, which are unknown; no model's command equals it."""
 
 
 class ContainerAccess(SandboxEnv):
-    """The part of the environment that names its images and lends its container."""
+    """Base class that names the images of tasks and gives an external agent access to the container."""
 
     _step: Any
     _present: Any
@@ -23,7 +23,7 @@ class ContainerAccess(SandboxEnv):
     _solution: Any
 
     def images(self, tasks: Sequence[Task]) -> list[str]:
-        """Return the image of each task, or those that its Dockerfile begins with."""
+        """Return the image of each task, or the base images of its Dockerfile; empty for backends other than docker."""
         if self.backend != "docker":
             return []
         places = [self._library[task.data["name"]].place for task in tasks]
@@ -54,10 +54,10 @@ class ContainerAccess(SandboxEnv):
 
 
 def not_again(command: object) -> None:
-    """Refuse to replay an external agent's work.
+    """Check that a command can be replayed.
 
     Raises:
-        SandboxFault: the command stands for an external agent's work.
+        SandboxFault: the command is the placeholder for an external agent's work.
     """
     if command == LENT:
         raise SandboxFault("what an external agent did in a container that is gone cannot be done again")

@@ -1,4 +1,4 @@
-"""Networks of a task's phases: `task.toml`'s, restricted by the caller."""
+"""Networks of a task's phases: the policies of `task.toml`, restricted by the caller."""
 
 import ipaddress
 import re
@@ -12,28 +12,28 @@ from agentgym.errors import BadConfig, BadData
 MODES = ("no-network", "public", "allowlist")
 STATED, TASK, NONE = "stated", "task", "none"
 PUBLIC = "bridge"
-"""The daemon's network for `public`, unless the caller names another."""
+"""The daemon's network for `public`, unless the caller names another network."""
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Network access that is allowed in one phase of a task."""
+    """Allowed network access in one phase of a task."""
 
     mode: str = ""
-    """One of `MODES`; empty if the task has none, which the format treats as `public`."""
+    """One of `MODES`; empty if the task states no mode, which the format treats as `public`."""
     hosts: tuple[str, ...] = ()
 
 
 def baseline(table: Mapping[str, object], name: str, file: Path) -> Policy:
-    """Return an environment's policy, with the older spelling `allow_internet`."""
+    """Return an environment's policy, which may have the older spelling `allow_internet`."""
     internet = table.get("allow_internet")
     older = Policy("public" if internet else "no-network") if isinstance(internet, bool) else Policy()
     return policy(table, name, file) or older
 
 
 def policy(table: Mapping[str, object], name: str, file: Path) -> Policy | None:
-    """Return the network policy in a TOML table, or None if the table defines none.
+    """Return the network policy in a TOML table; None if the table has no policy.
 
     Raises:
         BadData: the mode or the list of hosts is invalid.
@@ -52,10 +52,10 @@ def policy(table: Mapping[str, object], name: str, file: Path) -> Policy | None:
 
 
 def _host(value: object, file: Path) -> str:
-    """Return a host in the proxy's form: a name, `*.name`, an address or a range of addresses.
+    """Return a host in the proxy's form: a name, `*.name`, an address or a CIDR range.
 
     Raises:
-        BadData: the host has none of these forms.
+        BadData: the host does not have one of these forms.
     """
     host = value.strip().lower().rstrip(".") if isinstance(value, str) else ""
     try:
@@ -78,13 +78,13 @@ def _is_address(name: str) -> bool:
 
 
 def options(policy: Policy, network: str, backend: str) -> dict[str, Any]:
-    """Return the sandbox's options for a policy under the caller's `network`.
+    """Return the sandbox's network options for a policy; `network` is the caller's setting.
 
-    `stated` uses the task's policy, and no network without one; `task` uses the format's `public` instead; `none` is never a
-    network. Any other name is a network of the daemon that stands for `public`, stated or not.
+    Without a policy, `stated` gives no network, and `task` gives `public`. `none` never gives a network. Any other value
+    names the daemon's network to use for `public`, which is then also the default.
 
     Raises:
-        BadConfig: the backend cannot restrict access to some hosts.
+        BadConfig: the policy allows some hosts only, which the backend cannot enforce.
     """
     mode = policy.mode or ("no-network" if network in (STATED, NONE) else "public")
     if network == NONE or mode == "no-network":

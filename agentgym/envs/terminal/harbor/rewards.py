@@ -1,4 +1,4 @@
-"""Rewards parsed as in Harbor's verifier, and one number of several metrics (compared with harbor 0.26.0)."""
+"""Parse rewards as Harbor's verifier does, and reduce several metrics to one number (compared with harbor 0.26.0)."""
 
 import json
 import math
@@ -10,9 +10,9 @@ from typing import cast
 from agentgym.errors import BadConfig
 
 FILES = ("reward.json", "reward.txt")
-"""Reward files of the tests in `/logs/verifier`. The first that exists counts, even if it holds no reward."""
+"""Reward files of the tests in `/logs/verifier`. The first file that exists counts, even without a valid reward."""
 RULES: Mapping[str, Callable[[list[float]], float]] = {"min": min, "max": max, "mean": fmean, "sum": fsum}
-"""Reductions of several metrics without a `reward`; the names are those of Harbor's metrics."""
+"""Reductions of several metrics without a `reward`, with the names that Harbor uses."""
 KEY = "key:"
 """Prefix of a rule that names a single metric."""
 
@@ -32,13 +32,13 @@ def check_rule(rule: str) -> None:
 
 
 def rewards_in(name: str, content: bytes) -> dict[str, float]:
-    """Return the rewards in a file of the verifier, by name.
+    """Return the rewards in one of `FILES` by name.
 
-    `reward.txt` is parsed like `float()`, `reward.json` is an object of JSON numbers and Booleans. A bare number in
-    `reward.json` passes Harbor's parser, but its result rejects it.
+    `reward.txt` is parsed by `float()`; `reward.json` is an object of numbers and Booleans. A bare number in `reward.json`
+    is invalid: Harbor's parser accepts it, but Harbor rejects it later.
 
     Raises:
-        NoVerdict: the file has no valid reward, and Harbor raises an error.
+        NoVerdict: the file has no valid reward; Harbor raises an error for it, too.
     """
     if not content:
         raise NoVerdict(f"{name} is empty")
@@ -60,7 +60,7 @@ def rewards_in(name: str, content: bytes) -> dict[str, float]:
 
 
 def combined(rewards: Sequence[Mapping[str, float]], strategy: str) -> Mapping[str, float]:
-    """Return a task's rewards from those of its judged steps: the `final` one's, or each metric's mean."""
+    """Combine the rewards of the judged steps: the last step's rewards (`final`), or the mean of each metric."""
     if strategy == "final":
         return rewards[-1]
     names = dict.fromkeys(name for step in rewards for name in step)
@@ -68,7 +68,7 @@ def combined(rewards: Sequence[Mapping[str, float]], strategy: str) -> Mapping[s
 
 
 def one_number(rewards: Mapping[str, float], rule: str) -> float:
-    """Return the reward: the metric of `key:NAME`, else `reward`, else the only metric, else several reduced by the rule.
+    """Return one reward for several metrics: the metric of `key:NAME`, else `reward`, else all metrics reduced by `rule`.
 
     Raises:
         NoVerdict: the named metric is missing.

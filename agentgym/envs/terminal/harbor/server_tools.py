@@ -1,4 +1,4 @@
-"""Tools of a task's MCP servers, offered in addition to an environment's own while the task is played."""
+"""Tools of a task's MCP servers, offered in addition to the environment's own tools during an episode."""
 
 import json
 import time
@@ -24,10 +24,10 @@ class ServerCall(NamedTuple):
 
 
 class ServerTools(SandboxEnv, replaces=("_respond",)):
-    """An environment in a container with MCP servers. It calls `serve` when the container is ready for an agent.
+    """Base class of environments with MCP servers in their container; they call `serve` when the container is ready.
 
-    A call that takes too long, or that the tool or its server refuses, is an invalid action, and so is one whose server has
-    exited, possibly because of the agent. The next call reconnects.
+    A call is an invalid action if it takes too long, if the tool or its server refuses it, or if the server has exited,
+    possibly because of the agent. After an exit or a time-out, the next call reconnects.
     """
 
     max_chars: float = 8000
@@ -39,9 +39,10 @@ class ServerTools(SandboxEnv, replaces=("_respond",)):
         self._serving: tuple[Any, ...] = ()
 
     def serve(self, listed: tuple[Server, ...], sandbox: Any, user: str, work: str, file: Path) -> None:
-        """Connect to a container's servers and offer their tools; SandboxFault if one does not answer.
+        """Connect to the servers in a container and offer their tools.
 
         Raises:
+            SandboxFault: a server does not answer.
             BadConfig: the backend is not docker.
         """
         self._unserve()
@@ -94,17 +95,17 @@ class ServerTools(SandboxEnv, replaces=("_respond",)):
         return self.invalid(text) if failed else Outcome(text)
 
     def called(self, call: ServerCall, seconds: float) -> tuple[str, bool]:
-        """Return a tool's text, and whether it failed."""
+        """Call a tool and return its text and whether the call failed."""
         if self._servers is None or call.name not in self._servers.tools:
             return f"{call.name} is not offered any more: its server has changed.", True
         return self._servers.call(call.name, json.loads(call.arguments), seconds)
 
     def seconds_left(self) -> float:
-        """Return the time limit of the next command or call."""
+        """Return the time limit of the next command or call, in seconds."""
         raise NotImplementedError
 
     def spent(self, call: ServerCall, seconds: float) -> None:
-        """Record a call and its duration."""
+        """Record a call and its duration in seconds."""
         raise NotImplementedError
 
     def _drop(self) -> None:

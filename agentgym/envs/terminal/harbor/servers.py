@@ -1,7 +1,7 @@
 """MCP servers of a task: their entries in `task.toml`, and connections to them inside the agent's container.
 
-Nothing here connects to an address of this machine: a stdio server is a program of the container, and HTTP goes through a
-program of the container that opens the connection there, so that a task reaches only what its container reaches.
+A task reaches only addresses that its container can reach, not those of this machine: a stdio server is a program in the
+container, and HTTP goes through a program that opens its connection inside the container.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from agentgym.sandbox.docker.program_stream import ProgramStream
 from agentgym.sandbox.protocol import SandboxFault
 
 CLOSING = 10.0
-"""Time limit for closing connections."""
+"""Time limit for closing connections, in seconds."""
 TRANSPORTS = ("stdio", "sse", "streamable-http")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 _REACH = 'exec 3<>"/dev/tcp/$1/$2" || exit; cat <&0 >&3 & cat <&3; kill $!'
-"""Runs in the container: forwards its input to a host, and the host's data to its output."""
+"""Bash script for the container: forwards its input to a host and port, and the data from there to its output."""
 _WORK = 'cd -- "$1" && shift && exec "$@"'
 
 
 @dataclass(frozen=True)
 class Server:
-    """One MCP server as named by the task."""
+    """One MCP server of a task, from `task.toml`."""
 
     name: str
     transport: str
@@ -46,7 +46,7 @@ class Server:
 
 
 def servers_in(environment: Mapping[str, object], file: Path) -> tuple[Server, ...]:
-    """Return the servers of an environment's table.
+    """Return the servers in the table `[environment]`.
 
     Raises:
         BadData: two servers have the same name.
@@ -81,7 +81,7 @@ def _server(raw: tables.Table, file: Path) -> Server:
 
 
 def host_and_port(url: str, name: str, file: Path) -> tuple[str, int]:
-    """Return a server's host and port as seen in its container.
+    """Return the host and port of a server's URL, as seen from inside the container.
 
     Raises:
         BadData: the URL is not plain HTTP with a host.
@@ -97,9 +97,9 @@ def host_and_port(url: str, name: str, file: Path) -> tuple[str, int]:
 
 
 class Servers:
-    """Connections to a task's servers from the container in which they run.
+    """Connections to a task's servers, made from inside its container.
 
-    A tool has the server's own name for it, prefixed with the server's name if another tool has it already.
+    A tool keeps its own name, with the server's name as a prefix if another tool already has that name.
     """
 
     def __init__(
@@ -129,7 +129,12 @@ class Servers:
             self._where[offered] = (connection, name)
 
     def call(self, name: str, arguments: dict[str, object], seconds: float) -> tuple[str, bool]:
-        """Return a tool's text and whether the tool reports failure; TimeoutError, or a Fault."""
+        """Call a tool; return its text and whether it reports failure.
+
+        Raises:
+            TimeoutError: the call takes longer than `seconds`.
+            Fault: the connection fails.
+        """
         connection, own = self._where[name]
         return connection.call(own, arguments, seconds)
 
@@ -155,7 +160,7 @@ class Servers:
 
     @contextlib.asynccontextmanager
     async def _over_http(self, server: Server) -> AsyncGenerator[object]:
-        """Speak HTTP over connections opened by the container, through a socket that only this user can reach."""
+        """Yield the streams of MCP over HTTP; connections open inside the container, through a socket private to us."""
         host, port = host_and_port(server.url, server.name, self._file)
         words = ["/bin/bash", "-c", _REACH, "bash", host, str(port)]
         web = importlib.import_module("httpx2")
@@ -186,7 +191,7 @@ class Servers:
 
 
 class Relay:
-    """Joins local connections to ones that the container opens."""
+    """Connects each local connection to a connection that the container opens."""
 
     def __init__(self, open_stream: Callable[[], ProgramStream]) -> None:
         self._open = open_stream
@@ -228,7 +233,7 @@ class Relay:
 
 @contextlib.asynccontextmanager
 async def lines(open_stream: Callable[[], ProgramStream]) -> AsyncGenerator[object]:
-    """Speak MCP's stdio transport, one JSON message per line, with a program in a container."""
+    """Yield the streams of MCP's stdio transport (one JSON message per line) to a program in a container."""
     anyio = importlib.import_module("anyio")
     types = importlib.import_module("mcp_types")
     message = importlib.import_module("mcp.shared.message").SessionMessage

@@ -1,4 +1,4 @@
-"""The parts of a task in the format: containers, and steps with an agent's and a verifier's phase.
+"""The parts of a Harbor task: containers, and steps, each with a phase of the agent and a phase of the verifier.
 
 A task without `[[steps]]` is one unnamed step.
 """
@@ -27,9 +27,9 @@ class Place:
     """A container: its image and limits; None means no limit."""
 
     image: str
-    """Name of a ready image; empty if `build` is to be built."""
+    """Name of an existing image; empty: build the image from `build`."""
     build: Path
-    """The folder with the Dockerfile."""
+    """Folder with the Dockerfile."""
     work: str
     """Working directory of commands."""
     cpus: float | None = None
@@ -39,9 +39,9 @@ class Place:
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     health: Health | None = None
     network: Policy = field(default_factory=Policy)
-    """Policy outside the phases that state their own."""
+    """Network policy of phases that do not state a policy."""
     command: tuple[str, ...] = ()
-    """A program that runs from the start."""
+    """Program that runs from the start of the container; empty: none."""
     beside: SideServices | None = None
     """Side services in other containers."""
 
@@ -52,52 +52,52 @@ class Verifier:
 
     seconds: float = 600.0
     user: str = ""
-    """User that runs the tests; empty for the image's own."""
+    """User that runs the tests; empty: the image's user."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     network: Policy = field(default_factory=Policy)
     place: Place | None = None
-    """A separate container; None for the agent's."""
+    """Separate container of the verifier; None: the agent's container."""
     bundled: bool = False
-    """True if its image contains `/tests`."""
+    """True if the separate container's image contains `/tests`."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One agent phase and its judging."""
+    """A phase of the agent, and the verification of its result."""
 
     name: str
     instruction: str
     tests: tuple[Path, ...]
-    """Folders overlaid in `/tests`."""
+    """Folders to copy into `/tests`; later ones overwrite files of earlier ones."""
     solution: Path | None
-    """The folder with `solve.sh`."""
+    """Folder with `solve.sh`; None without a solution."""
     workdir: Path | None
-    """Files copied to the agent's working directory before it begins; `setup.sh` among them is run."""
+    """Folder copied to the agent's working directory before the agent begins; its `setup.sh`, if any, is then run."""
     seconds: float | None
-    """Time limit of all commands together."""
+    """Limit on the total seconds of the agent's commands; None: no limit."""
     user: str
-    """The agent's user; empty for the image's own."""
+    """The agent's user; empty: the image's user."""
     network: Policy
     verifier: Verifier
     health: Health | None = None
     """Additional check that must succeed before the agent begins."""
     min_reward: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Ends the task if a metric is lower or missing."""
+    """Minimum of each metric; the task ends after this step if a metric is lower or missing."""
     artifacts: tuple[Artifact, ...] = ()
     hooks: tuple[Hook, ...] = ()
 
     def stops(self, rewards: Mapping[str, float]) -> bool:
-        """Return whether rewards end the task before its other steps."""
+        """Return True if the step's rewards are too low (`min_reward`) for the task to continue."""
         return any(rewards.get(name, float("-inf")) < least for name, least in self.min_reward.items())
 
 
 def place_in(raw: tables.Table, build: Path, name: str, file: Path, inherited: str = "", *, beside: bool = False) -> Place:
-    """Return the container of an environment's table.
+    """Return the container that an environment's table describes.
 
-    `inherited` is the default image; with `beside` a compose file is read.
+    `inherited` is the default image; `beside` also reads a compose file.
 
     Raises:
-        BadData: the image's name is malformed, or there is neither image nor Dockerfile.
+        BadData: the image's name is malformed, or there is neither an image nor a Dockerfile.
     """
     compose = compose_in(build, tables.resolved(tables.variables(raw, name, file), name, file)) if beside else None
     image = tables.text(raw, "docker_image", file) or inherited or (compose.image if compose else "")
@@ -176,7 +176,7 @@ class Reader:
         )
 
     def _levels(self, entry: tables.Table, name: str) -> list[tables.Table]:
-        """Return a table of the step, then that of the task."""
+        """Return the table `name` of the step, then the table `name` of the task."""
         return [tables.table(entry, name, self.file), tables.table(self.raw, name, self.file)]
 
     def _phase(self, levels: Sequence[tables.Table], name: str) -> Policy | None:
@@ -199,7 +199,7 @@ class Reader:
         )
 
     def _place_of(self, levels: Sequence[tables.Table], folder: Path, named: bool) -> tuple[Place | None, bool]:
-        """Return the verifier's own container, if it has one, and whether tests are in its image.
+        """Return the verifier's separate container (None if it has none), and whether its image contains the tests.
 
         Raises:
             BadData: the verifier needs several containers.
@@ -244,7 +244,7 @@ class Reader:
 
 
 def refuse_hardware(raw: tables.Table, file: Path) -> None:
-    """Refuse hardware that no container here has; a task played without it would give a wrong number.
+    """Check that a task needs no hardware that containers here lack; without it, results would be wrong.
 
     Raises:
         BadData: the task asks for such hardware.
@@ -262,7 +262,7 @@ def refuse_hardware(raw: tables.Table, file: Path) -> None:
 
 
 def instruction_in(file: Path) -> str:
-    """Return an instruction without canary lines at its top.
+    """Return a file's instruction without leading canary lines.
 
     Raises:
         BadData: the file is missing, empty or not UTF-8.
@@ -281,7 +281,7 @@ def instruction_in(file: Path) -> str:
 
 
 def _last_workdir(dockerfile: str) -> str:
-    """Return the working directory at the end of a Dockerfile's last stage."""
+    """Return the working directory at the end of a Dockerfile's last stage; empty if not set."""
     work = ""
     for line in dockerfile.splitlines():
         word, _, rest = line.strip().partition(" ")

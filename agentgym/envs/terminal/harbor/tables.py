@@ -27,7 +27,7 @@ def toml(file: Path) -> Table:
 
 
 def table(raw: Mapping[str, object], name: str, file: Path) -> Table:
-    """Return a table, empty if it is missing.
+    """Return the table `name` in `raw`, empty if it is missing.
 
     Raises:
         BadData: the value is not a table.
@@ -39,7 +39,7 @@ def table(raw: Mapping[str, object], name: str, file: Path) -> Table:
 
 
 def tables(raw: Mapping[str, object], name: str, file: Path) -> list[Table]:
-    """Return a list of tables, empty if it is missing.
+    """Return the list of tables `name` in `raw`, empty if it is missing.
 
     Raises:
         BadData: the value is not a list of tables.
@@ -51,10 +51,10 @@ def tables(raw: Mapping[str, object], name: str, file: Path) -> list[Table]:
 
 
 def text(raw: Mapping[str, object], key: str, file: Path) -> str:
-    """Return a text; a number is converted.
+    """Return the text under a key, empty if it is missing; a number is converted to text.
 
     Raises:
-        BadData: the value is neither.
+        BadData: the value is neither a text nor a number.
     """
     value = raw.get(key, "")
     if not isinstance(value, str | int) or isinstance(value, bool):
@@ -63,7 +63,7 @@ def text(raw: Mapping[str, object], key: str, file: Path) -> str:
 
 
 def texts(raw: Mapping[str, object], key: str, file: Path) -> tuple[str, ...]:
-    """Return a list of texts.
+    """Return the list of texts under a key, empty if it is missing.
 
     Raises:
         BadData: the value is not a list of texts.
@@ -75,7 +75,7 @@ def texts(raw: Mapping[str, object], key: str, file: Path) -> tuple[str, ...]:
 
 
 def number(raw: Mapping[str, object], key: str, file: Path) -> float | None:
-    """Return a positive number.
+    """Return the positive number under a key, None if it is missing.
 
     Raises:
         BadData: the value is not a positive number.
@@ -89,10 +89,10 @@ def number(raw: Mapping[str, object], key: str, file: Path) -> float | None:
 
 
 def size(raw: Mapping[str, object], key: str, older: str, file: Path) -> float | None:
-    """Return megabytes, from a number or from an older text like `2G`, which must agree.
+    """Return a size in megabytes: the number under `key`, or the text under the older key `older`, such as `2G`.
 
     Raises:
-        BadData: the text is malformed, or the two differ.
+        BadData: the text is malformed, or both are present and differ.
     """
     megabytes = number(raw, key, file)
     if not isinstance(written := raw.get(older), str):
@@ -109,7 +109,7 @@ def size(raw: Mapping[str, object], key: str, older: str, file: Path) -> float |
 
 
 def variables(raw: Mapping[str, object], name: str, file: Path) -> dict[str, str]:
-    """Return the variables of a table's `env` verbatim.
+    """Return the environment variables in a table's `env`, without substitutions.
 
     Raises:
         BadData: `env` is not a table of texts.
@@ -121,10 +121,10 @@ def variables(raw: Mapping[str, object], name: str, file: Path) -> dict[str, str
 
 
 def resolved(found: Mapping[str, str], name: str, file: Path) -> dict[str, str]:
-    """Return variables with the defaults of `${NAME:-default}` substituted.
+    """Return environment variables with each `${NAME:-default}` replaced by its default.
 
     Raises:
-        BadData: a variable refers to one of this machine.
+        BadData: a value refers to a variable of this machine.
     """
     values = {key: _DEFAULT.sub(r"\1", entry) for key, entry in found.items()}
     for key, entry in values.items():

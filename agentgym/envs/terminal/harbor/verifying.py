@@ -20,14 +20,14 @@ NEW_LOGS = f"rm -rf {_LOGS}; mkdir -p {_LOGS}; chmod 777 {_LOGS}"
 
 
 def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers) -> dict[str, float]:
-    """Judge a step by the agent's container, and return the rewards by name.
+    """Run the tests of a step on the agent's container `sandbox`, and return the rewards by name.
 
-    In the agent's container, files the agent put in place of the tests or of a reward are removed first, and tests and
-    reward are removed afterwards. A separate verifier gets only artifacts.
+    If the tests run in that container, files that the agent put in place of tests or rewards are removed before, and tests
+    and rewards are removed afterwards. A separate verifier receives only the artifacts.
 
     Raises:
-        NoVerdict: there are no rewards.
-        Fault: the container of a separate verifier cannot be made.
+        NoVerdict: the tests give no reward.
+        Fault: the container of a separate verifier cannot be created.
     """
     own = step.verifier.place
     if own is None:
@@ -56,7 +56,7 @@ def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers)
 
 
 def _clear(sandbox: Any, *places: str, keeper: str = "") -> None:
-    """Empty folders; with a keeper, only that user can access tests and reward from their creation on.
+    """Empty folders; if `keeper` (a user id) is given, only that user can access the new folders of tests and rewards.
 
     Raises:
         NoVerdict: a file could not be removed.
@@ -73,9 +73,10 @@ def _clear(sandbox: Any, *places: str, keeper: str = "") -> None:
 
 
 def _keeper(sandbox: Any, step: Step) -> str:
-    """Return the id of the only user with access to tests and reward if the agent's processes survive; else empty.
+    """Return the id of the user that runs the tests if access to them must be restricted to that user; else empty.
 
-    Nothing keeps root out, and tests that run as the agent's own user are as accessible to it as in Harbor.
+    Access is restricted if processes of the agent may survive. It cannot be if the agent is root or has the same user as
+    the tests; then the tests are as accessible to it as in Harbor.
     """
     if not getattr(getattr(sandbox, "spec", None), "background", False):
         return ""  # nothing of the agent runs any more
@@ -105,7 +106,7 @@ def _run(task: HarborTask, step: Step, place: Place, sandbox: Any) -> dict[str, 
 
 
 def _exists(sandbox: Any, path: str) -> bool:
-    """Return whether a container has something at a path, as its daemon sees it."""
+    """Return True if a path exists in a container, according to the daemon rather than to programs of the container."""
     try:
         sandbox.copy_out(path)
     except FileNotFoundError:
@@ -116,10 +117,10 @@ def _exists(sandbox: Any, path: str) -> bool:
 
 
 def _content(archive: bytes) -> bytes:
-    """Return the file in an archive.
+    """Return the content of the first small regular file in a tar archive.
 
     Raises:
-        OSError: the archive is not one plain file of at most 1 MiB.
+        OSError: the archive has no regular file of at most 1 MiB.
     """
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         for member in opened:
