@@ -13,7 +13,7 @@ from agentgym.tasks.columns import OtherLanguageRow
 
 PROGRAM = "Write a program that reads standard input and prints to standard output."
 LCB_SECONDS = 6.0
-"""Time limit per test, plus one second for each test over all of them (`timeout` of LiveCodeBench's `run_test`)."""
+"""Seconds per test (`timeout` of LiveCodeBench's `run_test`); the limit over all tests adds one second for each."""
 _STARRED = (
     "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json "
     "builtins typing"
@@ -26,7 +26,7 @@ LCB_PREAMBLE = "; ".join(
 )
 """LiveCodeBench's preamble for solutions (`import_string` of `lcb_runner/evaluation/testing_util.py`), in one line."""
 LARGEST = 200_000_000
-"""Maximum bytes that one problem's packed tests may decompress to."""
+"""Maximum decompressed bytes of a problem's packed tests."""
 
 
 def live_code_bench(raw: Data, where: str) -> Data:
@@ -73,7 +73,7 @@ def _check_starter(starter: str, where: str) -> None:
 
 
 def _call(test: list[str], name: str, of_class: bool, where: str) -> list[object]:
-    """Return a functional test: one line of JSON per argument, and the result in JSON."""
+    """Convert a functional test, whose input has a line of JSON per argument and whose output is JSON."""
     arguments = packed([parsed(line, where) for line in test[0].split("\n") if line.strip()], where)
     expected = packed(parsed(test[1], where), where)
     return [[[], [[name, arguments]]], [expected]] if of_class else [arguments, expected]
@@ -83,7 +83,7 @@ def _tests(value: object, where: str) -> list[Data]:
     """Return tests from JSON, or from LiveCodeBench's packed private form (base64, zlib, pickled text).
 
     Raises:
-        BadData: the tests are neither.
+        BadData: the tests have neither form.
     """
     if isinstance(value, str) and not value.lstrip().startswith("["):
         try:
@@ -95,19 +95,19 @@ def _tests(value: object, where: str) -> list[Data]:
 
 
 class _Text(pickle.Unpickler):
-    """An unpickler for text alone, which never looks up a class."""
+    """An unpickler for text only; it refuses to look up classes."""
 
     def find_class(self, module_name: str, global_name: str, /) -> object:
         raise pickle.UnpicklingError(f"a pickle that asks for {module_name}.{global_name}")
 
 
 def pack_private(tests: list[Data]) -> str:
-    """Return LiveCodeBench's packed private tests."""
+    """Pack tests in LiveCodeBench's private form; the inverse of `_tests`."""
     return base64.b64encode(zlib.compress(pickle.dumps(json.dumps(tests)))).decode()
 
 
 def code_contests(raw: Data, where: str) -> Data:
-    """Parse a CodeContests problem: a program; public, private and generated tests are all hidden tests.
+    """Parse a CodeContests problem: a program; its public, private and generated tests all become hidden tests.
 
     Raises:
         BadData: the program does not use standard input and output.

@@ -1,4 +1,4 @@
-"""The environment: a description with gaps, and a colleague who knows what is missing."""
+"""The environment: a description with gaps, and a colleague who knows the missing sentences."""
 
 import dataclasses
 import re
@@ -18,9 +18,9 @@ from agentgym.errors import BadConfig
 from agentgym.sandbox.env import ExternalAccess
 
 GAP = "(open: ask)"
-"""Text in place of a missing sentence."""
+"""Text shown in place of a missing sentence."""
 RESULT = "result"
-"""Key of the sentence that says what to return; a step's key is its number."""
+"""Key of the sentence about the result to return; the key of a step is its number."""
 LONGEST_QUESTION = 400
 """Maximum characters of a question."""
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
@@ -30,20 +30,20 @@ _STEP = re.compile(r"(\d+)\. (.*)")
 
 
 class CodeDialogue(Code):
-    """Write a program after asking what its description leaves open.
+    """Write a program after asking for the missing parts of its description.
 
-    A statement of `rlvr/Code-v0` in which sentences are missing: some steps, the result, or both. `ask` puts a question to
-    a colleague, who answers with the missing sentence if the question names one step by its number, or the result, and
-    never with code. There are no examples and no public tests. Reward: 1 for a submission that passes every hidden test,
-    else 0. A solution without the missing steps fails a hidden test. Measure: `asked`, the share of gaps asked about.
-    The setting of ColBench (SWEET-RL, arXiv 2503.15478), whose collaborator is a language model that sees the solution;
-    here every answer is a sentence of the specification that made the tests.
+    The task is a statement of `rlvr/Code-v0` without some sentences: steps, the result, or both. `ask` sends a question to
+    a colleague. If the question names a step by its number, or the result, the answer is the missing sentence; it is never
+    code. There are no examples and no public tests. Reward: 1 for a submission that passes every hidden test, else 0. A
+    solution without the missing steps fails a hidden test. Metric: `asked`, the share of gaps that the agent asked about.
+    The setting is ColBench's (SWEET-RL, arXiv 2503.15478), but its collaborator is a language model that sees the
+    solution; here, every answer is a sentence of the specification from which the tests were made.
     """
 
     settings: ClassVar[tuple[str, ...]] = tuple(
         name for name in Code.settings if name not in ("data", "verify", "strict", "ignore")
     )
-    """A file's tasks have no sentences to leave out, so it takes none."""
+    """Settings of Code without those of task files, whose statements have no sentences to leave out."""
 
     def setup(self) -> None:
         super().setup()
@@ -52,7 +52,7 @@ class CodeDialogue(Code):
     # Tasks
 
     def _drawn(self, rng: np.random.Generator, difficulty: int, accepts: Callable[[ProgramSpec], bool]) -> Task:
-        """Draw a task of Code and the sentences to leave out, without which its tests cannot be passed."""
+        """Draw a task of Code, and sentences to leave out that are necessary to pass its tests."""
         while True:
             task = super()._drawn(rng, difficulty, accepts)
             keys = _keys(task.data["statement"])
@@ -67,7 +67,7 @@ class CodeDialogue(Code):
     def begin(self, task: Task) -> str:
         super().begin(task)
         self.heard: tuple[str, ...] = ()
-        """Keys of the missing sentences that the colleague has said, sorted."""
+        """Sorted keys of the missing sentences that the colleague has revealed."""
         return (
             f"{task.instruction}\nYour colleague knows what belongs in place of each {GAP}: ask about one step by its "
             "number, or about the result. Try code with run, then submit all of it. You can submit only once; hidden tests "
@@ -102,7 +102,7 @@ class CodeDialogue(Code):
     # Policies
 
     def expert(self) -> Iterator[str]:
-        """Ask about every gap, put the answers in, and submit the code of the sentences."""
+        """Ask about every gap, fill in the answers, and submit the code of the complete statement."""
         missing = self.task.data["missing"]
         for key in missing:
             if key not in self.heard:
@@ -116,7 +116,7 @@ class CodeDialogue(Code):
 
 
 def _keys(statement: str) -> dict[str, str]:
-    """Return a statement's sentences that may be missing, by step number or `RESULT`."""
+    """Return the sentences of a statement that may be left out: step number or `RESULT` -> sentence."""
     lines = statement.split("\n")
     found = {step[1]: step[2] for line in lines if (step := _STEP.fullmatch(line))}
     last = lines[-1]
@@ -132,7 +132,7 @@ def _filled(statement: str, answers: Mapping[str, str]) -> str:
 
 
 def _replaced(statement: str, sentences: Mapping[str, str]) -> str:
-    """Return a statement with other sentences at some keys."""
+    """Return a statement with the sentences at some keys (see `_keys`) replaced."""
     lines = statement.split("\n")
     for place, line in enumerate(lines):
         step = _STEP.fullmatch(line)
@@ -144,7 +144,7 @@ def _replaced(statement: str, sentences: Mapping[str, str]) -> str:
 
 
 def _subject(question: str) -> str | None:
-    """Return the key of the first step, or else the result, that a question names; None if it names neither."""
+    """Return the number of the first step that a question names, else `RESULT` if it names the result, else None."""
     number = _NUMBER.search(question)
     if number is not None:
         word = number[0].lower()
@@ -153,7 +153,7 @@ def _subject(question: str) -> str | None:
 
 
 def _passes_without(task: Task, missing: Mapping[str, str]) -> bool:
-    """Return True if the code without the missing steps passes every hidden test, the result known."""
+    """Return True if the solution without the missing steps still passes every hidden test."""
     data = task.data
     plan = read(data["statement"])
     assert plan is not None, "the statement is generated"
@@ -166,7 +166,7 @@ def _passes_without(task: Task, missing: Mapping[str, str]) -> bool:
 
 
 def _without_asking(observations: list[str]) -> str:
-    """Submit the code of the sentences that are there."""
+    """Submit the code of the sentences that are not missing."""
     lines = observations[0].split("\n")
     end = next((n for n, line in enumerate(lines) if line.startswith("Your colleague")), len(lines))
     known = [line for line in lines[:end] if not line.endswith(GAP)]

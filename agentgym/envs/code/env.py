@@ -26,15 +26,15 @@ from agentgym.sandbox.protocol import MEGABYTE, NO_KERNEL, SAME, Limits, Result
 from agentgym.tasks.reading import reading
 
 SAME_PYTHON = ("bubblewrap", "process")
-"""Sandbox backends that run this very Python, so that syntax errors can be found here."""
+"""Sandbox backends that run the Python of this process, so that syntax errors can be found without the sandbox."""
 FRESH = "Run Python code in a new process; files persist between runs, variables do not. Returns the output or the error."
 BESIDE_TESTS = 30.0
-"""Extra seconds for `submit` when a file's harness limits all its tests together."""
+"""Extra seconds for `submit` if a file's tasks have a time limit for all tests together."""
 LEFT = "solution.py"
-"""Path at which an external agent leaves its code."""
+"""Path in the sandbox where an external agent leaves its code."""
 HOME = "/home/agent"
 EXAMPLES = 2
-"""Number of public tests in a statement."""
+"""Number of public tests shown in a statement."""
 FAILURES = 3
 """Maximum number of failing tests shown."""
 
@@ -42,14 +42,13 @@ FAILURES = 3
 class Code(SandboxEnv):
     """Write a program that passes hidden tests.
 
-    Tasks are generated: `families` names those to draw from (`agentgym.envs.code.families.FAMILIES`; all by default). At
-    difficulty d a solution takes d + 1 or d + 2 steps over longer inputs; `split_key` is the statement without the name of
-    the function.
+    Tasks are generated from `families` (default: all of `agentgym.envs.code.families.FAMILIES`). At difficulty d, a
+    solution takes d + 1 or d + 2 steps, and inputs grow with d. `split_key` is the statement without the function's name.
 
-    `run` keeps its variables. `test` and `submit` run only the code, each in a fresh sandbox with inputs alone: results come
-    out as data and are compared with the expected ones outside. Reward: 1 for a submission that passes every hidden test,
-    else 0; it ends the episode. Measures: `passed`, the share of hidden tests that pass; `public`, the share of public tests
-    that passed at the last `test`.
+    Variables persist between calls of `run`. `test` and `submit` run the code in a fresh sandbox that contains only the
+    inputs of tests; the results are compared with the expected results outside the sandbox. Reward: 1 for a submission
+    that passes every hidden test, else 0; a submission ends the episode. Metrics: `passed`, the share of hidden tests that
+    pass; `public`, the share of public tests that passed in the last `test`.
     """
 
     horizon = 12
@@ -59,17 +58,20 @@ class Code(SandboxEnv):
     settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, *caller_settings, *task_settings)
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}}
     families: tuple[str, ...] = ()
-    """Families of generated tasks to draw from; empty: all."""
+    """Families of generated tasks; empty: all."""
     data: str | None = None
-    """A file of tasks instead: HumanEval, MBPP, LiveCodeBench, CodeContests or ours (`docs/environments/code.md`)."""
+    """File of tasks: HumanEval, MBPP, LiveCodeBench, CodeContests or our layout (`docs/environments/code.md`).
+
+    None: generated tasks.
+    """
     verify: bool = False
-    """Run all reference solutions of the file first; BadData names the tasks whose reference fails."""
+    """Run all reference solutions of the file first; BadData lists the tasks with a failing reference."""
     strict: bool = False
-    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
+    """Refuse a file with a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns of the file to leave out on purpose."""
+    """Columns to ignore; a row with text in any other unknown column is bad."""
     seconds: float = 2.0
-    """Time limit per test; a file's task may set its own."""
+    """Time limit per test, in seconds, unless a task of the file sets its own limit."""
     limits = Limits(timeout=10.0, memory=512 * MEGABYTE, disk=16 * MEGABYTE, files=1000)
     declared = Declarations(random_bound=0.0, expert_bound=0.95, answers=("reference",))
 
@@ -108,7 +110,7 @@ class Code(SandboxEnv):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a task of one of the families, regardless of its split."""
+        """Draw a task of one of the families, of any split."""
         return self._drawn(rng, difficulty, lambda _: True)
 
     def _drawn(self, rng: np.random.Generator, difficulty: int, accepts: Callable[[ProgramSpec], bool]) -> Task:
@@ -131,7 +133,7 @@ class Code(SandboxEnv):
         return Task(instruction=statement, data=data, difficulty=difficulty)
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task with this number: generated, or from the file, wrapping around at the end."""
+        """Return the task with this number: generated, or from the file, where numbers wrap around at the end."""
         split = self._split_for(number, split)
         if self.library is not None:
             tasks = self.library.of_split(split)
@@ -149,11 +151,11 @@ class Code(SandboxEnv):
         return super().find(task_id) if self.library is None else self.library.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
-        """Return the number of the file's tasks in a split."""
+        """Return the number of the file's tasks in a split; None for generated tasks."""
         return None if self.library is None else len(self.library.of_split(split or self.split))
 
     def split_of(self, task: Task) -> str:
-        """Return the split of the statement's hash; a file's task names its own."""
+        """Return the split, which the hash of `split_key` decides; a task of a file has its own split."""
         return super().split_of(task) if self.library is None else task.split
 
     def split_key(self, task: Task) -> object:
@@ -166,12 +168,12 @@ class Code(SandboxEnv):
         if task.data.get("setup"):
             top_names(task.data["setup"], "the code of its tests", f"task {task.id}")
         self.cells: tuple[str, ...] = ()
-        """Executed code that may have changed state."""
+        """Executed pieces of code, which may have changed the interpreter's state."""
         self.candidate = ""
-        """The last executed code that defines the solution; `test` runs it."""
+        """Last executed code that defines the solution; `test` runs it."""
         self.passed = self.public = 0.0
         self.prepared = False
-        """True if the interpreter already has the names defined by the task's harness."""
+        """True if the interpreter already ran the task's opening code (`before`)."""
         lines = [task.data["statement"]]
         examples = [example(task.data, test) for test in task.data["public"][:EXAMPLES] if task.data["kind"] != "checks"]
         lines += ["Examples:", *examples] if examples else []
@@ -200,7 +202,7 @@ class Code(SandboxEnv):
         return [f"printf %s {shlex.quote(self.task.data['reference'])} > {LEFT}"]
 
     def handing_in(self) -> str:
-        """Submit the file an external agent left; without a readable one, submit nothing."""
+        """Return the action that submits an external agent's file `LEFT`, or empty code if the file is unreadable."""
         try:
             return spell("submit", self.read(LEFT).decode())
         except (OSError, UnicodeDecodeError):
@@ -220,7 +222,7 @@ class Code(SandboxEnv):
         return run_text(self._computed(code), self.limits.timeout) or "(no output)"
 
     def _computed(self, code: str) -> Result:
-        """Run code after defining the names that the file's harness puts before every solution."""
+        """Run code in the interpreter, after the task's opening code (`before`)."""
         data = self.task.data
         before = "" if data["kind"] == "checks" else data.get("before", "")
         if before and self.backend in NO_KERNEL:
@@ -261,7 +263,7 @@ class Code(SandboxEnv):
         return self.lose(f"{count} of {len(tried)} hidden tests pass.")
 
     def _problem(self, code: str) -> str:
-        """Return the error that prevents code from running at all, which need not cost the episode."""
+        """Return the error that prevents code from running at all, so that a submission can be refused; else empty."""
         code = whole(self.task.data, code)
         error = syntax_error(code) if self.backend in SAME_PYTHON else ""
         if error:
@@ -273,7 +275,7 @@ class Code(SandboxEnv):
         return self._tried(self.task, code, which)
 
     def _tried(self, task: Task, code: str, which: str) -> list[CaseResult]:
-        """Return the results of a task's `public` or `hidden` tests in a fresh sandbox."""
+        """Run the tests `which` (`public` or `hidden`) of a task in a fresh sandbox and return their results."""
         data, seconds = task.data, task.data.get("seconds", self.seconds)
         code = whole(data, code)
         if data["kind"] == "checks":
@@ -306,9 +308,9 @@ class Code(SandboxEnv):
         yield spell("submit", self.task.data["reference"])
 
     def expert(self) -> Iterator[str]:
-        """Parse the statement, run a solution on an example, test it, and submit it; in the last turn, submit at once.
+        """Parse the statement with the families' sentences; run its solution on an example, test it, and submit it.
 
-        It knows the families' sentences.
+        In the last turn, submit at once.
         """
         plan = read(self.task.data["statement"])
         if plan is None:
@@ -324,7 +326,10 @@ class Code(SandboxEnv):
     ballot_tool = "submit"
 
     def ballot(self, code: str) -> str | None:
-        """Return the results on generated inputs, so that equal solutions agree; None for one that fails a public test."""
+        """Return the code's results on generated inputs, so that equivalent solutions give equal ballots.
+
+        None if the code fails a public test, or the task cannot be voted on.
+        """
         data = self.task.data
         if data["kind"] == "checks" or not data["public"] or self._problem(code):
             return None
@@ -338,7 +343,7 @@ class Code(SandboxEnv):
         return "\n".join(result.got for result in self.elsewhere(lambda own: run_tests(own, whole(data, code), tests)))
 
     def hint(self, level: float) -> str:
-        """Return a plan, then a signature, then a test case; at level 1 the reference solution, too."""
+        """Return a plan, then a signature, then a test case; at level 1, the reference solution, too."""
         reference = self.task.data["reference"]
         return guidance(
             hints.steps(self.task.data), level, lambda: f"A solution:\n{reference}" if reference else "", [reference]

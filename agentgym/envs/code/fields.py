@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def readable(source: str) -> bool:
-    """Return whether a text is Python; it is parsed, never compiled or run."""
+    """Return True if a text can be parsed as Python; it is not compiled or run."""
     try:
         _quietly(parse, source)
     except UNREADABLE:
@@ -30,7 +30,7 @@ def readable(source: str) -> bool:
 
 
 def python(source: str, what: str, where: str) -> ast.Module:
-    """Return the syntax tree of a text; raise Foreign, with its location, if it is not Python."""
+    """Return the syntax tree of a text; raise OtherLanguageRow, with the location, if the text is not Python."""
     return _python(parse, source, what, where)
 
 
@@ -48,7 +48,7 @@ def top_names(source: str, what: str, where: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2048)
 def _top_names(source: str) -> tuple[frozenset[str], str]:
-    """Return the names and the text's error; cached, since a file read again holds the same texts."""
+    """Return the names that a text defines, and its syntax error or ""; cached, since files are read repeatedly."""
     try:
         table = _quietly(_table, source)
     except UNREADABLE as error:
@@ -121,7 +121,7 @@ def number(raw: Data, key: str, where: str) -> float:
 
 
 def entries(value: object, where: str) -> list[Any]:
-    """Return a value that must be a list.
+    """Check that a value is a list and return it.
 
     Raises:
         BadData: the value is not a list.
@@ -132,7 +132,7 @@ def entries(value: object, where: str) -> list[Any]:
 
 
 def table(value: object, where: str, *keys: str) -> Data:
-    """Return a value that must be an object with these keys.
+    """Check that a value is an object with these keys and return it.
 
     Raises:
         BadData: the value is not an object, or lacks a key.
@@ -157,7 +157,7 @@ def parsed(value: object, where: str) -> object:
 
 
 def packed(value: object, where: str) -> Any:
-    """Return a value packed as a test's input or result.
+    """Pack a value as the input or result of a test.
 
     Raises:
         BadData: a program cannot receive the value.

@@ -29,11 +29,11 @@ AFTER = (
     "notes",
     "examples",
 )
-"""Text columns that some datasets cut from their statements; they are appended."""
+"""Columns to append to the statement, since some datasets store these parts of it separately."""
 
 
 def load(path: str, reading: Reading = PLAIN) -> Library:
-    """Load a file of tasks, once per process; raise BadData with the file and line of an error."""
+    """Load a file of tasks, cached per process; raise BadData with the file and line of an error."""
     return _loaded(*stamp(path), reading)
 
 
@@ -58,17 +58,17 @@ def _loaded(path: str, _time: int, _size: int, reading: Reading) -> Library:
 
 
 def whole(data: Mapping[str, object], code: str) -> str:
-    """Return the code to run, preceded by the task's opening code, whose last function it may continue."""
+    """Return the task's opening code followed by `code`, which may continue the opening code's last function."""
     return f"{data['before']}\n{code}" if data.get("before") else code
 
 
 def verify(library: Library, tried: Callable[[Task, str, str], list[Any]]) -> None:
-    """Run all reference solutions.
+    """Check that all reference solutions pass their hidden tests.
 
-    `tried` takes a task, code and `hidden`, and returns each test's result (`passed`, `got`).
+    `tried(task, code, "hidden")` returns the result of each test (`passed`, `got`).
 
     Raises:
-        BadData: a task's reference is missing or fails a hidden test.
+        BadData: a task's reference solution is missing or fails a hidden test.
     """
     wrong: list[str] = []
     for task in library.tasks:

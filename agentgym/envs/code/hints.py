@@ -1,4 +1,4 @@
-"""Hints for a task: a plan, a signature, and a test case that is not in the statement."""
+"""Hints for a task: a plan, a signature, and a test case that the statement does not show."""
 
 import ast
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _PARTS: dict[str, tuple[type[ast.AST], ...]] = {
     "an inner function": (ast.Lambda,),
     "exceptions": (ast.Try,),
 }
-"""Parts of a program mentioned in a plan."""
+"""Parts of a program that a plan may mention, and their types in the syntax tree."""
 
 
 def steps(data: Data) -> list[str]:
@@ -55,7 +55,7 @@ def _signature(tree: ast.Module | None, entry: str, kind: str) -> str:
 
 
 def _defined(tree: ast.Module, entry: str) -> Iterator[str]:
-    """Yield the line that defines the solution; for a class also its methods' lines."""
+    """Yield the line that defines the solution; for a class, also the lines that define its methods."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == entry:
             yield f"def {entry}({ast.unparse(node.args)}):"

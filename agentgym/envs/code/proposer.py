@@ -1,6 +1,6 @@
 """Proposing puzzles about a function: the proposer of Absolute Zero.
 
-`agentgym.envs.code.proposer:rlvr/CodeProposer-v0`; its proposals are tasks of `rlvr/CodePuzzle-v0`.
+The environment's id is `agentgym.envs.code.proposer:rlvr/CodeProposer-v0`; proposals are tasks of `rlvr/CodePuzzle-v0`.
 """
 
 import ast
@@ -18,7 +18,7 @@ from agentgym.registry import register
 from agentgym.rewards.programs.values import as_source
 
 LONGEST, CALLS, LONGEST_RESULT = 2000, 8, 300
-"""Characters of a proposal, calls in it, and characters of a result."""
+"""Maximum characters of a proposal, number of calls in it, and characters of a result."""
 MODULES = frozenset(("collections", "functools", "itertools", "math", "re", "string"))
 FORBIDDEN = frozenset(
     (
@@ -47,16 +47,16 @@ FORBIDDEN = frozenset(
         "vars",
     )
 )
-"""Names whose results vary between runs, or that no puzzle needs; containing hostile code is the sandbox's job."""
+"""Names whose results vary between runs or that no puzzle needs. Not a security measure: the sandbox contains the code."""
 
 
 class Proposer(Puzzles):
     """Propose a puzzle: a program that defines f, then calls of f with literals, one per line.
 
-    `propose` runs it twice, each time in a fresh sandbox. It is accepted if every call gives the same result both times, as
-    plain data of moderate size, within the time limit. A deduction or abduction has one call, an induction from 4 to 8 with
-    at least two different results. A copy of an example is refused. The value of a proposal is not decided here: a task
-    sampler rewards it by how often it is solved.
+    `propose` runs the program twice, each time in a fresh sandbox. The puzzle is accepted if every call returns the same
+    plain data of moderate size both times, within the time limit. A deduction or abduction has one call; an induction has
+    4 to 8 calls with at least two different results. A copy of an example is refused. The reward does not depend on how
+    good an accepted puzzle is; a task sampler rewards that by how often it is solved.
     """
 
     offered: ClassVar[tuple[str, ...]] = ("propose",)
@@ -88,18 +88,18 @@ class Proposer(Puzzles):
         return dataclasses.replace(task, data={"type": data["type"], "examples": [_written(example)]})
 
     def split_key(self, task: Task) -> object:
-        """Return the request and the examples."""
+        """Return the type of puzzle and the examples, or Code's key for a generated task."""
         return super().split_key(task) if "statement" in task.data else (task.data["type"], tuple(task.data["examples"]))
 
     @staticmethod
     def conditioned(task: Task, past: Sequence[Data]) -> Task:
-        """Return the task with earlier proposals as its examples."""
+        """Return the task with earlier proposals of its type as examples."""
         alike = [_written(data) for data in past if data["type"] == task.data["type"]]
         return dataclasses.replace(task, data={**task.data, "examples": alike or task.data["examples"]})
 
     @staticmethod
     def proposed(final_observation: str) -> Data | None:
-        """Return the puzzle of an accepted proposal; None for any other end."""
+        """Return the puzzle in the final observation of an accepted proposal; None if no proposal was accepted."""
         head, _, rest = final_observation.partition("\n")
         return json.loads(rest) if head == ACCEPTED else None
 
@@ -125,7 +125,7 @@ class Proposer(Puzzles):
         return self.win(f"{ACCEPTED}\n{json.dumps(puzzle(kind, body, 'f', inputs, outputs))}")
 
     def _results(self, body: str, inputs: Sequence[object]) -> list[object]:
-        """Return the calls' results, computed in two fresh sandboxes.
+        """Run the calls in two fresh sandboxes and return their packed results.
 
         Raises:
             ValueError: a call fails, a result is too long, or the two runs differ.
@@ -144,7 +144,7 @@ class Proposer(Puzzles):
         return self.proposal, self.accepted
 
     def oracle(self) -> Iterator[str]:
-        """Propose a small function chosen by the example."""
+        """Propose a small function that depends on the examples."""
         yield spell("propose", own(self.task.data["type"], repr(self.task.data["examples"])))
 
     expert = oracle
@@ -154,7 +154,7 @@ ACCEPTED = "The proposal is valid."
 
 
 def own(kind: str, salt: str) -> str:
-    """Return a valid proposal that depends on the salt."""
+    """Return a valid proposal of this type of puzzle; different salts give different functions."""
     number = int(hashlib.sha256(salt.encode()).hexdigest()[:6], 16)
     factor, term = 2 + number % 7, number // 7 % 9
     calls = [f"f({value})" for value in range(term + 1, term + (5 if kind == "induction" else 2))]
@@ -167,7 +167,7 @@ def _written(data: Data) -> str:
 
 
 def _renamed(code: str, entry: str) -> str:
-    """Return a generated program with its function renamed to f."""
+    """Return a generated program that also defines its function as `f`."""
     return "\n".join([code.strip(), f"f = {entry}"])
 
 
@@ -204,10 +204,10 @@ def _parts(code: str, kind: str) -> tuple[str, list[object]]:
 
 
 def _check_names(tree: ast.AST) -> None:
-    """Check that a program uses no nondeterministic names.
+    """Check that a program defines `f` and uses no forbidden names.
 
     Raises:
-        ValueError: a name is forbidden, or f is not defined.
+        ValueError: a name is forbidden, or `f` is not defined.
     """
     defined = False
     for node in ast.walk(tree):

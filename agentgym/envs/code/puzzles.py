@@ -1,6 +1,6 @@
 """Puzzles about one function, as in Absolute Zero: find its result, its arguments, or the function itself.
 
-`agentgym.envs.code.puzzles:rlvr/CodePuzzle-v0`; `agentgym.envs.code.proposer` proposes such puzzles.
+The environment's id is `agentgym.envs.code.puzzles:rlvr/CodePuzzle-v0`; `agentgym.envs.code.proposer` proposes puzzles.
 """
 
 import ast
@@ -32,9 +32,9 @@ LONGEST_ANSWER = 4000
 class Puzzles(Code):
     """Predict a function's result, find arguments for a result, or write the function from examples.
 
-    The puzzles are made from solutions of the generated families of `rlvr/Code-v0`; a task sampler may add others that a
-    policy proposed. Answers are evaluated in the sandbox: a result is compared as data, arguments are literals passed to the
-    function, and a function must give the right results for all inputs, including hidden ones.
+    Puzzles are made from solutions of the generated families of `rlvr/Code-v0`; a task sampler may add puzzles that a
+    policy proposed. A result is compared as data. Arguments are literals that must make the function return the result. A
+    function must return the right results for all inputs, including hidden ones. Code runs in the sandbox.
     """
 
     horizon = 4
@@ -77,7 +77,7 @@ class Puzzles(Code):
         raise BadConfig(f"families {', '.join(self.families)} have no functions to make puzzles of; name others")
 
     def split_key(self, task: Task) -> object:
-        """Return the program, or the data it is built from."""
+        """Return the program and the type of puzzle, or Code's key for a generated task."""
         return super().split_key(task) if "statement" in task.data else (task.data["program"], task.data["type"])
 
     def begin(self, task: Task) -> str:
@@ -86,7 +86,7 @@ class Puzzles(Code):
 
     @staticmethod
     def question(data: Data) -> str:
-        """Return the question; proposed text is delimited and is data."""
+        """Return the question about a puzzle; the program is in a code block, since a policy may have written it."""
         calls = [call_of(data, arguments) for arguments in data["inputs"]]
         code = f"```python\n{data['program']}\n```"
         if data["type"] == "deduction":
@@ -149,7 +149,7 @@ class Puzzles(Code):
         yield spell("answer", ", ".join(map(as_source, values)))
 
     def expert(self) -> Iterator[str]:
-        """Run the function if its result is asked for."""
+        """Run the function and answer with its result; only for deduction."""
         data = self.task.data
         if data["type"] != "deduction":
             raise NotImplementedError("the expert runs functions; give types=('deduction',)")
@@ -163,7 +163,7 @@ class Puzzles(Code):
 
 
 def puzzle(kind: str, code: str, entry: str, inputs: Sequence[object], outputs: Sequence[object]) -> Data:
-    """Return the data of a puzzle: one input for deduction and abduction, all of them for induction."""
+    """Return the data of a puzzle: the first input for deduction and abduction, all inputs for induction."""
     count = len(inputs) if kind == "induction" else 1
     return {
         "type": kind, "program": code.strip(), "entry": entry, "inputs": list(inputs)[:count],
@@ -172,7 +172,7 @@ def puzzle(kind: str, code: str, entry: str, inputs: Sequence[object], outputs: 
 
 
 def call_of(data: Data, arguments: Sequence[object]) -> str:
-    """Return a call as Python source."""
+    """Return the call of a puzzle's function with packed arguments, as Python source."""
     return f"{data['entry']}({', '.join(map(as_source, arguments))})"
 
 
@@ -190,7 +190,7 @@ def literals(text: str) -> list[object]:
 
 
 def results(sandbox: Sandbox, code: str, entry: str, inputs: Sequence[object], seconds: float) -> list[list[object]] | str:
-    """Return [value, error] of each call in a fresh sandbox; text if the code itself failed."""
+    """Call a function on each input in `sandbox`; return [packed value, error or None] each, or text if the code failed."""
     request = {
         "code": code, "entry": entry, "kind": "function", "inputs": list(inputs), "seconds": seconds,
         "room": sandbox.limits.output // 2, "patience": PATIENCE,

@@ -1,4 +1,4 @@
-"""Shortcut policies that submit something without solving the task; none may ever be rewarded."""
+"""Shortcut policies that submit code without solving the task; none may ever be rewarded."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ def empty_submission(observations: list[str]) -> str:
 
 
 def public_constants(observations: list[str]) -> str:
-    """Submit a lookup table of the examples, with the last result for anything else."""
+    """Submit a lookup table of the examples, with the last result for any other input."""
     examples: list[tuple[str, str]] = _EXAMPLE.findall(observations[0])
     lines = [f"    if given == ({arguments},):\n        return {result}" for arguments, result in examples]
     last = examples[-1][1] if examples else "None"

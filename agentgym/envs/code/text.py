@@ -26,7 +26,7 @@ def expected(data: Mapping[str, Any], number: int) -> str:
 
 
 def call(data: Mapping[str, object], arguments: Any) -> str:
-    """Return a test's call of the solution as Python source; for a program, its input."""
+    """Return a test's call of the solution as Python source; for a program, the test's input."""
     entry = data["entry"]
     if data["kind"] == "program":
         return f"input:    {arguments}"
@@ -60,7 +60,7 @@ def syntax_error(code: str) -> str:
 
 
 def defines(code: str, entry: str) -> bool:
-    """Return whether code may define a name by any statement; unparsable code may."""
+    """Return True if code may define a name, by any statement; for code that cannot be parsed, if it contains the name."""
     try:
         tree = _parsed(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -82,7 +82,7 @@ def _parsed(code: str) -> ast.Module:
 
 
 def run_text(result: Result, seconds: float) -> str:
-    """Return a run's output and how it ended, if not normally; `seconds` is its time limit."""
+    """Return a run's output, with a note if it did not end normally; `seconds` is its time limit."""
     text = cut(result.text.rstrip("\n"), LONGEST)
     ends = {
         "timeout": f"(stopped: still running after {seconds:g} s)",
@@ -94,7 +94,7 @@ def run_text(result: Result, seconds: float) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text without its middle if it is too long."""
+    """Return a text of at most `most` characters, plus a note in place of the middle if it was longer."""
     if len(text) <= most:
         return text
     return f"{text[: most // 2]} … {len(text) - most} characters … {text[-(most - most // 2) :]}"

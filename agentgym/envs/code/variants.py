@@ -1,4 +1,4 @@
-"""Generated inputs of a task: variants of its public inputs, on which solutions can be compared with one another."""
+"""Variants of a task's public inputs, on which solutions can be compared with each other."""
 
 import math
 import re
@@ -9,15 +9,16 @@ import numpy as np
 NUMBER = re.compile(r"-?[0-9]{1,18}")
 DIGITS = re.compile(r"[0-9]{1,18}")
 FEW = 12
-"""Generated inputs of a task."""
+"""Default number of variants."""
 
 
 def variants(inputs: list[Any], kind: str, rng: np.random.Generator, number: int = FEW) -> list[Any]:
-    """Return `number` inputs of the same form as the public ones, drawn evenly from them.
+    """Return `number` variants of randomly chosen `inputs`.
 
-    `inputs`: packed arguments of a function, or the standard input of a program. Other numbers of about the same size, other
-    orders and lengths of lists, other orders of letters. A variant may break a rule of the task, such as a sorted list;
-    solutions that agree there too are at least alike. A program's first line stays, since it often says how much follows.
+    An input is the packed list of a function's arguments, or the standard input of a program. A variant has other numbers
+    of about the same size, lists in another order and of another length, and letters in another order. It may break a rule
+    of the task, such as a sorted list; solutions that agree even then are likely equivalent. A program's first line stays
+    the same, since it often gives the number of lines that follow.
     """
     change = _text if kind == "program" else _value
     return [change(inputs[int(rng.integers(len(inputs)))], rng) for _ in range(number)]
@@ -31,7 +32,7 @@ def _text(text: str, rng: np.random.Generator) -> str:
 
 
 def _value(value: Any, rng: np.random.Generator, depth: int = 0) -> Any:
-    """Return a variant of a packed value; depth 0 is the list of arguments, which keeps its number and order."""
+    """Return a variant of a packed value; at depth 0, the list of arguments keeps its length and order."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
@@ -49,7 +50,7 @@ def _value(value: Any, rng: np.random.Generator, depth: int = 0) -> Any:
 
 
 def _tagged(value: Any, rng: np.random.Generator) -> Any:
-    """Return a variant of an object of one key (`programs.values.pack`): a float, a tuple, or a dictionary."""
+    """Return a variant of a packed float, tuple or dictionary, an object with one key (`programs.values.pack`)."""
     ((kind, content),) = value.items()
     if kind == "f" and math.isfinite(number := float.fromhex(content)):
         return {"f": round(number * float(rng.uniform(0.5, 1.5)), 3).hex()}
@@ -61,7 +62,7 @@ def _tagged(value: Any, rng: np.random.Generator) -> Any:
 
 
 def _integer(value: int, rng: np.random.Generator) -> int:
-    """Return an integer of about the same size and of the same sign; 0 stays."""
+    """Return a random integer with the same sign and about the same size; 0 stays 0."""
     size = abs(value)
     other = int(rng.integers(1, min(2 * size, 1 << 62) + 1)) if size else 0
     return -other if value < 0 else other

@@ -1,4 +1,4 @@
-"""The rows of a generated database: a pure function of schema, seed, number of rows and category spelling."""
+"""Rows of generated databases: a pure function of the schema, a seed, the number of rows and the spelling of categories."""
 
 import datetime
 import sqlite3
@@ -17,20 +17,20 @@ NOUNS = ("Mirror", "Harbour", "River", "Garden", "Letter", "Tower", "Forest", "E
 HILLS = ("Alder", "Birch", "Cedar", "Elm", "Hazel", "Linden", "Maple", "Oak", "Pine", "Rowan")
 ENDS = ("hill", "ford", "bridge", "field", "port", "wood")
 ALIKE = 0.25
-"""Share of names that repeat an earlier one or differ from it by one letter."""
+"""Share of names that repeat an earlier name or differ from it by one letter."""
 ABSENT = 0.25
 """Share of NULL values in nullable columns."""
 STYLES = {"plain": str, "upper": str.upper, "title": str.title}
-"""Spellings of stored categories; questions always use the schema's."""
+"""Spellings of stored categories; questions always use the spelling of the schema."""
 
 _DAYS = (datetime.date.fromisoformat(LAST_DATE) - datetime.date.fromisoformat(FIRST_DATE)).days
 
 
 @lru_cache(maxsize=512)
 def content(schema: str, seed: int, rows: int, style: str, only: str = "") -> bytes:
-    """Return a filled database as the bytes of a SQLite file; recent ones are cached.
+    """Return a database with rows as the bytes of a SQLite file; recent databases are cached.
 
-    `only` names a single table to create, without its references.
+    `rows` is the approximate number of rows per table. `only` names a single table to create, without its references.
     """
     rng = generator("sql contents", schema, seed, rows, style, only)
     tables = tables_of(schema, only)
@@ -60,7 +60,7 @@ def tables_of(schema: str, only: str = "") -> list[Table]:
 def _column(
     rng: np.random.Generator, table: Table, column: Column, keys: dict[str, list[int]], style: Callable[[str], str]
 ) -> Iterator[object]:
-    """Yield the values of a column, one per key of its table."""
+    """Yield a column's values, one for each key of its table."""
     count = len(keys[table.name])
     absent = rng.random(count) < (ABSENT if column.nullable else 0.0)
     drawn = _drawn(rng, column, count, keys, style)

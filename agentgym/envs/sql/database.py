@@ -1,4 +1,4 @@
-"""Read-only databases for untrusted queries; a query without built-in limits runs in a process that can be killed."""
+"""Read-only databases for untrusted queries; a query that SQLite cannot interrupt runs in a process that can be killed."""
 
 import atexit
 import contextlib
@@ -31,19 +31,19 @@ from agentgym.errors import BadData, Fault, Reason
 __all__ = ["Database", "QueryError", "Result"]
 
 PATIENCE = 30.0
-"""Seconds of wall-clock time beyond a query's CPU time after which its process counts as hung."""
+"""A process counts as hung after a query's limit on CPU time plus this many seconds of wall-clock time."""
 TRIES = 3
-"""Number of times a query is sent again after its process died."""
+"""Maximum number of times that a query is sent, since its process may die."""
 PROCESSES = 8
 """Maximum concurrent queries, since worker processes have many threads."""
 
 
 class Database:
-    """A read-only database, from bytes or a file; BadData if it is not a database.
+    """A read-only database, from the bytes of a SQLite file or from its path; BadData if a file is not a database.
 
-    `run` raises QueryError for errors the query's author can fix, including all limits, and Fault for others: a damaged
-    file, or a process that dies without reason. Queries on files, and those with unbounded functions, run in a process that
-    can be killed, at the cost of one exchange over a pipe.
+    `run` raises QueryError for errors that the query's author can fix, including exceeded limits, and Fault for other
+    errors: a damaged file, or a process that keeps dying. Queries on files, and queries with unbounded functions, run in a
+    process that can be killed, at the cost of one message each way over a pipe.
     """
 
     def __init__(self, content: bytes | Path, *, steps: int = 0, seconds: float = 0.0) -> None:
@@ -65,9 +65,10 @@ class Database:
             raise BadData(str(error)) from error
 
     def run(self, sql: str, *, first: int | None = None) -> Result:
-        """Return the result of one SELECT (or WITH … SELECT, or VALUES), or its first rows.
+        """Run one SELECT (or WITH … SELECT, or VALUES) and return its result, or only the `first` rows.
 
         Raises:
+            QueryError: the query is wrong or exceeds a limit.
             Fault: the database is damaged.
         """
         if self._here is not None:
@@ -96,7 +97,7 @@ class Database:
         return Result(answer[1], answer[2], answer[3])
 
     def close(self) -> None:
-        """Release the database; a process that has it open keeps it for the next request."""
+        """Close the database in this process; a query process may keep it open for later requests."""
         if self._here is not None:
             self._here.close()
 
@@ -109,7 +110,7 @@ class _Process:
         self._running: subprocess.Popen[bytes] | None = None
 
     def ask(self, request: tuple[object, ...], seconds: float) -> tuple[Any, ...]:
-        """Return the answer to a request that may take `seconds` of CPU time."""
+        """Send a request, which may take `seconds` of CPU time, and return the answer."""
         for _ in range(TRIES):
             running = self._running or self._start()
             try:
@@ -139,7 +140,7 @@ class _Process:
         return self._running
 
     def close(self) -> int | None:
-        """Stop it, and return its exit status if it had ended already."""
+        """Stop the process and return its exit status; None if it was not running."""
         running, self._running = self._running, None
         if running is None or self.owner != os.getpid():
             return None
@@ -154,7 +155,7 @@ class _Process:
 
 
 def _heard(running: "subprocess.Popen[bytes]", seconds: float) -> tuple[object, ...] | None:
-    """Return the next answer; None if the process has ended.
+    """Wait at most `seconds` for the next answer and return it; None if the process has ended.
 
     Raises:
         Fault: the answer takes too long.
@@ -171,7 +172,7 @@ _places = threading.BoundedSemaphore(PROCESSES)
 
 @contextlib.contextmanager
 def _lent() -> Generator[_Process]:
-    """Lend a process exclusively."""
+    """Yield a query process for exclusive use; a context manager that returns it to the pool at the end."""
     with _places:
         process = _idle.pop() if _idle else _Process()
         if process.owner != os.getpid():  # a forked child must not share its parent's pipes

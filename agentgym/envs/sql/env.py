@@ -25,21 +25,21 @@ from agentgym.rewards.sql_result import f1
 from agentgym.tasks.reading import reading
 
 Saved = tuple[str, dict[str, str], tuple[str, float] | None]
-"""Schema as shown, queries seen, and the submitted answer."""
+"""Snapshot: the schema as shown, query -> result as shown, and the submitted (query, F1) if any."""
 
 
 class SQL(TextEnv):
     """Answer questions about a database with one SQL query.
 
-    By default schema, rows and question are generated; `split_key` is the question's query, so no question of `valid` or
-    `test` occurs in `train`, on any database. Difficulty d uses families of levels d - 2 to d (at most 4: one table; NULL,
-    dates, order; joins and groups; subqueries; windows), with 16 + 8 d rows per table, more conditions, and, from d = 1 on,
-    categories stored in another case than in the question. `data` is a copy of Spider or BIRD (see
-    `agentgym.envs.sql.files`).
+    By default, schema, rows and question are generated; `split_key` is the question's query, so no question of `valid` or
+    `test` occurs in `train`, on any database. Difficulty d uses question families of levels d - 2 to d. Levels are 0: one
+    table; 1: NULL, dates, order; 2: joins and groups; 3: subqueries; 4 (the highest): windows. Tables have about
+    16 + 8 d rows, the number of conditions grows with d, and from d = 1 on, stored categories may have another letter case
+    than in the question. `data` is a copy of Spider or BIRD (see `agentgym.envs.sql.files`).
 
-    Reward: 1 for a query whose result equals the gold query's on the visible database and on hidden ones with the same
-    schema and other contents, else 0. Measures: `f1` of the rows on the visible database and `format` (an answer was
-    given), both 0 until the answer.
+    Reward: 1 for a query whose result equals the gold query's result on the visible database and on hidden databases with
+    the same schema and other contents, else 0. Metrics: `f1` of the rows on the visible database, and `format` (1 if an
+    answer was given); both are 0 until the answer.
     """
 
     horizon = 12
@@ -60,29 +60,29 @@ class SQL(TextEnv):
         "tiny": {"difficulty": 0, "family": "one_table", "show_schema": True, "horizon": 3}
     }
     data: str | None = None
-    """A folder of Spider or BIRD, or a file of questions in one."""
+    """Folder of Spider or BIRD, or one of its files of questions; None: generated questions."""
     family: str = ""
-    """The only family of generated questions, or `one_table`: the three simplest, over a database with one table."""
+    """Family of generated questions, or `one_table`: the simplest families, on a database with one table; empty: all."""
     show_schema: bool = False
     """Show tables and columns in the first observation."""
     rows_shown: int = 20
-    """Number of rows shown of a result."""
+    """Maximum number of rows of a result in an observation."""
     variants: int = 2
-    """Number of additional databases with other contents that answers are tested on.
+    """Number of generated databases with other contents on which answers to a file's questions are tested.
 
-    They are used if no published database of a question changes its answer; a question without such contents is skipped. 0
-    compares on the published databases alone.
+    They are used if no other published database changes the result of a question's gold query; a question is skipped if
+    none can be generated. 0: test answers only on the published databases.
     """
     comparison: str = "published"
-    """Comparison of answers to a file's questions: `published`, as in the set's own evaluation, or `strict`.
+    """Comparison of answers to a file's questions: `published`, as in the data set's own evaluation, or `strict`.
 
-    `strict` compares as for generated questions: DISTINCT and repeated rows count, and the order of rows if the gold query
-    orders them.
+    `strict` is the comparison for generated questions: DISTINCT and repeated rows count, and the order of rows counts if
+    the gold query orders them.
     """
     strict: bool = False
-    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
+    """Refuse a file with a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns of the file to leave out on purpose."""
+    """Columns to ignore; a row with text in any other unknown column is bad."""
     declared = Declarations(random_bound=0.01, expert_bound=0.95, answers=("gold",))
 
     def check_options(self) -> None:
@@ -112,23 +112,23 @@ class SQL(TextEnv):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a question, regardless of its split."""
+        """Draw a question of any split."""
         return self._drawn(rng, difficulty, None)
 
     def split_key(self, task: Task) -> object:
-        """Return a generated question's schema and query; for a file's task, its id."""
+        """Return the schema and query of a generated question, or the id of a file's question."""
         return (task.data["schema"], task.data["meaning"]) if "meaning" in task.data else task.id
 
     def split_of(self, task: Task) -> str:
-        """Return the split of the task's question; a file's task names its own."""
+        """Return the split, which the hash of `split_key` decides; a question of a file has its own split."""
         return super().split_of(task) if "meaning" in task.data else task.split
 
     def content_key(self, task: Task) -> object:
-        """Return a generated question's schema and query; for a file, the question's words and its database."""
+        """Return the schema and query of a generated question, or the words and the database of a file's question."""
         return self.split_key(task) if "meaning" in task.data else (task.data["database"], task.data["question"])
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task with this number: generated, or from the file, wrapping around at the end."""
+        """Return the task with this number: generated, or from the file, where numbers wrap around at the end."""
         split, difficulty = self._split_for(number, split), self.difficulty if difficulty is None else difficulty
         if self.library is not None:
             tasks = self.library.of_split(split)
@@ -143,11 +143,11 @@ class SQL(TextEnv):
         return self.library.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
-        """Return the number of the file's questions in a split."""
+        """Return the number of the file's questions in a split; None for generated questions."""
         return None if self.library is None else len(self.library.of_split(split or self.split))
 
     def _drawn(self, rng: np.random.Generator, difficulty: int, split: str | None) -> Task:
-        """Return a random question of a split, with databases that distinguish right from wrong.
+        """Return a random question of a split (None: any), with databases that distinguish right from wrong queries.
 
         Raises:
             BadConfig: no such question was found.
@@ -195,7 +195,7 @@ class SQL(TextEnv):
         return self._open
 
     def _others(self) -> Iterator[Database]:
-        """Yield the hidden databases, one open at a time."""
+        """Yield the hidden databases; only one is open at a time."""
         if self.library is not None:
             contents: Iterable[bytes | Path] = self.library.hidden(self.task)
         else:
@@ -205,7 +205,7 @@ class SQL(TextEnv):
                 yield database
 
     def health_check(self) -> None:
-        """Raise Fault if a database is damaged, or the gold query fails on one."""
+        """Raise Fault if a database is damaged, or if the gold query fails on a database."""
         for database in (self._database, *self._others()):
             results(database, "SELECT 1", self.task.data, self.comparison)
             for name in show.tables(database):
@@ -277,7 +277,7 @@ class SQL(TextEnv):
         yield spell("answer", self.task.data["gold"])
 
     def expert(self) -> Iterator[str]:
-        """Parse schema, question and values, and write the query; knows the language of generated questions."""
+        """Parse the schema, the question and stored values, and write the query; only for generated questions."""
         if self.library is not None:
             raise NotImplementedError("the expert reads generated questions only; for files use oracle()")
         while True:
@@ -285,11 +285,11 @@ class SQL(TextEnv):
             yield next_action(self.task.data["question"], self._schema, self._seen, spelled=spelled)
 
     def mistake(self, rng: np.random.Generator) -> str | None:
-        """Return a wrong query as the answer."""
+        """Return the action that answers with a plausible wrong query; None if there is none."""
         return None if self.library is not None else slip(self.task.data["question"], self._schema, rng)
 
     def ballot(self, answer: str) -> str | None:
-        """Return a query's result on the visible database, so that equivalent queries agree."""
+        """Return a query's result on the visible database, so that equivalent queries agree; None if the query fails."""
         try:
             result = self._database.run(answer)
         except QueryError:
@@ -297,7 +297,7 @@ class SQL(TextEnv):
         return repr(sorted(map(repr, result.rows)))
 
     def hint(self, level: float) -> str:
-        """Return the tables of the gold query, then its joins, then its clauses; at level 1 the query."""
+        """Return the tables of the gold query, then its joins, then its clauses; at level 1, the query."""
         gold = self.task.data["gold"]
         return guidance(hints.steps(gold), level, lambda: f"A query that answers the question:\n{gold}", [gold])
 

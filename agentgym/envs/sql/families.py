@@ -1,4 +1,4 @@
-"""Families of questions: their wording, and the parts of a frame they need."""
+"""Families of questions: their wordings, and the parts of a frame that they need."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,20 +18,20 @@ class QuestionFamily:
     level: int
     """Minimum difficulty."""
     forms: tuple[str, ...]
-    """Wordings, with the parts of a frame in braces."""
+    """Wordings; names of parts of a frame are in braces."""
     needs: tuple[str, ...] = ()
-    """Parts of a frame it needs: column, number, group, date, aggregate, count, parent, where."""
+    """Parts of a frame to draw, such as `column`, `number`, `group` or `where` (keys of `generate._DRAWN`)."""
     ordered: bool = False
-    """True if the question asks for an order."""
+    """True if the question asks for an order of rows."""
 
 
 def query(frame: Frame, schema: Schema, spellings: Spellings | None = None) -> str:
-    """Return the SQL of a frame."""
+    """Return the SQL query for a frame; `spellings` maps categories to their stored form."""
     return queries.WRITE[frame.family](frame, Clauses(schema, frame.table, spellings))
 
 
 def wrong_queries(frame: Frame, schema: Schema, spellings: Spellings) -> list[str]:
-    """Return distinct plausible wrong queries of a frame: its family's own first, then errors in conditions."""
+    """Return distinct plausible wrong queries for a frame: typical mistakes of its family, then wrong conditions."""
     right = query(frame, schema, spellings)
     own = queries.SLIPS[frame.family](frame, Clauses(schema, frame.table, spellings))
     others = (query(slip, schema, spellings) for slip in _slips_of_conditions(frame))

@@ -1,8 +1,8 @@
-"""Questions of Spider and BIRD, read from the user's own copy in the layout they are published in.
+"""Questions of Spider and BIRD, read from the user's own copy in the published layout.
 
-Spider: `train_spider.json`, `train_others.json`, `dev.json`, `test.json` beside `database/NAME/NAME.sqlite`; objects with
-`db_id`, `question`, `query`. Further `.sqlite` files of a database's folder, as in its test suite, are hidden databases.
-BIRD: `train.json` or `dev.json` beside `train_databases` or `dev_databases`; objects with `db_id`, `question`, `evidence`,
+Spider: `train_spider.json`, `train_others.json`, `dev.json`, `test.json` next to `database/NAME/NAME.sqlite`; objects with
+`db_id`, `question`, `query`. Further `.sqlite` files in a database's folder (the test suite) are hidden databases.
+BIRD: `train.json` or `dev.json` next to `train_databases` or `dev_databases`; objects with `db_id`, `question`, `evidence`,
 `SQL` and, in the development set, `question_id`. `data` is the folder, or one of its JSON files.
 """
 
@@ -33,15 +33,15 @@ FOLDERS = ("{split}_databases", "{split}_database", "database", "databases")
 KNOWN = frozenset(
     ("db_id", "question", "query", "SQL", "sql", "evidence", "question_id", "difficulty", "query_toks_no_value")
 )
-"""Columns of Spider and BIRD."""
+"""Known columns of Spider and BIRD."""
 _OF_KAGGLE = "GeoNuclearData GreaterManchesterCrime Pesticide StudentMathScore TheHistoryofBaseball USWildFires WhatCDHipHop"
 KAGGLE = frozenset((*_OF_KAGGLE.split(), "WorldSoccerDataBase"))
-"""Databases of KaggleDBQA, whose questions have Spider's layout.
+"""Names of KaggleDBQA's databases; its questions have Spider's layout.
 
-These are the eight folders of its `databases`, with the same names in semiotic/SynQL-KaggleDBQA-Topics.
+The names are those of the eight folders in its `databases`, and of semiotic/SynQL-KaggleDBQA-Topics.
 """
 TRIES = 12
-"""Number of variants tried per question."""
+"""Maximum number of variants of a database that are tried per question."""
 UNTOLD = (
     "no other contents of its database give its query another result: a constant would be as good an answer. "
     "variants=0 compares on the published database alone"
@@ -50,19 +50,19 @@ UNTOLD = (
 
 @dataclass(frozen=True)
 class Questions(Library):
-    """The questions of a copy, their databases, and which of these distinguish an answer from a constant."""
+    """Questions of a data set with their databases; for each question, it finds databases that change the gold result."""
 
     variants: int = 0
-    """Number of databases with other contents to test on, if no published one changes the answer; 0: none."""
+    """Number of generated databases to test on if no published database changes the gold query's result; 0: none."""
     rule: str = "published"
-    """Comparison of answers."""
+    """Comparison of results, one of `judge.RULES`."""
     _found: dict[str, list[int] | None] = field(default_factory=dict[str, list[int] | None], repr=False)
 
     def of_split(self, split: str) -> list[Task]:
-        """Return a split's playable questions: those whose answer can be distinguished from a constant.
+        """Return a split's usable questions: some database changes the gold result, so a constant would be wrong.
 
         Raises:
-            BadData: the split has none.
+            BadData: the split has no usable question.
         """
         if split not in self._by_split:
             listed = super().of_split(split)
@@ -77,7 +77,7 @@ class Questions(Library):
         """Return the question with this id.
 
         Raises:
-            BadData: the question is not playable.
+            BadData: the question is not usable (see `of_split`).
         """
         task = super().find(task_id)
         if self.numbers(task) is None:
@@ -85,7 +85,7 @@ class Questions(Library):
         return task
 
     def hidden(self, task: Task) -> Iterator[bytes | Path]:
-        """Yield the databases next to the visible one, and those of its variants that change the result."""
+        """Yield a question's hidden databases: published ones, and variants of the visible one that change the result."""
         visible = Path(task.data["path"])
         yield from _beside(visible)
         for number in self.numbers(task) or ():
@@ -94,10 +94,10 @@ class Questions(Library):
                 yield hidden_variant
 
     def numbers(self, task: Task) -> list[int] | None:
-        """Return the variants of a question's database that change its answer; None if none can tell it from a constant.
+        """Return the numbers of variants of a question's database that change the gold result; None if none was found.
 
-        None are needed if a published database changes it. A question whose query fails, or whose database is damaged, is
-        kept, so that its episode reports it.
+        Empty if a published database already changes the result, or if the query fails or the database is damaged: the
+        question remains usable then, so that its episode reports the error.
         """
         if not self.variants:
             return []
@@ -131,12 +131,12 @@ class Questions(Library):
 
 
 def _beside(visible: Path) -> list[Path]:
-    """Return the other databases in a database's folder."""
+    """Return the other databases in the folder of the visible database."""
     return [path for path in sorted(visible.parent.glob("*.sqlite")) if path != visible]
 
 
 def load(data: str, variants: int, rule: str = "published", reading: Reading = PLAIN) -> Questions:
-    """Load a folder of Spider or BIRD, or one of its files, once per process.
+    """Load a folder of Spider or BIRD, or one of its files; cached per process.
 
     Raises:
         BadData: the folder has no questions, or a question is malformed; the message gives file and number.
@@ -196,7 +196,7 @@ def _objects(path: Path) -> list[dict[str, object]]:
 
 
 def _refuse_others(path: Path) -> None:
-    """Raise BadData if the first line of a JSON lines file is a question of another dataset."""
+    """Raise BadData if the first line of a JSON Lines file is a question of another data set."""
     first: object = None
     with suppress(ValueError, RecursionError, OSError), path.open("rb") as file:
         first = json.loads(file.readline())
@@ -205,13 +205,13 @@ def _refuse_others(path: Path) -> None:
 
 
 def _refuse_other(path: Path, raw: dict[str, object]) -> None:
-    """Refuse a question of another dataset.
+    """Check that a question is not of another data set with a similar layout.
 
     Sources: salesforce/WikiSQL 01264b66, README.md (`sel`, `agg`, `conds`); xlang-ai/Spider2 0c85cc21,
     spider2-lite/evaluation_suite/evaluate.py (`condition_cols`, gold results as CSV; BigQuery, Snowflake, SQLite).
 
     Raises:
-        BadData: the question is WikiSQL's, Spider 2's or KaggleDBQA's.
+        BadData: the question is of WikiSQL, Spider 2 or KaggleDBQA.
     """
     name = ""
     if "table_id" in raw and isinstance(raw.get("sql"), dict):
@@ -243,7 +243,7 @@ def _task(where: str, path: Path, split: str, number: int, raw: dict[str, Any], 
 
 
 def _database(folder: Path, split: str, name: str, where: str) -> Path:
-    """Return the file of a database, a plain name below one of the published folders.
+    """Return the file of the database `name` in one of the published folders.
 
     Raises:
         BadData: the name is not plain, or the file is missing.
@@ -268,9 +268,9 @@ def _text(raw: dict[str, object], key: str, where: str) -> str:
 
 
 def ordered(gold: str) -> bool:
-    """Return whether a gold query orders its rows: an ORDER BY outside brackets and strings.
+    """Return True if a gold query orders its rows, that is, has an ORDER BY outside brackets and strings.
 
-    Spider's test suite looks for the words anywhere; in a subquery or a window they do not order the result.
+    Spider's test suite looks for ORDER BY anywhere, although in a subquery or a window it does not order the result.
     """
     text = re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"", "", gold)
     while (shorter := re.sub(r"\([^()]*\)", "", text)) != text:

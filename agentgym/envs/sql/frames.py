@@ -1,4 +1,4 @@
-"""A question's content independent of its words: a frame, and the SQL clauses its parts become."""
+"""The content of a question apart from its words: a frame, and the SQL clauses for its parts."""
 
 import re
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from agentgym.envs.sql.schemas import Column, Schema, Table
 
 Path = tuple[str, ...]
-"""Columns from a table on: references, then a column, as ("book", "author", "country")."""
+"""Path from a table to a column: names of references, then a column's name, such as ("book", "author", "country")."""
 
 OPERATORS = ("=", ">", "<", ">=", "<=", "null", "known", "after", "before", "year")
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition on the column at the end of a path; `value` is a text as in the question, or a number."""
+    """A condition on the column at the end of a path; `value` is a number, or text as spelled in the question."""
 
     path: Path
     operator: str
@@ -22,27 +22,27 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One question: a family, its table, and the family's parameters."""
+    """One question: its family, a table, and the parameters that the family needs."""
 
     family: str
     table: str
     where: tuple[Condition, ...] = ()
     either: bool = False
-    """True if one of the conditions suffices."""
+    """True if the conditions are joined by OR instead of AND."""
     column: Path = ()
     number: Path = ()
     group: Path = ()
     aggregate: str = ""
     count: int = 0
-    """A number of rows, or the family's threshold."""
+    """Number of rows or threshold, depending on the family."""
     parent: str = ""
-    """The table's reference by whose target the question counts."""
+    """Name of the reference in families that relate the table to its target, for example by counting rows per target."""
 
 
 class Clauses:
-    """A frame's FROM and WHERE, with the joins needed by its paths.
+    """The FROM and WHERE clauses for a frame, with the joins that its paths need.
 
-    Tables are `t`, then `j1`, `j2`, …
+    The alias of the frame's table is `t`; joined tables are `j1`, `j2`, …
     """
 
     def __init__(self, schema: Schema, table: str, spellings: dict[tuple[str, str, str], str] | None = None) -> None:
@@ -59,7 +59,7 @@ class Clauses:
         return " ".join([f"{self.table.name} AS t", *self._joins])
 
     def at(self, path: Path) -> tuple[str, Table, Column]:
-        """Return alias ("" for the first table), table and column at the end of a path, adding the joins."""
+        """Return the alias, table and column at the end of a path, and add the joins that it needs."""
         table, so_far, alias = self.table, (), "t"
         for step in path[:-1]:
             column = table.by_name[step]
@@ -102,7 +102,7 @@ class Clauses:
         return f"{name} {operator} {value}"
 
     def plain(self, sql: str) -> str:
-        """Return the query without `t.` if there is only one table."""
+        """Return the query, without the prefix `t.` if there is only one table."""
         return sql if self._joins else re.sub(r"\bt\.(?=\w)", "", sql)
 
 

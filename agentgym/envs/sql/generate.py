@@ -1,4 +1,4 @@
-"""Random questions, accepted only if wrong queries give other results."""
+"""Random questions; a question is accepted only if wrong queries give other results."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -16,16 +16,19 @@ from agentgym.envs.sql.words import say
 from agentgym.rewards.sql_result import same_result
 
 INSTANCES = 4
-"""Number of databases per question: the visible one, and others with the same schema and other contents."""
+"""Number of databases per question: a visible one, and hidden ones with the same schema and other contents."""
 MOST_ROWS = 300
-"""Maximum result rows of an accepted question."""
+"""Maximum number of rows in the gold result of an accepted question."""
 
 T = TypeVar("T")
 Data = dict[str, Any]
 
 
 def families(difficulty: int, family: str) -> list[QuestionFamily]:
-    """Return the families of a difficulty (its level and the two below), the named one, or those of one table."""
+    """Return the family with the name `family`, the families of level 0 (`one_table`), or those of a difficulty (empty).
+
+    A difficulty has the families of its own level, at most 4, and of the two levels below.
+    """
     if family == "one_table":
         return [family for family in FAMILIES.values() if family.level == 0]
     if family:
@@ -35,7 +38,7 @@ def families(difficulty: int, family: str) -> list[QuestionFamily]:
 
 
 def draw(rng: np.random.Generator, difficulty: int, family: str) -> Data | None:
-    """Return the data of an untested question without `seeds`; None if the schema lacks a part."""
+    """Draw a question without databases and return its data; None if the schema lacks a part that the family needs."""
     name = _pick(rng, sorted(SCHEMAS))
     kind = _pick(rng, families(difficulty, family))
     single = family == "one_table"
@@ -66,7 +69,7 @@ def instances(data: Data) -> list[bytes]:
 
 
 def seeded(data: Data, rng: np.random.Generator, tries: int = 4) -> Data | None:
-    """Return the question with suitable databases; None if none were found."""
+    """Return the question's data with `seeds` of suitable databases (see `telling`); None if `tries` draws fail."""
     for _ in range(tries):
         whole = {**data, "seeds": [int(seed) for seed in rng.integers(2**31, size=INSTANCES)]}
         if telling(whole):
@@ -75,10 +78,11 @@ def seeded(data: Data, rng: np.random.Generator, tries: int = 4) -> Data | None:
 
 
 def telling(data: Data) -> bool:
-    """Return whether the databases distinguish right from wrong.
+    """Return True if a question's databases distinguish right from wrong queries.
 
-    The gold query's result does not depend on the order in which SQLite visits rows; on the visible database it is not
-    trivial; it varies between the databases; and every wrong query, of at least two, fails on some database.
+    The gold query's result must not depend on the order in which SQLite visits rows, must not be trivial on the visible
+    database, and must differ between databases. There must be at least two wrong queries, and each must give a wrong
+    result on some database.
     """
     golds: list[list[tuple[object, ...]]] = []
     left = list(data["wrong"])
@@ -103,7 +107,7 @@ def _connect(content: bytes) -> sqlite3.Connection:
 
 
 def spellings(schema: Schema, style: str) -> dict[tuple[str, str, str], str]:
-    """Return the stored form of each category, by table, column and its form in questions."""
+    """Return the stored form of each category: (table, column, form in questions) -> stored form."""
     return {
         (table.name, column.name, value): STYLES[style](value)
         for table in schema.tables
@@ -113,7 +117,7 @@ def spellings(schema: Schema, style: str) -> dict[tuple[str, str, str], str]:
 
 
 class Drawing:
-    """Draws the parts of a frame."""
+    """Draws the parts of a frame about one table."""
 
     def __init__(self, rng: np.random.Generator, schema: Schema, table: Table, difficulty: int) -> None:
         self.rng, self.schema, self.table, self.difficulty = rng, schema, table, difficulty
@@ -137,7 +141,10 @@ class Drawing:
         return Frame(family.name, self.table.name, **parts)
 
     def path(self, fits: Callable[[Column], bool], depth: int) -> Path | None:
-        """Return a path to a suitable column that is never NULL, through references that are never NULL."""
+        """Return a random path to a column that `fits` accepts, without nullable columns; None if there is none.
+
+        `depth` is the maximum number of references.
+        """
         paths = [path for path, column in self._paths(self.table, depth) if fits(column) and not column.nullable]
         return paths[int(self.rng.integers(len(paths)))] if paths else None
 
@@ -150,7 +157,7 @@ class Drawing:
                     yield (column.name, *path), end
 
     def conditions(self, least: int) -> dict[str, object] | None:
-        """Return from `least` to two or more conditions, on distinct columns."""
+        """Draw at least `least` conditions on distinct columns, at most 2 + difficulty // 3; at most one if `least` is 0."""
         most = 2 + self.difficulty // 3
         count = int(self.rng.integers(least, most + 1)) if least else int(self.rng.integers(0, 2))
         conditions: dict[Path, Condition] = {}
@@ -189,7 +196,7 @@ class Drawing:
         return int(value) if column.kind == "integer" else round(value) + 0.5
 
     def parent(self) -> dict[str, object] | None:
-        """Return a reference of the table and the name of its target."""
+        """Draw a reference of the table, and return it with a name column of its target."""
         references = [column for column in self.table.columns if column.kind == "reference"]
         if not references:
             return None
@@ -198,17 +205,17 @@ class Drawing:
         return {"parent": column.name, "column": (names[0],)} if names else None
 
     def parent_of(self) -> dict[str, object] | None:
-        """Return a reference of the table that is never NULL."""
+        """Draw a reference of the table that is never NULL."""
         references = [column.name for column in self.table.columns if column.kind == "reference" and not column.nullable]
         return {"parent": _pick(self.rng, references)} if references else None
 
     def named(self, part: str, fits: Callable[[Column], bool], depth: int) -> dict[str, object] | None:
-        """Return a path as a named part of a frame."""
+        """Draw a path (see `path`) and return it as the part `part` of a frame."""
         path = self.path(fits, depth)
         return None if path is None else {part: path}
 
     def unknown(self) -> dict[str, object] | None:
-        """Return a numeric column of the table that may be NULL."""
+        """Draw a nullable numeric column of the table."""
         candidates = [column.name for column in self.table.columns if column.counts and column.nullable]
         return {"number": (_pick(self.rng, candidates),)} if candidates else None
 
@@ -229,7 +236,7 @@ _DRAWN: dict[str, Callable[[Drawing], dict[str, object] | None]] = {
 
 
 _EITHER = ("count", "list", "aggregate", "distinct", "groups", "group_values", "share", "months")
-"""Families with conditions at the end, so that `or` is unambiguous."""
+"""Families whose wording ends with the conditions, so that `or` between conditions is unambiguous."""
 
 
 def _pick(rng: np.random.Generator, values: Sequence[T]) -> T:

@@ -1,8 +1,9 @@
-"""SQLite connections on which untrusted queries can only read, within limits, and the server process for them.
+"""SQLite connections on which untrusted queries can only read, within limits, and a server process for such queries.
 
-Run as a program this file serves requests (`agentgym.envs.sql.database` sends them), so it imports the standard library
-alone. Limits are checked between instructions of SQLite's machine, and one may take hours: `printf('%.*c', 2147483647,
-'x')`. On values of `CELL` bytes no other was found above a millisecond (measured: docs/environments/sql.md).
+Run as a program, this file serves requests from `agentgym.envs.sql.database`, so it imports only the standard library.
+Limits are checked between instructions of SQLite's virtual machine. A single instruction may take hours, for example
+`printf('%.*c', 2147483647, 'x')`; on values of `CELL` bytes, no other function was found to take more than a millisecond
+(measured in docs/environments/sql.md).
 """
 
 import marshal
@@ -22,33 +23,33 @@ from typing import Any
 STEPS, FILE_STEPS = 1_000_000, 100_000_000
 """Instruction limits of SQLite's virtual machine per query, on a database in memory and on a file.
 
-They decide, equally on every machine; a second has some forty million.
+These limits usually apply first, and are the same on every machine. SQLite runs about forty million instructions a second.
 """
 EVERY = 200
-"""Instructions between two checks of the limits."""
+"""Number of instructions between two checks of the limits."""
 SECONDS, FILE_SECONDS = 0.2, 10.0
-"""Limits on a query's CPU time in its thread, several times what the steps take.
+"""Limits on a query's CPU time in its thread, in seconds; several times the time for `STEPS` or `FILE_STEPS`.
 
-Only functions that scan long values repeatedly reach them. A busy machine or process has no effect, and exceeding them is
-the query's error.
+Only functions that repeatedly scan long values reach them. A busy machine has no effect, and exceeding a limit is an error
+of the query.
 """
 MEMORY, FILE_MEMORY = 64 * 2**20, 256 * 2**20
-"""Limits on SQLite's bytes in this process over all connections.
+"""Limits on SQLite's memory in this process over all connections, in bytes; for databases in memory and in files.
 
-Compiled statements count, and before SQLite 3.41 nothing else bounds compilation time.
+Compiled statements count. Before SQLite 3.41, nothing else bounds the time for compilation.
 """
 SHARED_MEMORY = 256 * 2**20
-"""The same limit in a process that other environments share: their databases count, too."""
+"""Like `MEMORY`, but for a process that other environments share, since their databases count, too."""
 ADDRESSES = 2**30
-"""Address space of the process in bytes."""
+"""Maximum address space of the server process, in bytes."""
 OPEN = 256
-"""Maximum number of connections kept open."""
+"""Maximum number of open connections in the server process."""
 CELL, FILE_CELL = 2_000, 200_000
-"""Maximum length of a value in bytes; one instruction may scan it several times."""
+"""Maximum length of a value in bytes, in memory and in files; a single instruction may scan a value several times."""
 SIZE, ROWS = 5_000_000, 20_000
-"""Maximum bytes and rows of a result."""
+"""Maximum number of bytes and of rows in a result."""
 CLOCK = "2024-01-01 00:00:00"
-"""Fixed value of `now`, since nothing may depend on the day."""
+"""Fixed value of `now`, since results must not depend on the day."""
 
 HALF = "the query contains a lone surrogate, which is not valid text"
 
@@ -61,9 +62,9 @@ FUNCTIONS = frozenset((
     "rtrim", "sign", "sqrt", "strftime", "substr", "substring", "sum", "time", "total", "trim", "trunc", "typeof",
     "unicode", "unixepoch", "unlikely", "upper",
 ))  # fmt: skip
-"""Allowed functions: none that reads files, the clock or the build, or that is not a function of its arguments."""
+"""Allowed functions: their results depend only on their arguments, not on files, the clock or SQLite's build."""
 HEAVY = frozenset(("printf", "format"))
-"""Functions with unbounded time even for short arguments."""
+"""Functions that may take unbounded time even for short arguments."""
 
 _DATES = ("date", "time", "datetime", "julianday", "unixepoch", "strftime")
 _LIMITS = {
@@ -81,7 +82,7 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 
 
 class QueryError(Exception):
-    """A wrong or too expensive query; the message is for its author."""
+    """A wrong or too expensive query; the message is for the query's author."""
 
 
 def too_long(seconds: float) -> str:
@@ -100,17 +101,18 @@ class Result:
 
 
 class HeavyQuery(Exception):
-    """A query with functions of `HEAVY`, which runs only in a process that can be killed."""
+    """A query that must run in a process that can be killed: it has a function of `HEAVY`, or ran out of shared memory."""
 
 
 class Damaged(Exception):
-    """A file that is not a database or is damaged, which is not the query author's fault."""
+    """A file that is damaged or not a database, for which the query's author is not to blame."""
 
 
 class GuardedDatabase:
-    """A read-only database, from bytes or a file.
+    """A read-only database, from the bytes of a SQLite file or from its path.
 
-    `run` raises QueryError for errors the query's author can fix, Damaged for others, and HeavyQuery if `light`.
+    `run` raises QueryError for errors that the query's author can fix, and Damaged for other errors. With `light`, it
+    raises HeavyQuery for a query that must run in another process.
     """
 
     def __init__(self, content: bytes | Path, *, steps: int = 0, seconds: float = 0.0, light: bool = False) -> None:
@@ -126,11 +128,12 @@ class GuardedDatabase:
         _guard(self._connection, self._allow, self._tick, memory)
 
     def run(self, sql: str, *, first: int | None = None) -> Result:
-        """Return the result of one SELECT (or WITH … SELECT, or VALUES), or its first rows.
+        """Run one SELECT (or WITH … SELECT, or VALUES) and return its result, or only the `first` rows.
 
         Raises:
-            QueryError: the statement does not only read, fails, or exceeds a limit.
-            HeavyQuery: a `light` database ran out of memory, or the query has a function of `HEAVY`.
+            QueryError: the statement is not read-only, fails, or exceeds a limit.
+            HeavyQuery: the database is `light`, and the query has a function of `HEAVY` or ran out of memory.
+            Damaged: the database is damaged.
         """
         if not _READS.match(sql):
             raise QueryError("expected a single read-only query: SELECT …, WITH … SELECT …, or VALUES …")
@@ -168,7 +171,7 @@ class GuardedDatabase:
         self._connection.close()
 
     def _explained(self, error: Exception) -> Exception:
-        """Return the error a caller should see for one of SQLite's."""
+        """Return the exception to raise for an exception of SQLite."""
         text = str(error)
         if self._heavy:
             return HeavyQuery()
@@ -195,7 +198,7 @@ class GuardedDatabase:
         return bool(self._over)
 
     def _allow(self, action: int, first: str | None, second: str | None, _database: str | None, _inner: str | None) -> int:
-        """Return whether a part of a statement may be compiled: reading tables, and functions of their arguments."""
+        """SQLite's authorizer callback: return SQLITE_OK for reading tables and for allowed functions, else SQLITE_DENY."""
         if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_READ and not _machinery(first or ""):
@@ -217,7 +220,7 @@ class GuardedDatabase:
 
 
 _FRESH: dict[str, Any] = {"check_same_thread": False, "isolation_level": None, "cached_statements": 0}
-"""Resets a statement cached from an earlier run, which would otherwise continue counting its steps."""
+"""Arguments of `sqlite3.connect`; statements are not cached, since a cached one would continue to count its steps."""
 
 
 def _open(content: bytes | Path) -> sqlite3.Connection:
@@ -234,7 +237,7 @@ def _open(content: bytes | Path) -> sqlite3.Connection:
 
 
 def _guard(connection: sqlite3.Connection, allow: Callable[..., int], tick: Callable[[], int], memory: int) -> None:
-    """Disable every feature of a connection that reading does not need."""
+    """Set limits and callbacks on a connection, and disable every feature that reading does not need."""
     connection.execute(f"PRAGMA hard_heap_limit = {memory}").fetchall()  # process-wide, and can only be lowered
     connection.execute("PRAGMA query_only = ON")
     connection.execute("PRAGMA temp_store = MEMORY")  # never write to disk
@@ -255,7 +258,7 @@ def _text(raw: bytes) -> str:
 
 
 def _dated(name: str) -> Callable[..., str | bytes | int | float | None]:
-    """Return SQLite's own date function with a fixed clock and without the machine's time zone."""
+    """Return SQLite's date function `name` with a fixed clock and without the machine's time zone."""
     at = 1 if name == "strftime" else 0
 
     def call(*arguments: object) -> Any:
@@ -284,7 +287,7 @@ def _read(value: object) -> object:
 
 
 LONGEST_CACHED = 100
-"""Maximum characters of arguments whose date is cached; longer ones would fill the process's memory."""
+"""Maximum total characters of arguments for which the result is cached; longer ones would fill the process's memory."""
 
 
 @lru_cache(maxsize=4096, typed=True)
@@ -304,7 +307,7 @@ def _modules() -> frozenset[str]:
 
 
 def _machinery(table: str) -> bool:
-    """Return whether a table is one of SQLite's own modules, which reveal the file, the build or other statements."""
+    """Return True if a table is one of SQLite's own modules, which may reveal the file, the build or other statements."""
     name = table.lower()
     return name in _modules() or name.startswith("pragma_")
 
@@ -313,10 +316,11 @@ def _machinery(table: str) -> bool:
 
 
 def serve() -> None:
-    """Answer messages on standard input until it ends: a length and a marshalled tuple each, and so are the answers.
+    """Answer requests on standard input until it ends; requests and answers are tuples (see `send`).
 
-    A message is key, content (bytes, a path, or None for an open key), steps, seconds, sql, first. The answer is `rows`,
-    columns, rows, more; or `error` or `damaged`, with a message; or `unknown` for a key that is not open.
+    A request is (key, content, steps, seconds, sql, first), where content is bytes, a path, or None if the key is open. An
+    answer is ("rows", columns, rows, more), ("error", message), ("damaged", message), or ("unknown",) if the key is not
+    open.
     """
     _limit_process()
     connections: OrderedDict[object, GuardedDatabase] = OrderedDict()
@@ -333,7 +337,7 @@ def _answer(
     sql: str,
     first: int | None,
 ) -> tuple[object, ...]:
-    """Return the answer to a request; SIGPROF kills the process if the query ignores the time limit."""
+    """Run a request's query and return the answer; SIGPROF kills the process if the query ignores the time limit."""
     if key not in connections and content is None:
         return ("unknown",)
     signal.setitimer(signal.ITIMER_PROF, seconds * 1.1)
@@ -367,7 +371,7 @@ def _limit_process() -> None:
 
 
 def send(pipe: int, message: tuple[Any, ...]) -> None:
-    """Write a message."""
+    """Write a message to a pipe: its length in 4 bytes (big-endian), then the marshalled tuple."""
     body = marshal.dumps(message)
     left = memoryview(struct.pack("!I", len(body)) + body)
     while left:
@@ -375,7 +379,7 @@ def send(pipe: int, message: tuple[Any, ...]) -> None:
 
 
 def receive(pipe: int) -> tuple[Any, ...] | None:
-    """Read a message; None if the other side has ended."""
+    """Read a message from a pipe; None if the other side has closed it."""
     head = os.read(pipe, 1 << 16)
     while head and len(head) < 4 + int.from_bytes(head[:4], "big"):
         piece = os.read(pipe, 1 << 20)

@@ -1,7 +1,7 @@
-"""Grading of queries: comparison with the gold query's result on several databases of one schema.
+"""Grading of queries: comparison with the gold query's result on several databases with the same schema.
 
-Several databases are the idea of test-suite accuracy (Zhong, Yu and Klein 2020, arXiv 2010.02840): a wrong query is less
-likely to be right by chance on all of them than on one.
+A wrong query is less likely to be right by chance on several databases than on one. This is the idea of test-suite accuracy
+(Zhong, Yu and Klein 2020, arXiv 2010.02840).
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,13 +15,13 @@ from agentgym.rewards.sql_result import column_orders, same_in_bird, same_in_spi
 JsonMapping = Mapping[str, Any]
 
 RULES = ("published", "strict")
-"""Comparisons for a file's questions: its dataset's evaluation, or the one of generated questions."""
+"""Comparisons for a file's questions: that of the data set's own evaluation, or that of generated questions."""
 
 
 def rewritten_gold(database: Database, data: JsonMapping, rule: str) -> tuple[str, Result]:
-    """Return the gold query in the form compared on a database, and its result.
+    """Return the gold query in its compared form (`compared`), and its result on a database.
 
-    Without DISTINCT a query may have more rows than the limit: it is then compared as written.
+    Without DISTINCT, the result may have too many rows; the query is then compared as written.
 
     Raises:
         QueryError: the query fails.
@@ -36,10 +36,11 @@ def rewritten_gold(database: Database, data: JsonMapping, rule: str) -> tuple[st
 
 
 def results(database: Database, sql: str, data: JsonMapping, rule: str) -> tuple[Result, Result]:
-    """Return the results of an answer and of the gold query, rewritten alike; QueryError is the answer's failure.
+    """Return the results of an answer and of the gold query, both in compared form or both as written.
 
     Raises:
-        Fault: the gold query fails, so that no answer could be right.
+        QueryError: the answer fails.
+        Fault: the gold query fails, so no answer could be right.
     """
     try:
         gold, gold_result = rewritten_gold(database, data, rule)
@@ -51,7 +52,7 @@ def results(database: Database, sql: str, data: JsonMapping, rule: str) -> tuple
 
 
 def holds_on(databases: Iterable[Database], sql: str, data: JsonMapping, rule: str, comparison: "Comparison") -> bool:
-    """Return whether a query has the gold query's result on all further databases; a failure on one counts as no."""
+    """Return True if a query has the gold query's result on all given databases; a query that fails on one is wrong."""
     for database in databases:
         try:
             result, gold_result = results(database, sql, data, rule)
@@ -71,7 +72,7 @@ def comparison(data: JsonMapping, rule: str) -> "Comparison":
 
 
 def compared(sql: str, data: JsonMapping, rule: str) -> str:
-    """Return the compared form of a query: Spider's evaluation drops DISTINCT and repairs spaces within operators."""
+    """Return the form of a query that is compared: Spider's evaluation drops DISTINCT and repairs operators like `> =`."""
     if rule != "published" or data.get("evaluation") != "spider":
         return sql
     return without_distinct(sql.replace("> =", ">=").replace("< =", "<=").replace("! =", "!="))
@@ -79,18 +80,18 @@ def compared(sql: str, data: JsonMapping, rule: str) -> str:
 
 @dataclass
 class Comparison:
-    """Compares results; remembers the column orders that have fit the answer so far."""
+    """Compares results on several databases in turn; remembers the column orders that fit the answer so far."""
 
     ordered: bool
     """True if the order of rows counts."""
     any_columns: bool = False
-    """True if columns may be in another order, the same one on every database."""
+    """True if columns may be in another order, which must be the same on every database."""
     evaluation: str = ""
-    """The evaluation whose own rule decides, `spider` or `bird`; empty for ours."""
+    """Published evaluation to follow, `spider` or `bird`; empty for our own comparison."""
     _orders: set[tuple[int, ...]] | None = field(default=None, init=False)
 
     def same(self, result: Result, gold_result: Result) -> bool:
-        """Return whether two results are equal, consistently with the earlier ones."""
+        """Return True if two results are equal, in a column order that also fits all earlier results."""
         if self.evaluation == "spider":
             return same_in_spider(result.rows, gold_result.rows, ordered=self.ordered)
         if self.evaluation == "bird":

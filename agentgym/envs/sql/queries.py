@@ -1,6 +1,6 @@
 """SQL of each family of questions, and plausible wrong versions.
 
-A writer turns a frame into its query. It asks the clauses for names first, so that the joins are known when FROM is written.
+A writer turns a frame into a query. It gets all names from `Clauses` first, so that the joins are known for FROM.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -281,7 +281,7 @@ WRITE: Mapping[str, Callable[[Frame, Clauses], str]] = {
     "change": _write_change,
     "months": _write_months,
 }
-"""Query writer of each family."""
+"""Family -> function that writes a frame's query."""
 
 SLIPS: Mapping[str, Callable[[Frame, Clauses], Iterator[str]]] = {
     "count": _slip_count,
@@ -304,4 +304,4 @@ SLIPS: Mapping[str, Callable[[Frame, Clauses], Iterator[str]]] = {
     "change": _slip_change,
     "months": _slip_months,
 }
-"""Wrong queries of each family, in addition to wrong conditions."""
+"""Family -> function that yields plausible wrong queries, in addition to those with wrong conditions."""

@@ -1,4 +1,4 @@
-"""The expert: parses schema and question, looks up the spelling of categories, and writes the query."""
+"""The expert policy: parses schema and question, looks up the spelling of categories, and writes the query."""
 
 from collections.abc import Mapping
 
@@ -11,9 +11,9 @@ from agentgym.envs.sql.words import read, read_schema
 
 
 def next_action(question: str, schema_text: str, seen: Mapping[str, str], *, spelled: bool) -> str:
-    """Return the next action given the observations; `seen` maps queries to their answers.
+    """Return the expert's next action; `seen` maps earlier queries to their results as shown.
 
-    `spelled` says that categories are stored as the question spells them.
+    `spelled` is True if categories are stored as the question spells them.
     """
     if not schema_text:
         return spell("schema")
@@ -37,7 +37,7 @@ def next_action(question: str, schema_text: str, seen: Mapping[str, str], *, spe
 
 
 def slip(question: str, schema_text: str, rng: np.random.Generator) -> str | None:
-    """Return a careless answer: a wrong query for the question; None before the schema is known."""
+    """Return an action that answers with a plausible wrong query; None if the schema is not known yet."""
     schema = read_schema(schema_text)
     frame = read(question, schema)
     wrong = [] if frame is None else wrong_queries(frame, schema, {})

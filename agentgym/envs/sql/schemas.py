@@ -1,9 +1,9 @@
 """Schemas of generated databases in a compact notation, and its parser.
 
-A line, which an indented one continues, is a table: its name, then its columns separated by semicolons. Every table has a
+Each line is a table: its name, then its columns, separated by semicolons; an indented line continues it. Every table has a
 key `id`. A column is `name {a, b, c}` (a category), `name 1..90` (integers), `name 1.00..90.00` (reals with two decimals),
-`name date`, `name person|title|place` (names, some of them similar), or `name -> table` (a reference, stored as `name_id`);
-`?` after the name makes it nullable.
+`name date`, `name person|title|place` (names, some of them similar), or `name -> table` (a reference, stored as `name_id`).
+`?` after its name makes a column nullable.
 """
 
 import re
@@ -103,25 +103,25 @@ class Column:
 
     @property
     def counts(self) -> bool:
-        """True for numbers that may be added, averaged and ordered."""
+        """True for numbers, which can be added and averaged."""
         return self.kind in ("integer", "real")
 
     @property
     def names(self) -> bool:
-        """True for names of things, some of them similar."""
+        """True for names of persons, titles and places."""
         return self.kind in ("person", "title", "place")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a key `id` and columns."""
+    """A table with a key `id` and further columns."""
 
     name: str
     columns: tuple[Column, ...]
 
     @cached_property
     def by_name(self) -> dict[str, Column]:
-        """Columns by name, references without `_id`."""
+        """Columns by name; names of references lack the suffix `_id` of the database."""
         return {column.name: column for column in self.columns}
 
     def alone(self) -> "Table":
@@ -131,7 +131,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Schema:
-    """Tables, ordered so that references point to earlier ones."""
+    """Tables, in an order such that references point to earlier tables."""
 
     name: str
     tables: tuple[Table, ...]
@@ -139,7 +139,7 @@ class Schema:
 
 
 def create(table: Table) -> str:
-    """Return the statement that creates a table."""
+    """Return the CREATE TABLE statement for a table."""
     types = {"integer": "INTEGER", "real": "REAL", "reference": "INTEGER"}
     lines = ["id INTEGER PRIMARY KEY"]
     for column in table.columns:
@@ -152,7 +152,7 @@ _COLUMN = re.compile(r"(\w+)(\?)? (.+)")
 
 
 def read_schema(name: str, text: str) -> Schema:
-    """Return the schema described by a text in the compact notation."""
+    """Parse a schema in the compact notation of this module."""
     tables: list[Table] = []
     for line in re.split(r"\n(?=\s+\w+: )", text.strip("\n")):
         table, _, rest = " ".join(line.split()).partition(": ")

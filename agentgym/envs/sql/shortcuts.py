@@ -22,19 +22,19 @@ def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
 
 
 def literals(observations: list[str]) -> str:
-    """Answer with the question's quoted texts, or its numbers."""
+    """Answer with the question's first quoted text or number."""
     question = _question(observations)
     literals = re.findall(r"'[^']*'|\b\d+\b", question)
     return spell("answer", f"SELECT {literals[0] if literals else 1}")
 
 
 def select_star(observations: list[str]) -> str:
-    """Answer with all of the first table named in the question."""
+    """Answer with all rows of the first table named in the question."""
     return _after_schema(observations, lambda table, _: f"SELECT * FROM {table}")
 
 
 def first_column(observations: list[str]) -> str:
-    """Answer with the first column, after the key, named in the question."""
+    """Answer with the first column, except the key, that the question names."""
     return _after_schema(observations, lambda table, column: f"SELECT {column} FROM {table}")
 
 
@@ -63,7 +63,7 @@ def _after_schema(observations: list[str], write: Callable[[str, str], str]) -> 
 
 
 def _named(observations: list[str]) -> tuple[str, str]:
-    """Return the first table of the schema named in the question, and its first named column."""
+    """Return the first table of the schema that the question names, and the first column of it that the question names."""
     question = set(re.findall(r"\w+", _question(observations)))
     tables = _TABLE.findall(observations[1]) or [("sqlite_master", "name TEXT")]
     name, body = next((table for table in tables if table[0] in question), tables[0])

@@ -9,11 +9,11 @@ CELL, PAGE = 80, 4000
 """Maximum characters of a value and of an observation."""
 LONGEST_ERROR = 500
 COUNTED = 1000
-"""Maximum rows counted before it says `more than`."""
+"""Maximum number of rows counted; observations of larger results say `more than`."""
 
 
 def statements(database: Database) -> str:
-    """Return the CREATE statements of the tables; only names if these would be too long."""
+    """Return the CREATE statements of tables and views; only their names and columns if the statements are too long."""
     rows = database.run("SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid").rows
     created = [(str(name), str(sql)) for name, sql in rows if not str(name).startswith("sqlite_")]
     text = "\n".join(f"{sql.strip()};" for _, sql in created)
@@ -59,7 +59,7 @@ def quoted(name: str) -> str:
 
 
 def table(result: Result, most: int) -> str:
-    """Return a result as lines of values, with the column names first and the number of rows last."""
+    """Return a result as text: column names, at most `most` rows, and the number of rows, one per line."""
     lines = [" | ".join(cell(name) for name in result.columns)]
     lines += [" | ".join(cell(value) for value in row) for row in result.rows[:most]]
     count = len(result.rows)
@@ -72,7 +72,7 @@ def table(result: Result, most: int) -> str:
 
 
 def cell(value: object) -> str:
-    """Return a value as one line of text."""
+    """Return a value as one line of text with at most about `CELL` characters."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes):
@@ -83,12 +83,12 @@ def cell(value: object) -> str:
 
 
 def cut(text: str, last: str = "") -> str:
-    """Return a text of at most a page, with a note if it was cut."""
+    """Return a text cut to `PAGE` characters; if it was cut, a note and `last` follow."""
     return text if len(text) <= PAGE else f"{text[:PAGE]} …\n(cut) {last}".rstrip()
 
 
 def explained(error: str, database: Database) -> str:
-    """Return SQLite's message, with the closest name if a name was wrong."""
+    """Return SQLite's error message, with the closest existing name if a table or column does not exist."""
     error = error if len(error) <= LONGEST_ERROR else f"{error[:LONGEST_ERROR]} …"
     match = re.search(r"no such (column|table): ([\w.\"]+)", error)
     if match is None:

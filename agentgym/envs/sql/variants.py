@@ -1,4 +1,4 @@
-"""Variants of a database with other contents: rows removed, values moved and changed, references intact."""
+"""Variants of a database: rows are removed, and values moved and changed; references stay intact."""
 
 import re
 import sqlite3
@@ -15,7 +15,7 @@ LARGEST = 8 * 2**20
 """Maximum bytes of a database that is copied into memory."""
 PASSES = 20
 PLAIN = 3
-"""Number of variants that do not depend on the gold query; later ones contain values it compares with."""
+"""Number of the first variant that depends on the gold query: it contains values that the query compares with."""
 _LITERAL = re.compile(
     r"""(?:\w+\.)?["`\[]?(?P<column>\w+)["`\]]?\s*(?:=|==|!=|<>|<=?|>=?|\bnot\s+like\b|\blike\b|\bbetween\b|\bin\s*\(|\bis\b)\s*"""
     r"""(?P<value>'(?:[^']|'')*'|"[^"]*"|-?\d+(?:\.\d+)?)(?:\s*(?:and|,)\s*(?P<second>'(?:[^']|'')*'|-?\d+(?:\.\d+)?))?""",
@@ -24,12 +24,15 @@ _LITERAL = re.compile(
 
 
 def variant(path: Path, number: int, gold: str = "") -> bytes | None:
-    """Return a copy with other contents, determined by the number.
+    """Return variant `number` (from 0) of a database, as the bytes of a SQLite file; None if no variant can be made.
 
-    A third of the rows is removed, a different third for each residue of the number modulo three; from 1 on the values of
-    non-key columns move to other rows; from `PLAIN` on half of the values of columns that the gold query compares are those
-    it compares with, or just above and below. Returns None for a database too large to copy, or whose references cannot be
-    kept intact: a query may be right on the whole there and differ on a part. Raises Fault if the file is damaged.
+    A third of the rows is removed: those with (rowid + number) % 3 == 0. From 1 on, values of non-key columns move to other
+    rows. From `PLAIN` on, half of the values in columns that the gold query compares are replaced by the compared value, or
+    by a number just above or below. No variant can be made of a database that is too large to copy, or with references
+    that cannot be checked: even a correct query could give a different result on a part of such a database.
+
+    Raises:
+        Fault: the file is damaged.
     """
     status = path.stat()
     if status.st_size > LARGEST:
@@ -60,7 +63,7 @@ def _variant(path: Path, _time: int, number: int, gold: str) -> bytes | None:
 
 
 def compared(gold: str) -> dict[str, list[object]]:
-    """Return the values a query compares columns with, by lower-case column name."""
+    """Return the values with which a query compares columns, and values near them, by lower-case column name."""
     answers: dict[str, list[object]] = {}
     for match in _LITERAL.finditer(gold):
         for text in filter(None, (match["value"], match["second"])):
@@ -69,7 +72,7 @@ def compared(gold: str) -> dict[str, list[object]]:
 
 
 def _values(text: str) -> list[object]:
-    """Return the values for a literal: one equal to it, one less and one greater."""
+    """Return the values for a literal: a text itself, or a number and its neighbors."""
     if text[0] in "'\"":
         inner = text[1:-1].replace("''", "'")
         return [inner.replace("%", "").replace("_", "x")] if "%" in inner else [inner]
@@ -78,7 +81,7 @@ def _values(text: str) -> list[object]:
 
 
 def _move(copy: sqlite3.Connection, tables: list[str], number: int, values: dict[str, list[object]]) -> None:
-    """Shuffle the values of each non-key column, and write those of `values` into half of the rows."""
+    """Rotate the values of each non-key column by a random number of rows, and write `values` into half of the rows."""
     keys = _keys(copy, tables)
     copy.execute("CREATE TEMP TABLE place (row INTEGER PRIMARY KEY, at INT)")
     copy.execute("CREATE TEMP TABLE moved (at INTEGER PRIMARY KEY, value)")
@@ -117,7 +120,7 @@ def _move_column(
 
 
 def _keys(copy: sqlite3.Connection, tables: list[str]) -> set[tuple[str, str]]:
-    """Return the columns, as (table, column) in lower case, that are unique, refer to others, or are referenced."""
+    """Return the columns that are unique, references, or referenced, as (table, column) in lower case."""
     keys: set[tuple[str, object]] = set()
     for table in tables:
         for _, name, _, _, _, key in copy.execute(f"PRAGMA table_info({_quoted(table)})").fetchall():
@@ -145,7 +148,7 @@ def _thin(copy: sqlite3.Connection, tables: list[str], number: int) -> None:
 
 
 def _dangling(copy: sqlite3.Connection) -> list[tuple[str, int]] | None:
-    """Return the rows with dangling references; None if the schema's references cannot be followed."""
+    """Return (table, rowid) of each row with a dangling reference; None if SQLite cannot check the references."""
     try:
         dangling = copy.execute("PRAGMA foreign_key_check").fetchall()
     except sqlite3.OperationalError:

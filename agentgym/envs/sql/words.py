@@ -1,4 +1,4 @@
-"""The language of generated questions: frames to words, and back."""
+"""The language of generated questions: converts frames to words, and words to frames."""
 
 import re
 from collections.abc import Iterator
@@ -23,11 +23,11 @@ _PHRASES = {
     "before": ("is before {}",),
     "year": ("is in the year {}",),
 }
-"""Wording of each operator; dates and categories are quoted."""
+"""Wordings of each operator; dates and categories are quoted."""
 
 
 def say(frame: Frame, schema: Schema, rng: np.random.Generator) -> str:
-    """Return the question of a frame in one of its forms."""
+    """Return a frame's question in a random wording of its family."""
     forms = FAMILIES[frame.family].forms
     table = schema.by_name[frame.table]
     return forms[int(rng.integers(len(forms)))].format(
@@ -59,7 +59,7 @@ def _where(frame: Frame, schema: Schema, rng: np.random.Generator) -> str:
 
 
 def _is_date(schema: Schema, table: str, path: Path) -> bool:
-    """Return whether a path ends in a date, whose name (`held`, `joined`) is not a noun."""
+    """Return True if a path ends in a date column; names of dates, such as `held` or `joined`, are not nouns."""
     here = schema.by_name[table]
     for step in path[:-1]:
         here = schema.by_name[here.by_name[step].target]
@@ -114,7 +114,7 @@ _CONDITION = re.compile(
 
 
 def read(question: str, schema: Schema) -> Frame | None:
-    """Return the frame a question expresses over a schema; None if it expresses none."""
+    """Parse a question about a schema and return its frame; None if the question is not of the generated language."""
     for family, pattern in _patterns():
         match = pattern.fullmatch(question)
         if match is None:
@@ -159,7 +159,7 @@ def _value(raw: str) -> str | int | float:
 
 
 def _exists(frame: Frame, schema: Schema) -> bool:
-    """Return whether all tables and columns of a frame are in the schema."""
+    """Return True if all tables and columns of a frame exist in the schema."""
     if frame.table not in schema.by_name:
         return False
     paths = [frame.number, frame.group, *(condition.path for condition in frame.where)]
@@ -191,7 +191,7 @@ _OVERVIEW = re.compile(r"^(\w+) \d+: (.+)$", re.MULTILINE)
 
 
 def read_schema(observation: str) -> Schema:
-    """Return the schema in an observation, given as statements or as an overview."""
+    """Parse the schema in an observation, which has CREATE TABLE statements or an overview."""
     tables = [Table(name, tuple(_columns(body))) for name, body in _TABLE.findall(observation)]
     if not tables:
         tables = [

@@ -18,7 +18,7 @@ FAMILIES = (
     "bits",
     "classes",
 )
-"""Family names; each is a module with a `FAMILY`."""
+"""Names of the families; each is a module of this package that defines `FAMILY`."""
 
 
 def family(name: str) -> ProgramFamily:
@@ -27,7 +27,7 @@ def family(name: str) -> ProgramFamily:
 
 
 def read(statement: str) -> ProgramSpec | None:
-    """Return the specification of a generated statement, parsed by the families' sentences; None for other text."""
+    """Return the specification of a generated statement, parsed by the families' sentences; None for any other text."""
     return next((plan for name in FAMILIES if (plan := family(name).read(statement))), None)
 
 

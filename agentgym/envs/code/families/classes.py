@@ -17,11 +17,14 @@ ARGUMENTS: dict[str, Callable[[Rng], object]] = {
     "minutes": lambda rng: int(rng.integers(0, 1500)),
     "hour": lambda rng: int(rng.integers(0, 24)),
 }
-"""Possible values of a parameter, by its name."""
+"""Parameter name -> function that draws an argument."""
 
 
 def _calls(start: Callable[[Rng], list[object]], often: str) -> Draw:
-    """Return a function that draws an input: constructor arguments and calls of a plan's methods, some more often."""
+    """Return a function that draws an input for a class: constructor arguments (`start`) and method calls.
+
+    Calls are of the plan's methods, and of the methods in `often` (signatures separated by "; ").
+    """
     always = tuple(often.split("; "))
 
     def draw(rng: Rng, difficulty: int, plan: ProgramSpec) -> list[object]:

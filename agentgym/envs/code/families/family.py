@@ -18,39 +18,39 @@ from agentgym.rewards.programs.values import NotData, pack, respond, sorted_thro
 T = TypeVar("T")
 Rng = np.random.Generator
 Slot = Callable[[Rng, int], object]
-"""Draws the value of a slot, given a random generator and a difficulty."""
+"""Function that draws the value of a slot, given a random generator and a difficulty."""
 Draw = Callable[[Rng, int, "ProgramSpec"], list[object]]
-"""Draws an input, given a random generator, a difficulty and the task's specification."""
+"""Function that draws an input, given a random generator, a difficulty and the task's specification."""
 PUBLIC, HIDDEN = 3, 16
 """Number of public and of hidden tests per task."""
 TRIED = 12
-"""Maximum number of a task's wrong solutions to consider."""
+"""Maximum number of wrong solutions tried per task."""
 MOST_WRONG = 3
-"""Number of wrong solutions kept per task: those closest to correct."""
+"""Maximum number of wrong solutions stored with a task: those that pass the most hidden tests."""
 DRAWS = 1000
-"""Maximum number of plans drawn before giving up."""
+"""Maximum number of plans drawn to find one that `accepts` accepts."""
 PATIENCE = 5
-"""Draws of a plan before trying one with fewer steps."""
+"""Number of plans tried before the number of steps is reduced by one."""
 LIVELY = 3
-"""Minimum number of distinct results among the hidden tests, or two if only two are possible (yes and no)."""
+"""Minimum number of distinct results of the hidden tests; two suffice if all results are True or False."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A sentence and the code it describes; both contain slots as `$n`."""
+    """A sentence and the code that it describes; both may contain slots such as `$n`."""
 
     says: str
     code: str
     slips: tuple[str, ...] = ()
-    """Plausible but wrong code."""
+    """Plausible but wrong versions of the code."""
     slots: Mapping[str, Slot] = field(default_factory=dict[str, Slot])
     takes: str = ""
-    """Required type of the current value; unset in families with one type of value."""
+    """Required type of the current value; empty in families with a single type."""
     gives: str | None = None
-    """Type of the value afterwards; None: unchanged."""
+    """Type of the value after the code; None: unchanged."""
     once: bool = False
     key: str = ""
-    """Rules with the same key exclude each other."""
+    """Rules with the same nonempty key exclude each other."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Frame:
     says: str
     arguments: str
     draw: "Draw"
-    """Draws an input: the list of arguments; for a class, constructor arguments and calls."""
+    """Function that draws an input: a list of arguments, or [constructor arguments, method calls] for a class."""
     opening: str = ""
     slips: tuple[str, ...] = ()
     slots: Mapping[str, Slot] = field(default_factory=dict[str, Slot])
     gives: str = ""
     indent: int = 0
-    """Indentation levels of the rules' code below the opening."""
+    """Number of levels by which the rules' code is indented below the opening code."""
     asks: str = "Apply these steps in order:"
     kind: str = "function"
 
@@ -85,23 +85,23 @@ class Part:
 
     @property
     def says(self) -> str:
-        """The sentence."""
+        """The sentence with its slots filled."""
         return filled(self.of.says, self.values)
 
     @property
     def code(self) -> str:
-        """The code."""
+        """The code with its slots filled."""
         return filled(self.of.code, self.values)
 
     @property
     def slips(self) -> list[str]:
-        """Wrong code in place of this part's."""
+        """Wrong versions of the code, with their slots filled."""
         return [filled(slip, self.values) for slip in self.of.slips]
 
 
 @dataclass(frozen=True)
 class ProgramSpec:
-    """A task's specification, sentence by sentence."""
+    """Specification of a task: a frame, steps, and an end, each a sentence with its code."""
 
     entry: str
     frame: Part
@@ -110,12 +110,12 @@ class ProgramSpec:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All parts in order."""
+        """Frame, steps and end, in order."""
         return (self.frame, *self.steps, *([self.end] if self.end else []))
 
     @property
     def start(self) -> Frame:
-        """The solution's frame."""
+        """The frame without its slots filled."""
         assert isinstance(self.frame.of, Frame)
         return self.frame.of
 
@@ -129,7 +129,7 @@ class ProgramSpec:
         return "\n".join([*lines, *([f"Return {self.end.says}"] if self.end else [])])
 
     def solution(self, instead: Mapping[int, str] = MappingProxyType({})) -> str:
-        """Return the code; `instead` maps part numbers to replacement code."""
+        """Return the solution's code; `instead` maps indices of `parts` to replacement code."""
         frame = self.start
         head = f"class {self.entry}:" if frame.kind == "class" else f"def {self.entry}({frame.arguments}):"
         body: list[str] = []
@@ -140,7 +140,7 @@ class ProgramSpec:
         return "\n".join([head, *(block for block in body if block.strip())]) + "\n"
 
     def mistakes(self) -> list[str]:
-        """Return plausible solutions that are wrong unless they happen to be equivalent."""
+        """Return plausible but wrong solutions; some may happen to be equivalent to the correct one."""
         wrong = [self.solution({number: slip}) for number, part in enumerate(self.parts) for slip in part.slips]
         if self.start.kind == "function" and not self.start.indent:
             type_preserving = [isinstance(step.of, Rule) and step.of.gives is None for step in self.steps]
@@ -164,7 +164,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class ProgramFamily:
-    """Tasks of one kind: a frame, a number of rules, and an end that says what to return."""
+    """Generator of tasks of one kind: a frame, some rules, and an end that says what to return."""
 
     name: str
     frames: Sequence[Frame]
@@ -179,7 +179,7 @@ class ProgramFamily:
         """Draw an accepted task whose hidden tests reject at least two wrong solutions.
 
         Raises:
-            BadConfig: no such task was found within DRAWS plans.
+            BadConfig: no such task was found.
         """
         for attempt in range(PATIENCE * (difficulty + 40)):
             fewer = max(0, attempt // PATIENCE - 1)  # with too many steps, no task may pass
@@ -191,7 +191,7 @@ class ProgramFamily:
         raise BadConfig(f"family {self.name} has no such task at difficulty {difficulty}: raise it, or take more families")
 
     def _plan(self, rng: Rng, difficulty: int, more: int) -> ProgramSpec:
-        """Return a plan with `more` steps than the minimum, or one extra."""
+        """Return a random plan with `fewest` + `more` steps, or one step more."""
         while True:
             frame = _pick(self.frames, rng)
             kind, steps = frame.gives, list[Part]()
@@ -214,7 +214,7 @@ class ProgramFamily:
             return ProgramSpec(entry, _part(frame, rng, difficulty), tuple(steps), end)
 
     def _tested(self, plan: ProgramSpec, rng: Rng, difficulty: int) -> Draft | None:
-        """Return the plan with tests; None if the tests would reveal too little."""
+        """Return the plan with tests; None if the tests would not tell right from wrong solutions."""
         kind, solution = plan.start.kind, plan.solution()
         cases: dict[str, list[Any]] = {}
         for _ in range(3 * (PUBLIC + HIDDEN)):
@@ -239,7 +239,7 @@ class ProgramFamily:
         return Draft(plan, public, hidden, wrong[:MOST_WRONG]) if len(wrong) >= 2 else None
 
     def read(self, statement: str) -> ProgramSpec | None:
-        """Return the plan of a statement, parsed by the family's sentences; None for any other text."""
+        """Return the specification of a statement, parsed by the family's sentences; None for any other text."""
         lines = statement.split("\n")
         head = re.fullmatch(r"Write a (?:function|class) `(\w+)\((.*?)\)`\. (.*)", lines[0])
         if head is None:
@@ -272,7 +272,7 @@ class ProgramFamily:
 
 
 def typed(kind: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Return rules for one type of value."""
+    """Return copies of rules that require the type `kind` (`Rule.takes`)."""
     return tuple(replace(rule, takes=kind) for rule in rules)
 
 
@@ -295,7 +295,7 @@ def _pattern(says: str) -> re.Pattern[str]:
 
 
 def outcome(code: str, entry: str, kind: str, arguments: object) -> list[object] | None:
-    """Return the packed result of trusted code for an input, in a list of one; None if it raises."""
+    """Run trusted code on an input and return [packed result]; None if the code raises an exception."""
     try:
         return [sorted_through(pack(respond(kind, made(code, entry), unpack(arguments))))]
     except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError, RecursionError, NotData):
@@ -306,7 +306,7 @@ _made: dict[tuple[str, str], object] = {}
 
 
 def made(code: str, entry: str) -> Any:
-    """Return the function or class that trusted code defines."""
+    """Execute trusted code and return the function or class `entry` that it defines; cached."""
     if (code, entry) not in _made:
         if len(_made) > 64:
             _made.clear()
@@ -317,7 +317,7 @@ def made(code: str, entry: str) -> Any:
 
 
 def passes(cases: list[Any], code: str, entry: str, kind: str, tolerance: float) -> int:
-    """Return the number of cases that trusted code passes, with a generous tolerance."""
+    """Return the number of cases that trusted code passes, with ten times the tolerance for floats."""
     results = [(expected, outcome(code, entry, kind, arguments)) for arguments, expected in cases]
     return sum(result is not None and _alike(expected, result[0], 10 * tolerance) for expected, result in results)
 

@@ -1,11 +1,11 @@
-"""Simulation: a robot, a stack machine and a cellular automaton, whose commands and rules the task defines."""
+"""Simulation: a robot, a stack machine and a cellular automaton; the task defines their commands and rules."""
 
 from agentgym.envs.code.families.family import Frame, ProgramFamily, ProgramSpec, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, length, one, subset
 
 
 def _commands(plan: ProgramSpec) -> list[str]:
-    """Return the commands of a plan; each step begins with its own."""
+    """Return the commands of a plan: the first text in backticks of each step."""
     return [step.says.split("`")[1] for step in plan.steps]
 
 

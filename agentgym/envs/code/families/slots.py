@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def integer(low: int, high: int, growth: int = 0) -> Slot:
-    """Return a slot for an integer from `low` to `high`, which grows by `growth` per difficulty."""
+    """Return a slot for an integer from `low` to `high` + `growth` * difficulty, inclusive."""
     return lambda rng, difficulty: int(rng.integers(low, high + growth * difficulty + 1))
 
 
@@ -20,7 +20,7 @@ def choice(*options: object) -> Slot:
 
 
 def subset(options: Sequence[str] | Sequence[int], low: int, high: int) -> Slot:
-    """Return a slot for a sorted list of `low` to `high` of the options."""
+    """Return a slot for a sorted list of options, with `low` to `high` elements."""
     return lambda rng, _: sorted(sampled(options, rng, int(rng.integers(low, high + 1))))
 
 
@@ -28,7 +28,7 @@ letter = choice(*string.ascii_lowercase)
 
 
 def sampled(options: Sequence[T], rng: Rng, count: int) -> list[T]:
-    """Return `count` distinct options."""
+    """Return `count` distinct options in random order."""
     return [options[int(i)] for i in rng.permutation(len(options))[:count]]
 
 
@@ -45,7 +45,7 @@ def length(rng: Rng, difficulty: int, most: int = 8) -> int:
 
 
 def numbers(rng: Rng, difficulty: int, low: int = -20, high: int = 20, most: int = 8) -> list[int]:
-    """Return a list of integers, some of them equal."""
+    """Return a list of integers from `low` to `high`, inclusive; some of them may be equal."""
     count = length(rng, difficulty, most)
     drawn = [int(n) for n in rng.integers(low, high + 1, count)]
     return [one(drawn, rng) if rng.random() < 0.2 else number for number in drawn]
@@ -59,7 +59,7 @@ def word(rng: Rng, least: int = 1, most: int = 8, letters: str = "aabcdeefghiikl
 
 
 def words(rng: Rng, difficulty: int, mixed: bool = False) -> list[str]:
-    """Return a list of words, some of them equal; `mixed` capitalizes some."""
+    """Return a list of words, some of which may be equal; `mixed` capitalizes some of them or their first letter."""
     drawn = [word(rng) for _ in range(length(rng, difficulty))]
     drawn = [one(drawn, rng) if rng.random() < 0.2 else each for each in drawn]
     if not mixed:

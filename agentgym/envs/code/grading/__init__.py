@@ -1,1 +1,1 @@
-"""Program grading by tests and checks that the program never sees."""
+"""Grading of programs by tests and checks that the program never sees."""

@@ -18,19 +18,19 @@ from agentgym.rewards.programs import inside as code_inside
 from agentgym.rewards.programs.values import Handle, NotData, pack, unpack
 
 state: dict[str, Any] = {}
-"""State kept between the steps of a kernel."""
+"""State that persists between the steps of a kernel."""
 
 NOT_RAISED = (AssertionError, StopIteration, StopAsyncIteration)
-"""Exceptions of a solution that the checks see as another error: `all(map(f, …))` would take StopIteration as the end."""
+"""Exceptions of a solution that reach the checks as RuntimeError; StopIteration, for example, would end `all(map(f, …))`."""
 
 MOST_OBJECTS = 10_000
-"""Maximum number of non-data objects that a solution may return to the checks."""
+"""Maximum number of objects other than plain data that a solution may return to the checks."""
 
 # In the solution's sandbox
 
 
 def serve(request: str) -> None:
-    """Run a solution's code and keep its definitions; answers [None, error or None]."""
+    """Run a solution's code, keep its definitions, and write the answer [None, error or None]."""
     message = json.loads(request)
     state.update(message, answers=code_inside.silence(), space=code_inside.module())
     signal.signal(signal.SIGALRM, code_inside.alarm)
@@ -42,12 +42,15 @@ def serve(request: str) -> None:
 
 
 def call(request: str) -> None:
-    """Call a function of the solution, or get or set an attribute of a kept object; answers [value, error or None]."""
+    """Call a function of the solution, or get or set an attribute of an object that it returned earlier.
+
+    Writes the answer [value, error or None].
+    """
     name, positional, named = json.loads(request)
     objects = state.setdefault("kept", [])
 
     def own(value: Any) -> Any:
-        """Return a value with handles replaced by their objects."""
+        """Return a value with handles replaced by the solution's objects."""
         if type(value) is Handle:
             return objects[value.number]
         if type(value) in (list, tuple, set, frozenset):
@@ -76,7 +79,7 @@ def call(request: str) -> None:
 
 
 def begin(request: str) -> None:
-    """Start the checks and answer their first call as [name, arguments, keyword arguments], or all results."""
+    """Start the checks; write their first call as [name, arguments, keyword arguments], or all results."""
     message = json.loads(request)
     state.update(answers=code_inside.silence(), out=queue.SimpleQueue(), back=queue.SimpleQueue())
     threading.Thread(target=_check, args=(message,), daemon=True).start()
@@ -84,7 +87,7 @@ def begin(request: str) -> None:
 
 
 def go_on(answer: str) -> None:
-    """Pass a call's result to the checks and answer their next call."""
+    """Pass a call's result to the checks; write their next call, or all results."""
     state["back"].put(json.loads(answer))
     code_inside.write(state["answers"], state["out"].get())
 
@@ -112,14 +115,14 @@ def _check(message: dict[str, Any]) -> None:
 
 
 def _mismatch(value: object, expected: str) -> str | None:
-    """Return None if a value's repr is the expected text or its value equals it; else an error."""
+    """Return None if `repr(value)` is the expected text or the value equals the expected literal; else an error."""
     if repr(value) == expected or value == ast.literal_eval(expected):
         return None
     return f"gave {value!r}"[: code_inside.LONGEST_MESSAGE]
 
 
 def stand_in(name: str) -> object:
-    """Return a stub that calls into the other sandbox."""
+    """Return a stub for the solution's function `name`, which runs in the other sandbox."""
 
     def function(*positional: object, **named: object) -> object:
         return _request(name, positional, named)
@@ -129,9 +132,9 @@ def stand_in(name: str) -> object:
 
 
 class ObjectProxy:
-    """A proxy of a solution's object: attributes and truth value are those of the original.
+    """A proxy for an object of the solution, with the original's attributes and truth value.
 
-    It equals nothing but itself, so no check mistakes it for a value.
+    A proxy equals only itself, so that no check mistakes it for a value.
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -150,11 +153,11 @@ class ObjectProxy:
 
 
 def _request(name: str, positional: tuple[object, ...], named: dict[str, object]) -> Any:
-    """Return the result of a call from the solution's sandbox.
+    """Call into the solution's sandbox and return the result. Built-in exceptions of the solution are raised as such.
 
     Raises:
         TypeError: an argument is not plain data.
-        RuntimeError: the solution raised an exception unknown here; a built-in one is raised as its own type.
+        RuntimeError: the solution raised an exception that is not built in, or one of `NOT_RAISED`.
     """
     try:
         message = [name, pack(_sent(list(positional))), pack(_sent(named))]
@@ -174,7 +177,7 @@ def _received(value: object) -> object:
 
 
 def _sent(value: Any) -> object:
-    """Return a value with the solution's objects replaced by handles."""
+    """Return a value with proxies of the solution's objects replaced by handles."""
     if type(value) is ObjectProxy:
         return object.__getattribute__(value, "_handle")
     if type(value) in (list, tuple, set, frozenset):

@@ -1,4 +1,4 @@
-"""Checks written in Python (`assert f(1) == 2`, a function `check`), hidden from the code they check.
+"""Checks written in Python (`assert f(1) == 2`, or a function `check`), hidden from the code that they check.
 
 Checks and solution run in two sandboxes. Each call of the solution passes through this module as data.
 """
@@ -26,20 +26,20 @@ class Checks:
     """A task's tests as code."""
 
     names: Sequence[str]
-    """Names of the solution that the checks call."""
+    """Names that the solution defines and the checks call."""
     checks: Sequence[Sequence[str]]
-    """Each is one or more statements, or an expression and the repr of its value."""
+    """The checks: each is [statements], or [expression, repr of its expected value]."""
     before: str = ""
-    """Code of both sandboxes: the task's opening."""
+    """The task's opening code, which runs first in both sandboxes."""
     setup: str = ""
-    """Code of the checks' sandbox."""
+    """Code that runs only in the checks' sandbox, before the checks."""
     seconds: float = 2.0
-    """Time limit per call."""
+    """Time limit per call of the solution, in seconds."""
     seed: int = 0
 
 
 def run_checks(theirs: Sandbox, ours: Sandbox, code: str, checks: Checks) -> list[CaseResult]:
-    """Return the result of each check; `theirs` is the solution's sandbox, `ours` the checks'."""
+    """Run the checks in the sandbox `ours` on a solution in the sandbox `theirs`, and return the result of each check."""
     expected, got = theirs.kernel(), ours.kernel()
     try:
         return _Conversation(expected, got, checks, theirs.limits.output // 4).results(code)
@@ -49,7 +49,7 @@ def run_checks(theirs: Sandbox, ours: Sandbox, code: str, checks: Checks) -> lis
 
 
 class _Conversation:
-    """The calls from the checks to a solution."""
+    """Relays calls from the checks to the solution."""
 
     def __init__(self, theirs: Kernel, ours: Kernel, checks: Checks, room: int) -> None:
         self.theirs, self.ours, self.checks, self.room = theirs, ours, checks, room
@@ -97,10 +97,9 @@ class _Conversation:
         return "" if error is None else f"{error}; the last call: {self.last}" if self.last else error
 
     def _theirs(self, code: str, more: float) -> list[Any]:
-        """Return [packed value, error] of a step of the solution; untrusted.
+        """Run a step in the solution's sandbox and return [packed value, error or None].
 
-        Raises:
-            ValueError: the answer is malformed.
+        The answer is untrusted: a malformed one becomes an error.
         """
         if not self.theirs.alive:
             return [None, "RuntimeError: the program has ended"]

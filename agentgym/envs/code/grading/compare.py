@@ -1,4 +1,4 @@
-"""Comparison of a program's results with the expected ones."""
+"""Comparison of a program's results with the expected results."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,10 @@ from agentgym.rewards.programs.values import by_key, unpack
 
 
 def same(expected: object, got: object, tolerance: float = 0.0) -> bool:
-    """Return whether two packed values are equal, types included; floats may differ by `tolerance`, relative above 1."""
+    """Return True if two packed values are equal, including their types.
+
+    Floats may differ by `tolerance`: an absolute difference up to a value of 1, a relative one above.
+    """
     if type(expected) is not type(got):
         return False
     if type(expected) is list:
@@ -30,13 +33,13 @@ def same(expected: object, got: object, tolerance: float = 0.0) -> bool:
 
 
 def equal(expected: object, got: object, tolerance: float = 0.0) -> bool:
-    """Return whether two packed values are equal by Python's `==`, with tuples as lists, since JSON has no tuples."""
+    """Return True if two packed values are equal by Python's `==`; tuples count as lists, since JSON has no tuples."""
     left, right = _listed(unpack(expected)), _listed(unpack(got))
     return _equal(left, right, tolerance) if tolerance else bool(left == right)
 
 
 def result(expected: object, got: object, tolerance: float = 0.0) -> bool:
-    """Return whether a packed value equals the expected one by Python's `==`; a top-level tuple counts as a list.
+    """Return True if a packed value equals the expected value by Python's `==`; a top-level tuple counts as a list.
 
     This is LiveCodeBench's comparison of a function's result (`grade_call_based`); inner tuples do not equal lists.
     """
@@ -45,13 +48,13 @@ def result(expected: object, got: object, tolerance: float = 0.0) -> bool:
 
 
 def results(expected: object, got: object, tolerance: float = 0.0) -> bool:
-    """Return whether each of several packed values equals the expected one by `result`."""
+    """Return True if two lists of packed values are equal element by element, as `result` compares them."""
     left, right = cast("list[object]", expected), cast("list[object]", got)
     return type(left) is type(right) is list and len(left) == len(right) and all(map(result, left, right))
 
 
 def _equal(left: object, right: object, tolerance: float) -> bool:
-    """Return whether two values are equal, up to the tolerance for floats in lists and under keys."""
+    """Return True if two values are equal; floats, also in lists and dictionaries, may differ by the tolerance."""
     if isinstance(left, list) and isinstance(right, list):
         pairs = zip(cast("list[object]", left), cast("list[object]", right), strict=False)
         return len(cast("list[object]", left)) == len(cast("list[object]", right)) and all(
@@ -66,7 +69,7 @@ def _equal(left: object, right: object, tolerance: float) -> bool:
 
 
 def _close(left: float, right: float, tolerance: float) -> bool:
-    """Return whether a number is close to the expected one; none is close to infinity."""
+    """Return True if `right` is close to the expected number `left`; no number is close to infinity."""
     return math.isfinite(left) and abs(left - right) <= tolerance * max(1.0, abs(left))
 
 
@@ -81,7 +84,7 @@ def _listed(value: object) -> object:
 
 
 def same_lines(expected: str, got: str, tolerance: float = 0.0) -> bool:
-    """Return whether two outputs have the same stripped lines, or the same numbers on each line.
+    """Return True if two outputs have equal lines; a line may differ in outer whitespace, or in the form of its numbers.
 
     This is LiveCodeBench's comparison of a program's output (`lcb_runner/evaluation/testing_util.py`).
     """
@@ -97,7 +100,7 @@ def _same_numbers(left: str, right: str) -> bool:
 
 
 def same_words(expected: str, got: str, tolerance: float = 1e-5) -> bool:
-    """Return whether two outputs have the same words, whatever the whitespace; numbers may differ by `tolerance`.
+    """Return True if two outputs have the same words, ignoring whitespace; floats may differ by `tolerance`.
 
     This is CodeContests' comparison of a program's output.
     """
@@ -123,4 +126,4 @@ COMPARISONS: dict[str, Callable[[Any, Any, float], bool]] = {
     "lines": same_lines,
     "words": same_words,
 }
-"""Comparisons by name: the first four take packed values, the others text."""
+"""Comparisons by name; `lines` and `words` compare text, the others packed values."""

@@ -1,4 +1,4 @@
-"""Program grading: results are computed in a sandbox and compared with the expected ones outside it."""
+"""Grading of programs: results are computed in a sandbox and compared with the expected results outside it."""
 
 import json
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from agentgym.sandbox.protocol import ExitReason, Result, Sandbox
 PATIENCE = 3
 """Number of timed-out cases after which a solution's remaining cases are skipped."""
 START = 5.0
-"""Extra seconds of a run beyond its cases' limits."""
+"""Extra seconds of a run beyond the time limits of its cases."""
 ALL = 40.0
-"""Maximum seconds of all an answer's cases together; less than a rollout's time limit per step."""
+"""Default limit on the total seconds of all cases of a submission; less than a rollout's time limit per step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class CodeTests:
     entry: str
     """Name of the function or class."""
     cases: Sequence[Sequence[object]]
-    """Packed pairs (see `agentgym.rewards.programs.values`); text for a program."""
+    """[input, expected result] pairs: packed values (see `agentgym.rewards.programs.values`), or text for a program."""
     compare: str = "exact"
     tolerance: float = 0.0
     seconds: float = 2.0
-    """Time limit per case."""
+    """Time limit per case, in seconds."""
     total: float | None = None
-    """Time limit for all cases; None: as computed by `budget`."""
+    """Time limit for all cases, in seconds; None: a multiple of `seconds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class CaseResult:
 
 
 def run_tests(sandbox: Sandbox, code: str, tests: CodeTests) -> list[CaseResult]:
-    """Return the result of each case; the sandbox must be fresh and sees inputs only."""
+    """Run the cases in `sandbox`, which must be fresh, and return their results; only inputs enter the sandbox."""
     if tests.kind == "program":
         return _programs(sandbox, code, tests)
     inputs = [arguments for arguments, _ in tests.cases]
@@ -84,9 +84,9 @@ def _judged(answer: list[object], expected: object, tests: CodeTests) -> CaseRes
 
 
 def read_answers(output: bytes, most: int) -> list[list[object]] | str:
-    """Return the [value, error] of each case in order, as far as they are well formed; text if the code itself failed.
+    """Return [packed value, error or None] of each case, up to the first malformed line; text if the code itself failed.
 
-    The solution may have forged any of this: each value is validated and packed again.
+    The solution may have forged the output, so each value is validated and packed again.
     """
     answers: list[list[object]] = []
     for line in output.split(b"\n")[: most + 1]:
@@ -103,7 +103,7 @@ def read_answers(output: bytes, most: int) -> list[list[object]] | str:
 
 
 def ended(result: Result) -> str:
-    """Return the reason a run has no answer for a case."""
+    """Return a message about why a run has no result for a case."""
     why = {
         "timeout": "the time for all cases ran out",
         "memory": "it took more memory than it may",
@@ -114,7 +114,7 @@ def ended(result: Result) -> str:
 
 
 def budget(seconds: float) -> float:
-    """Return the total seconds for an answer's cases, given the limit of one."""
+    """Return the limit on the total seconds of a submission's cases, given the limit per case."""
     return max(ALL, START + seconds * (1 + PATIENCE))
 
 
