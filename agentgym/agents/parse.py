@@ -59,7 +59,7 @@ class Reply:
     - `block`: the only fenced block in the language `tag` is the argument of the environment's first tool, as in
       mini-swe-agent.
     - `until`: the reply ends with the closing tag of the first name in `until` that occurs. The environment receives
-      all of it; it has an action if it contains a complete block of any of these names.
+      the whole reply, which has an action if it contains a complete block of any of these names.
     - a key of `PROJECTIONS`: see `project`.
 
     If `think` is True, a thought must come first; otherwise it is optional.

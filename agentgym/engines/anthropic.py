@@ -141,7 +141,7 @@ def _reply(message: Mapping[str, object]) -> list[dict[str, object]]:
     """Return the content blocks of an assistant message.
 
     Stored blocks are returned verbatim if the ids of their tool calls equal those of the message; otherwise blocks are
-    made from its text and calls.
+    built from the text and calls of the message.
     """
     calls = [table(call) for call in cast("list[JSON]", message.get("tool_calls") or [])]
     stored = [cast("dict[str, object]", block) for block in cast("list[object]", message.get(BLOCKS) or [])]

@@ -63,7 +63,7 @@ class AdmissionGate:
             self._paused = True
 
     async def resume(self) -> None:
-        """Allow requests to start again; during an update they start after it."""
+        """Allow requests to start again, after the current update if there is one."""
         self._paused = False
         self._notify()
 
@@ -125,7 +125,7 @@ class InFlight(AdmissionGate):
             raise BadConfig(no_prompt(ids))
 
     async def run_request(self, request: Callable[[], Coroutine[object, object, T]], session: str) -> T | None:
-        """Wait until requests may start, run one for a session, and return its result; None if it was aborted."""
+        """Wait until requests may start, run the session's request, and return its result; None if it was aborted."""
         task = asyncio.get_running_loop().create_task(self._started(request))
         self._sessions[task] = session
         try:
@@ -188,7 +188,7 @@ def retrieve_exception(task: AnyTask) -> None:
 
 
 def goes_on(task: AnyTask | None) -> bool:
-    """Return True if a task is still active; False if its event loop is closed."""
+    """Return True if a task is not done and its event loop is open."""
     return task is not None and not task.done() and not task.get_loop().is_closed()
 
 

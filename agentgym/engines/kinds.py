@@ -24,7 +24,7 @@ class EngineRequirements:
     device: int | None = None
     """GPU index of this trainer process; None on a CPU."""
     processes: int = 1
-    """Number of trainer processes on this machine. On GPUs, each process has one, starting at the first GPU."""
+    """Number of trainer processes on this machine; with GPUs, process i trains on GPU i."""
     seed: int = 0
     """Seed for an engine that draws from its own random stream; different in each trainer process."""
 
@@ -339,7 +339,7 @@ def kind_of(name: str) -> tuple[EngineKind, str]:
 
 
 def _of_target(kind: str, target: str) -> EngineKind | None:
-    """Return the kind for `kind:target` if the target is an address and this kind differs at addresses; else None."""
+    """Return the separate kind for targets that are addresses, as in `vllm:URL`, or None."""
     return _AT_ADDRESSES.get(kind) if target.startswith(("http://", "https://")) else None
 
 

@@ -20,8 +20,8 @@ class Sampling:
     """Complete sampling settings; a model's own `generation_config` is never read."""
 
     temperature: float = 1.0
-    """0 is greedy. `logprobs[i] = log_softmax(logits / temperature)[id]`, with temperature 1 if it is 0. Filters and
-    the repetition penalty are applied first, as in vLLM's processed log-probabilities."""
+    """Sampling temperature; 0 is greedy. `logprobs[i] = log_softmax(logits / temperature)[id]`, and for 0 those of
+    temperature 1. Filters and the repetition penalty are applied first, as in vLLM's processed log-probabilities."""
     max_tokens: int = 256
     """Maximum tokens of one completion."""
     stop_ids: tuple[int, ...] = ()
@@ -118,7 +118,7 @@ class Request:
     prompt_ids: list[int]
     sampling: Sampling
     session: str
-    """Name of the episode; an engine may cache keys and values by it between turns."""
+    """Name of the episode, by which engines find the episode's key-value cache."""
     watch: Watch | None = None
     """Called with the tokens as they are sampled (or all at once at the end, depending on the engine). It may end the
     completion at any token: finish is then `stop`."""

@@ -210,7 +210,7 @@ class ByteTokenizer:
         add_generation_prompt: bool = False,
         **_: object,
     ) -> str | list[int]:
-        """Return the conversation in ChatML, as text or ids; equals `chat_template` without a template engine."""
+        """Return the conversation in ChatML, as text or ids, without using a template engine."""
         text = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in conversation)
         text += "<|im_start|>assistant\n" if add_generation_prompt else ""
         return self.encode(text) if tokenize else text

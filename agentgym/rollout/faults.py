@@ -297,7 +297,7 @@ async def take_turn(
 
 
 async def _answers(agent: Agent, talk: Any, first: Callable[[], object], session: str) -> bool:
-    """Return True if the engine answers the first prompt; over plain chat, a prompt with harmless turns after it."""
+    """Return True if the engine answers the first prompt; over plain chat, harmless turns follow that prompt."""
     engine: Any = agent.engine
     sampling = dataclasses.replace(agent.sampling, max_tokens=REPLY)
     try:

@@ -52,7 +52,7 @@ class Pace:
     tasks: int
     """Number of groups that each step trains on."""
     oversample: float
-    """Factor by which each round draws more groups than are missing."""
+    """Number of groups that a round draws, as a multiple of the number that is missing."""
     drawn_by: str
     """Name of the task sampler, for error messages."""
 

@@ -32,7 +32,7 @@ class Start:
 
     snapshot: Snapshot
     conversations: Mapping[str, Conversation] = field(default_factory=dict[str, Conversation])
-    """The agent's conversations at this point, by role; each new episode gets a fork. Without one the agent starts over."""
+    """The agent's conversations at this point, by role; new episodes get forks. If empty, the agent starts over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Lockstep:
         self._open_if_full()
 
     async def wait(self) -> None:
-        """Wait until all participants wait."""
+        """Wait until every participant has called this."""
         future = asyncio.get_running_loop().create_future()
         self.waiting.append(future)
         self._open_if_full()

@@ -1,4 +1,4 @@
-"""Start of processes that do not run the user's script again."""
+"""Starting of processes without running the user's script again."""
 
 import multiprocessing
 import pickle

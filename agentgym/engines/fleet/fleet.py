@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TRIES = 3
-"""Failed attempts of one request after which its episode is a fault, since the request itself may be the cause."""
+"""Maximum attempts for a request; after the last its episode is a fault, since the request itself may be the cause."""
 _BEAT = 2.0  # seconds without an answer before a server is asked for a sign of life
 
 
@@ -54,7 +54,7 @@ class Fleet(InFlight, Completing):
 
     @property
     def policy_version(self) -> int:
-        """Version of the weights that requests are sampled from. The label that answers must have changes with it."""
+        """Version of the weights that requests are sampled from; it always changes together with the expected label."""
         return self.members.version
 
     @property
@@ -68,7 +68,7 @@ class Fleet(InFlight, Completing):
         return self.members.known
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion, sampled by a single server from a single version; an aborted request's is empty."""
+        """Return one completion, sampled by a single server and version; it is empty if the request was aborted."""
         prompt, sampling = request.prompt_ids, request.sampling
         self.check(request.session, prompt)
         limit = request.room(self.context)
@@ -194,7 +194,7 @@ class Fleet(InFlight, Completing):
     def adopt(self, present: CurrentWeights) -> None:
         """Adopt the state of another process's fleet over the same servers.
 
-        A server that returns is used here once the other process has sent it the current weights.
+        This fleet uses a returning server once the other process has sent the current weights to that server.
         """
         self.members.adopt(present)
 

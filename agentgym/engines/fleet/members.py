@@ -113,7 +113,7 @@ class Members:
     def leave_out(self, member: Member, losses: int, reason: str) -> None:
         """Remove a server and move its requests elsewhere.
 
-        Do nothing if it was removed in the meantime: `losses` is the value of `member.losses` that the caller saw.
+        Do nothing if the server was already removed: `losses` is the value of `member.losses` that the caller saw.
         """
         if not member.serving or member.losses != losses:
             return
@@ -270,7 +270,7 @@ class Members:
         """Remove a server that did not accept weights, and poll it.
 
         Raises:
-            BadConfig: it refused the first weights.
+            BadConfig: the server refused the first weights.
         """
         if not isinstance(error, FAILURES):
             raise error

@@ -116,7 +116,7 @@ class HFEngine(AdmissionGate, TokenEngine):
         self._broken = ""
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion; if the prompt fills the context, it is empty and its finish is `length`.
+        """Return one completion, which is empty with finish `length` if the prompt fills the context.
 
         Raises:
             BadConfig: ids or options are invalid.

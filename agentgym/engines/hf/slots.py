@@ -88,7 +88,7 @@ class _Layer:
 
 
 class _Block(NamedTuple):
-    """Rows that attend in one call, padded to the most new tokens among them."""
+    """Rows that attend in one call, padded to the same number of new tokens."""
 
     tokens: slice  # their queries in the packed batch
     slots: slice | Tensor

@@ -59,7 +59,8 @@ def read_completion(answer: Object) -> Completion:
 def read_beginning(content: bytes) -> Completion:
     """Return a completion from the first bytes of an answer that is too long: its text so far, without tool calls.
 
-    The message is found by its JSON field name. Quotes inside strings are escaped, so the model's text cannot imitate that.
+    The message is found by its JSON field name. Quotes inside strings are escaped, so the model's text cannot imitate
+    the name.
 
     Raises:
         Garbage: the answer has no message.
@@ -81,7 +82,7 @@ def bounded(completion: Completion, most: int) -> Completion:
     """Return a reply cut to `most` characters of text, names and arguments together, with finish `length` if it is cut.
 
     Servers that ignore `max_tokens` could otherwise fill the memory, since every later prompt repeats the reply.
-    Reasoning has the same limit; `echo` may have twice as many and is dropped if longer.
+    Reasoning has the same limit; `echo` may have twice as many characters; a longer one is dropped.
     """
     text = completion.text or ""
     left, calls = most - min(len(text), most), list[ToolCall]()

@@ -107,7 +107,7 @@ class OpenAIChatEngine(ServedEngine):
     async def chat(
         self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling, session: str
     ) -> Completion:
-        """Return one reply: text and tool calls. Its finish is `context` if the server reports too long messages.
+        """Return a reply (text and tool calls); finish is `context` if the server reports that the messages are too long.
 
         Raises:
             BadConfig: the server would refuse every request, or refuses the tools of an episode's first request.

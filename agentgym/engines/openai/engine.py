@@ -31,7 +31,7 @@ class OpenAIEngine(ServedEngine, TokenEngine):
 
     `url` is an address that ends in `/v1`, or a comma-separated list of addresses. `model`, `tokenizer` and `context`
     default to the server's own description. A server can be used for evaluation at once, but for training only after
-    `qualify`. The engine cannot change its weights. Serve with `vllm serve MODEL --generation-config vllm
+    `qualify`. The engine cannot change the server's weights. Serve with `vllm serve MODEL --generation-config vllm
     --logprobs-mode processed_logprobs`.
     """
 

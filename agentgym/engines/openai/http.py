@@ -237,7 +237,7 @@ class Servers:
             return answer.status_code, seconds_of(answer.headers.get("retry-after")), self.hidden(content), whole
 
     def hidden(self, content: bytes) -> bytes:
-        """Return a server's message with the secrets that requests contain replaced."""
+        """Return a server's message with each secret of the request replaced by `[key]`."""
         for secret in self._secrets:
             content = content.replace(secret, b"[key]")
         return content
@@ -249,7 +249,7 @@ class Servers:
 
 @dataclass(frozen=True)
 class _Reading(Generic[T]):
-    """How to read the answer to a request; see the parameters of `Servers.post`."""
+    """Handling of the answer to a request; see the parameters of `Servers.post`."""
 
     read: Callable[[Object], T]
     most: int

@@ -35,7 +35,7 @@ class Server:
 class Traffic:
     """Admits requests in order of arrival, each to the least loaded server that is open and has room.
 
-    A server that reports too many requests gets none for the time that it requests (default: `backoff * 2**n` seconds
+    A server that reports too many requests gets none for the time that it names (default: `backoff * 2**n` seconds
     after n consecutive refusals), at most `longest` seconds, and its `room` is halved; every good answer increases
     `room`. `per_minute` is the maximum of started requests per minute, evenly spaced; 0 sets no limit.
     """
@@ -49,7 +49,7 @@ class Traffic:
         self._waiting: deque[tuple[asyncio.Future[Server], str]] = deque()
 
     async def enter(self, session: str) -> Server:
-        """Wait until a server can take a request; `leave` must be called at its end.
+        """Wait until a server has room for a request, and return the server; call `leave` when the request ends.
 
         Raises:
             CancelledError: the caller was cancelled.

@@ -112,7 +112,7 @@ class VLLMEngine(InFlight, TokenEngine):
         self._broken = ""
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion; if the prompt fills the context, it is empty and its finish is `length`."""
+        """Return one completion, which is empty with finish `length` if the prompt fills the context."""
         self.check(request.session, request.prompt_ids)
         limit = request.room(self.context)
         if limit < 1:
@@ -208,7 +208,7 @@ class VLLMEngine(InFlight, TokenEngine):
 
     @property
     def is_open(self) -> bool:
-        """True if requests may start. After a failed update they start even while vLLM sleeps, to receive the error."""
+        """True if requests may start. After a failed update, requests start even while vLLM sleeps, to receive the error."""
         return super().is_open and not (self._asleep and not self._broken)
 
     async def sleep(self) -> None:

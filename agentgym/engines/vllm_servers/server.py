@@ -138,7 +138,7 @@ class VLLMServer:
             raise ServerFailure(f"{error.kind} ({error})") from error
 
     async def update(self, files: Sequence[dict[str, Any]], label: str) -> None:
-        """Load weights from safetensors files that the server can read; all its requests are aborted."""
+        """Load weights from safetensors files that the server can read; this aborts all running requests."""
         async with self._change(label, f"it has no endpoints for weights: start it with {SERVE}"):
             try:
                 await self._update("/start_weight_update")
@@ -150,7 +150,7 @@ class VLLMServer:
             await self._update("/finish_weight_update")
 
     async def adapt(self, folder: str, label: str) -> None:
-        """Load the LoRA adapter in a folder that the server can read; all its requests are aborted.
+        """Load the LoRA adapter in a folder that the server can read; this aborts all running requests.
 
         Unloading an adapter in vLLM only drops its name. The old adapter's tensors leave the engine when the new
         adapter takes the only place (`--max-loras 1`).
