@@ -1,4 +1,4 @@
-"""An ALFWorld-like household: its rules and words in plain Python, over generated or genuine houses."""
+"""Household environment with ALFWorld's rules and words in plain Python, over generated or genuine houses."""
 
 from agentgym.envs.household.env import HouseEnv, Household
 

@@ -1,4 +1,4 @@
-"""The expert: explores, remembers and acts using only the texts observed in this episode."""
+"""The expert: explores, remembers and acts, using only texts that it observed in this episode."""
 
 from dataclasses import dataclass
 
@@ -13,19 +13,19 @@ _STANDS = frozenset(name.lower() for name in LAMP_STANDS)
 
 @dataclass(slots=True)
 class Memory:
-    """The agent's observations as bit masks; only the agent changes the house, so they never become outdated."""
+    """The agent's observations as bit masks of receptacles or objects; they stay valid, since only the agent acts."""
 
     located: int = 0
-    """Receptacles with a known location: visited, seen next to another, or found to be here already."""
+    """Receptacles whose location the agent knows, from going there, seeing them in view, or failing to go there."""
     probed: int = 0
-    """Receptacles known to be open or closed."""
+    """Receptacles that the agent knows to be open or closed."""
     viewed: int = 0
-    """Receptacles whose content was seen."""
+    """Receptacles whose content the agent has seen."""
     handled: int = 0
-    """Objects held at some time."""
+    """Objects that the agent has held."""
 
     def notice(self, play: Play, command: str, valid: bool) -> None:
-        """Record what a command's answer showed; `play` is the state after it."""
+        """Update the observations after a command; `play` is the state after the command."""
         game = play.game
         verb, _, rest = command.strip().partition(" ")
         if verb == "look" and valid:
@@ -49,12 +49,15 @@ class Memory:
 
 
 def advise(play: Play, memory: Memory, *, listed: bool = False) -> str:
-    """Return the expert's next command; `listed` searches in the order of the room's list instead of by likelihood."""
+    """Return the expert's next command.
+
+    The expert searches the likeliest receptacles first or, if `listed`, in the order of the room's list.
+    """
     return _Expert(play, memory, listed).next()
 
 
 class _Expert:
-    """One decision; memory guards every access to the state."""
+    """Computes one command; `memory` decides which parts of the state it may read."""
 
     def __init__(self, play: Play, memory: Memory, listed: bool) -> None:
         self.play, self.game, self.memory, self.listed = play, play.game, memory, listed
@@ -72,11 +75,11 @@ class _Expert:
         return self.fetch(exclude=target)
 
     def useful(self, o: int) -> bool:
-        """Return whether the held object is of the wanted class."""
+        """Return whether an object is of the class that the goal names."""
         return bool(self.game.goal_objects >> o & 1)
 
     def known(self, mask: int) -> list[tuple[int, int]]:
-        """Return the known places of the things in a mask, as (object, receptacle)."""
+        """Return the known places of the objects in a bit mask, as (object, receptacle)."""
         seen, handled = self.memory.viewed, self.memory.handled
         return [
             (o, r)
@@ -89,7 +92,7 @@ class _Expert:
         return None if r in self.here else f"go to {self.game.receptacles[r]}"
 
     def access(self, r: int) -> str | None:
-        """Return the next command toward reaching into a receptacle; None if it is reachable."""
+        """Return the next command needed to reach into a receptacle; None if the agent can reach into it now."""
         name, bit = self.game.receptacles[r], 1 << r
         closed = self.game.openable & bit and not (self.memory.probed & bit and self.play.opened & bit)
         return self.approach(r) or (f"open {name}" if closed else None)
@@ -104,7 +107,7 @@ class _Expert:
         return self.approach(stand) or f"use {self.game.objects[lamp]}"
 
     def target(self) -> int:
-        """Return the receptacle to bring things to: the one with most of them, else the nearest; -1 if there is none."""
+        """Return the receptacle to deliver to: the one with most delivered objects, else the nearest; -1 if none."""
         counts: dict[int, int] = {}
         for _, r in self.known(self.play.wanted()):
             counts[r] = counts.get(r, 0) + 1
@@ -125,14 +128,14 @@ class _Expert:
         return f"{before}{self.game.objects[o]}{between}{self.game.receptacles[r]}"
 
     def drop(self, carried: int) -> str:
-        """Put down the wrong object: here if possible, else on the way of the search."""
+        """Return the next command for putting down an unneeded object, here if possible."""
         openable, viewed = self.game.openable, self.memory.viewed
         options = members(self.game.accepts[carried])
         r = min(options, key=lambda r: (r not in self.here, openable >> r & 1, viewed >> r & 1, r), default=-1)
         return "look" if r < 0 else self.access(r) or self.put(carried, r)
 
     def fetch(self, exclude: int) -> str:
-        """Take the nearest known wanted object that does not count yet, else search for one."""
+        """Return the next command for taking a known object that is still needed, or for finding one."""
         counted = self.play.wanted()
         candidates = [
             (r not in self.here, not counted >> o & 1, o, r)
@@ -145,7 +148,7 @@ class _Expert:
         return self.access(r) or f"take {self.game.objects[o]} from {self.game.receptacles[r]}"
 
     def explore(self) -> str:
-        """Look into the most likely receptacle not yet viewed, or the first of the list."""
+        """Return the next command for looking into an unseen receptacle: the likeliest, or the first one listed."""
         unseen = [r for r in range(len(self.game.receptacles)) if not self.memory.viewed >> r & 1]
         if not unseen:
             return "look"
@@ -153,7 +156,7 @@ class _Expert:
         return self.access(r) or f"examine {self.game.receptacles[r]}"
 
     def rank(self, r: int) -> int:
-        """Return the unlikeliness of a receptacle: its class's possible content, and whether it must be opened first."""
+        """Return how unlikely a receptacle is to contain what is missing; lower is likelier, and opening costs one."""
         game, kind = self.game, self.game.receptacle_class[r]
         goal = game.goal
         needs_object = self.play.carried < 0

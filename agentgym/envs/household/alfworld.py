@@ -1,4 +1,4 @@
-"""Genuine ALFWorld games: a `game.tw-pddl` file, or a data folder with its published splits."""
+"""Genuine ALFWorld games, read from a `game.tw-pddl` file or from a data folder with the published splits."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ _GAMES = "games fetched by `alfworld-download`, or written by agentgym.envs.hous
 
 
 def read_game(path: str | Path) -> Game:
-    """Parse one game file; BadData gives file, line and the expectation."""
+    """Read one game file; BadData gives the file, the line and what was expected."""
     return parse_game(Path(path).read_bytes(), str(path))
 
 
@@ -44,7 +44,7 @@ def parse_game(content: bytes, where: str) -> Game:
 
 
 def _parts(content: bytes, where: str) -> tuple[Dialect, str, str]:
-    """Return the dialect, the sentence of the goal and the problem of a game file's content.
+    """Return the dialect, the goal's sentence and the PDDL problem in a game file's content.
 
     Raises:
         BadData: the content is not a game in JSON.
@@ -66,10 +66,10 @@ def _parts(content: bytes, where: str) -> tuple[Dialect, str, str]:
 
 
 class ALFWorld(HouseEnv):
-    """Genuine ALFWorld games, played natively (arXiv:2010.03768); `data` is a game file or a data folder.
+    """Play genuine ALFWorld games (arXiv:2010.03768) with rules in plain Python; `data` is a game file or data folder.
 
-    A folder contains the published splits `train`, `valid_seen`, `valid_unseen`, and in some releases `valid_train`, or
-    those that are played; folders and files may be links. A single file is split `train`.
+    A data folder contains the splits that are used, out of `train`, `valid_seen`, `valid_unseen` and, in some releases,
+    `valid_train`; folders and files may be links. A single file is in split `train`.
     """
 
     splits: Mapping[str, float] = MappingProxyType(
@@ -79,22 +79,22 @@ class ALFWorld(HouseEnv):
     caller_settings: ClassVar[tuple[str, ...]] = ("data",)
     settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     data: str | Path = ""
-    """Path of a game file or of a data folder, `~` and `$NAME` expanded.
+    """Path of a game file or data folder; `~` and `$NAME` are expanded.
 
-    By default the first that exists of `$AGENTGYM_DATA/alfworld`, `$ALFWORLD_DATA` and `~/.cache/alfworld`, where
-    `alfworld-download` puts it.
+    By default, the first existing path of `$AGENTGYM_DATA/alfworld`, `$ALFWORLD_DATA` and `~/.cache/alfworld`, the
+    folder that `alfworld-download` fills.
     """
     types: tuple[str, ...] = TASK_TYPES
-    """Task types to use, by name or by their published number."""
+    """Task types to use, by name or by published number."""
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Explain a difference: ALFWorld ends an episode after 50 commands, valid or not (`max_nb_steps_per_episode`)."""
+        """Return how the environment differs from ALFWorld, which ends an episode after 50 commands, valid or not."""
         horizon = options.get("horizon")
         return "" if horizon in (None, 50) else f"ends after {horizon} turns and not after ALFWorld's 50 steps (horizon=50)"
 
     def setup(self) -> None:
-        """List the games of the split."""
+        """Find the data and list the games of the split."""
         super().setup()
         self.types = tuple(_type_name(kind) for kind in self.types)
         self._lists: dict[str, list[Task]] = {}
@@ -137,7 +137,7 @@ class ALFWorld(HouseEnv):
         return self._lists[split]
 
     def _list_tasks(self, split: str) -> list[Task]:
-        """Return a split's tasks ordered by path, with ALFWorld's rules of exclusion.
+        """Return a split's tasks in path order, without the games that ALFWorld excludes.
 
         Raises:
             BadData: the split's folder is missing or has no games.
@@ -198,7 +198,7 @@ class ALFWorld(HouseEnv):
         return task.split
 
     def content_key(self, task: Task) -> object:
-        """Return a hash of the game file; the id names the split, so it could never repeat in another one."""
+        """Return a hash of the game file, which shows a game in two splits; ids cannot, since they name the split."""
         return hashlib.blake2b(self._path_of(task).read_bytes(), digest_size=16).hexdigest()
 
     def size(self, split: str | None = None) -> int:
@@ -213,7 +213,7 @@ class ALFWorld(HouseEnv):
         """Return the first `n` games of a split.
 
         Raises:
-            BadConfig: the split has fewer.
+            BadConfig: the split has fewer games.
         """
         tasks = self._tasks_of(split or self.split)
         if n > len(tasks):
@@ -225,7 +225,7 @@ class ALFWorld(HouseEnv):
         return self._tasks_of(split or self.split)[:n]
 
     def find(self, task_id: str) -> Task:
-        """Return the game with this id: its folder below the data folder.
+        """Return the game with this id, which is the game's folder relative to the data folder.
 
         Raises:
             UnknownName: no game has this id.

@@ -1,4 +1,4 @@
-"""Classes of things in an ALFWorld house and what they may contain: the tables of ALFRED's generator (arXiv:1912.01734)."""
+"""Classes of objects in ALFWorld's houses and what they may contain, from ALFRED's generator (arXiv:1912.01734)."""
 
 TASK_TYPES = (
     "pick_and_place_simple",
@@ -12,7 +12,7 @@ TASK_TYPES = (
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a table row."""
+    """Return the words of a text."""
     return tuple(text.split())
 
 
@@ -95,4 +95,4 @@ def _read_contents(table: str) -> dict[str, frozenset[str]]:
 
 
 CAN_CONTAIN = _read_contents(_CONTENTS)
-"""Class of receptacle -> classes of object it may contain (ALFRED's placement table without sliced classes)."""
+"""Class of receptacle -> classes of objects it may contain (ALFRED's placement table without sliced classes)."""

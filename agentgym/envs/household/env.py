@@ -1,4 +1,4 @@
-"""The environment: generated houses with ALFWorld's rules and words."""
+"""Household environment: generated houses with ALFWorld's rules and words."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,12 +26,12 @@ from agentgym.errors import BadConfig, UnknownName, no_such
 _FIVE = TASK_TYPES[:5]
 _TWO = ("kitchen", "bedroom")
 RECENT = 32
-"""Number of generated games that the environments of a process share."""
+"""Number of generated games cached per process."""
 _recent: dict[tuple[str, Dialect], tuple[Task, Game]] = {}
 
 
 class HouseEnv(TextEnv):
-    """Base class of generated and genuine games: one game per task, with the same rules."""
+    """Base class for generated and genuine houses; each task is one game, and the rules are the same."""
 
     horizon = 50
     hardest = 200
@@ -40,12 +40,12 @@ class HouseEnv(TextEnv):
     play: Play
     memory: Memory
     search: str = "likely"
-    """Search order of the expert: `likely` places first, or as the room is `listed`, which is easier to imitate."""
+    """Search order of the expert: `likely` places first, or as `listed` in the room, which is easier to imitate."""
     base: int
-    """Identifies the task in state keys."""
+    """64-bit number of the task, part of every state key."""
 
     def setup(self) -> None:
-        """Create the cache of recent games, which the attempts of a group share.
+        """Check `search` and create the cache of recent games, which the attempts of a group share.
 
         Raises:
             BadConfig: `search` is neither 'likely' nor 'listed'.
@@ -116,9 +116,9 @@ class HouseEnv(TextEnv):
 
 
 class Household(HouseEnv):
-    """Find, heat, cool, clean and place things in a house (ALFWorld's rules and words, generated houses).
+    """Find, heat, cool, clean and place objects in a generated house, with ALFWorld's rules and words.
 
-    `valid_unseen` has its own layouts; `valid_seen` has the layouts of `train` with other contents.
+    The split `valid_unseen` has separate room layouts; `valid_seen` has the layouts of `train` with different contents.
     """
 
     splits: Mapping[str, float] = MappingProxyType({"train": 0.8, "valid_seen": 0.1, "valid_unseen": 0.1})
@@ -140,16 +140,19 @@ class Household(HouseEnv):
     types: tuple[str, ...] = TASK_TYPES
     """Task types to draw, by ALFWorld's names."""
     together: float = 0.15
-    """Probability that a receptacle shares another's location."""
+    """Probability that a receptacle shares its location with the previous one."""
     targets: tuple[int, int] = (1, 2)
-    """Number of objects of the wanted class."""
+    """Minimum and maximum number of objects of the class that the goal names."""
     rooms: tuple[str, ...] = tuple(ROOMS)
     """Kinds of rooms: kitchen, living room, bedroom, bathroom."""
     layouts: int = 2000
-    """Number of room layouts per difficulty over all splits; their contents are unlimited."""
+    """Number of room layouts per difficulty, over all splits; the contents of each layout are unlimited."""
     wordings: tuple[str, ...] = ("new",)
-    """Wordings, one drawn for each task: `new` (ALFWorld 0.4), `old` (0.2), `variants` of their files; and answers in
-    words that no file has, `paraphrased` for training and `held_out` for tests."""
+    """Wordings to draw from, one per task.
+
+    `new` (ALFWorld 0.4) and `old` (0.2) are those of genuine files, and `variants` mixes their parts. `paraphrased` and
+    `held_out` change the words of answers: use the first for training and the second for tests.
+    """
 
     def setup(self) -> None:
         """Validate the options and create the cache of games.
@@ -204,12 +207,12 @@ class Household(HouseEnv):
         return draw_task(rng, plan)
 
     def split_key(self, task: Task) -> object:
-        """Return the layout if it is held out; else the whole task, since seen rooms are shared by design."""
+        """Return the layout if it is held out; else the whole task, since `train` and `valid_seen` share layouts."""
         layout = tuple(task.data["layout"])
         return layout if self._held_out(layout) else (task.instruction, sorted(task.data.items()))
 
     def split_of(self, task: Task) -> str:
-        """Return the split: held-out layouts first, then held-out contents of the others; a pure function of hashes."""
+        """Return the split, a pure function of hashes: first by held-out layouts, then by held-out contents."""
         if self._held_out(tuple(task.data["layout"])):
             return "valid_unseen"
         rest = 1 - self.splits["valid_unseen"]
@@ -226,7 +229,7 @@ class Household(HouseEnv):
 
 
 def generated_game(task: Task, dialect: Dialect = NEW) -> Game:
-    """Return the game of a generated task: for recent tasks the same object, shared by the attempts of a group."""
+    """Return the game of a generated task, cached for recent tasks so that the attempts of a group share it."""
     known = _recent.get((task.id, dialect))
     if known is not None and (known[0] is task or known[0] == task):
         return known[1]

@@ -1,4 +1,4 @@
-"""Explanations of impossible commands; the genuine engine only says that nothing happens."""
+"""Explanations of impossible commands; the genuine engine says "Nothing happens." to all of them."""
 
 import difflib
 import re
@@ -19,7 +19,7 @@ _PATTERNS = (
 
 
 def explain(play: Play, command: str) -> str:
-    """Return one sentence about what is wrong with a command, without revealing anything unseen."""
+    """Return one sentence on why a command is impossible, without revealing anything unseen."""
     command = command.strip()
     if len(command) > 200:
         return f"a command is short; this one has {len(command)} characters."
@@ -39,7 +39,7 @@ def _short(text: str) -> str:
 
 
 def _explain_form(play: Play, kind: str, command: str, names: dict[str, str]) -> str:
-    """Explain a command of a known form: first its receptacle, then its object."""
+    """Explain the error in a command of a known form: first in its receptacle, then in its object."""
     game = play.game
     receptacle, thing = names.get("r", ""), names.get("o", "")
     if kind == "examine" and names["x"] in game.receptacle_index:

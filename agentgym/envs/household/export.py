@@ -1,4 +1,4 @@
-"""Export of a generated house as the files of a genuine ALFWorld game, playable by the genuine engine.
+"""Export of a generated house as files of an ALFWorld game that the genuine engine can play.
 
 The caller supplies ALFWorld's domain and grammar (`alfworld/data/alfred.pddl` and `alfred.twl2`).
 """
@@ -25,7 +25,7 @@ _OLD_WORDS = (
 
 
 def old_generation(domain: str, grammar: str) -> tuple[str, str]:
-    """Return domain and grammar in the form of ALFWorld 0.2 and 0.3: `put … in/on …`, locations named, no `help`.
+    """Convert domain and grammar to ALFWorld 0.2 and 0.3: `put … in/on …`, named locations, no `help`.
 
     Raises:
         BadData: the grammar is not that of ALFWorld 0.4.
@@ -38,9 +38,10 @@ def old_generation(domain: str, grammar: str) -> tuple[str, str]:
 
 
 def patched_generation(domain: str, grammar: str) -> tuple[str, str]:
-    """Return domain and grammar of 0.2 games after ALFWorld's `patch_tw-pddl.py`: the data of 2.1.2 and later.
+    """Convert domain and grammar to the form of data 2.1.2 and later, produced by ALFWorld's `patch_tw-pddl.py`.
 
-    The words are new, and `help` is at the end of both, with its answer in the action itself and real line breaks.
+    The words are those of ALFWorld 0.4. The action `help` comes last in both texts, with its answer in the action
+    itself and with real line breaks.
     """
     start = domain.index("(:action help")
     action = domain[start : domain.index("\n)", start) + 3]
@@ -53,7 +54,7 @@ def patched_generation(domain: str, grammar: str) -> tuple[str, str]:
 
 
 def _without_block(text: str, head: str, opening: str, closing: str) -> str:
-    """Return the text without the bracketed block starting with `head`; braces in its strings must be balanced."""
+    """Return the text without the bracketed block that starts with `head`; braces in its strings must balance."""
     start = text.find(head)
     if start < 0:
         return text
@@ -76,7 +77,7 @@ def problem_pddl(problem: Problem, goal: Goal, name: str) -> str:
 
 
 def export_game(task: Task, folder: Path, domain: str, grammar: str) -> Path:
-    """Write a generated task's `game.tw-pddl` and `traj_data.json` into a folder; return the game file's path."""
+    """Write a generated task's `game.tw-pddl` and `traj_data.json` to a folder; return the path of the game file."""
     goal, kind = goal_of(task), task.data["type"]
     game = {
         "pddl_domain": domain,

@@ -1,4 +1,4 @@
-"""A game: the constant facts of a house, computed once from its planning problem."""
+"""A game: the constant facts of a house, computed once from its PDDL problem."""
 
 import hashlib
 from collections import Counter
@@ -11,23 +11,27 @@ from agentgym.envs.household.text import NEW, ROOM, WELCOME, Dialect, write_faci
 from agentgym.errors import BadData
 
 PROPERTIES = ("clean", "heat", "cool", "slice", "use")
-"""Possible treatments of an object, in the order of `Game.able` and `Play.done`."""
+"""Treatments of an object, in the order used by `Game.able` and `Play.done`."""
 _ABLE = ("cleanable", "heatable", "coolable", "sliceable", "toggleable")
 _DONE = ("isclean", "ishot", "iscool", "issliced", "istoggled")
 _APPLIANCES = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
 Lists = tuple[tuple[int, ...], ...]
-"""For each thing, the indices of related things."""
+"""For each index, the indices of related items."""
 
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """A house and its goal. Things are numbered in the order of their ids; sets of them are bit masks."""
+    """A house and its goal.
+
+    Receptacles, objects and locations are numbered in the order of their ids. An int that stands for a set is a bit
+    mask.
+    """
 
     goal: Goal
     dialect: Dialect
     intro: str
     receptacles: tuple[str, ...]
-    """Display names."""
+    """Display names, by number."""
     objects: tuple[str, ...]
     locations: tuple[str, ...]
     receptacle_class: tuple[str, ...]
@@ -35,36 +39,37 @@ class Game:
     receptacle_index: dict[str, int]
     object_index: dict[str, int]
     places: Lists
-    """Receptacle -> its locations (one, except in odd data)."""
+    """Receptacle -> its locations (one, except in irregular data)."""
     here: Lists
-    """Location -> its receptacles."""
+    """Location -> the receptacles there."""
     shared: int
-    """Receptacles that share a location."""
+    """Receptacles that share a location with another one, as a bit mask."""
     go_commands: tuple[tuple[str, ...], ...]
     """Location -> the sorted `go to` commands that are admissible there."""
     openable: int
-    """Receptacles that can be opened."""
+    """Receptacles that can be opened, as a bit mask."""
     pickupable: int
-    """Objects that can be taken."""
+    """Objects that can be taken, as a bit mask."""
     able: tuple[int, ...]
-    """For each of `PROPERTIES`, the objects it applies to."""
+    """For each of `PROPERTIES`, the bit mask of the objects it applies to."""
     appliances: dict[str, int]
-    """`clean`, `heat`, `cool` -> the receptacles that do it."""
+    """`clean`, `heat` or `cool` -> bit mask of the receptacles that can do it."""
     knives: int
     accepts: tuple[int, ...]
-    """Object -> the receptacles that may contain its class."""
+    """Object -> bit mask of the receptacles that may contain its class."""
     inside: dict[int, tuple[int, ...]]
     """Movable receptacle -> the objects in it, which cannot be taken."""
     goal_objects: int
     goal_receptacles: int
     goal_lamps: int
     start: tuple[int, Lists, int, tuple[int, ...], Lists]
-    """Agent's location, content of each receptacle, open receptacles, properties done, locations of each object."""
+    """Initial state: agent's location, content of receptacles, open receptacles, treatments done, locations of objects.
+    """
     tokens: dict[str, int] = field(default_factory=dict[str, int], compare=False, repr=False)
-    """Random numbers by fact, drawn on demand: a state's key is the exclusive or over the changed facts."""
+    """Fact -> 64-bit number, filled on demand; the exclusive or over the changed facts is a state's key."""
 
     def token(self, fact: str) -> int:
-        """Return the 64-bit number of a fact."""
+        """Return the 64-bit number of a fact, a hash of its text."""
         number = self.tokens.get(fact)
         if number is None:
             number = int.from_bytes(hashlib.blake2b(fact.encode(), digest_size=8).digest(), "big")
@@ -73,7 +78,7 @@ class Game:
 
 
 def members(mask: int) -> list[int]:
-    """Return the indices in a bit mask, ascending."""
+    """Return the indices of the bits set in a mask, ascending."""
     numbers: list[int] = []
     while mask:
         low = mask & -mask
@@ -83,15 +88,15 @@ def members(mask: int) -> list[int]:
 
 
 def build_game(problem: Problem, goal: Goal, sentence: str, dialect: Dialect = NEW, where: str = "game") -> Game:
-    """Compute a game from a lower-case problem, its goal and the goal's sentence (`Your task is to: ….`).
+    """Compute a game from a lower-case problem, its goal, and the goal's sentence (`Your task is to: ….`).
 
-    Raises BadData, naming `where`, if something a game needs is missing.
+    Raises BadData, naming `where`, if the problem lacks a required part.
     """
     return _Builder(problem, where).build(goal, sentence, dialect)
 
 
 def number_names(ids: Iterable[str]) -> dict[str, str]:
-    """Return the display name of every id: base name and a number, assigned from the highest down."""
+    """Return the display name of each id: a base name and a number, counted down in the order of ids."""
     ordered = sorted(ids)
     bases = {id: id.partition("_bar_")[0] + ("basin" if "basin" in id else "") for id in ordered if "_bar_" in id}
     left = Counter(bases.values())
@@ -115,7 +120,7 @@ def _unmangle(name: str) -> str:
 
 
 class _Builder:
-    """Intermediate results of building one game."""
+    """Builds one game from a PDDL problem; holds the intermediate results."""
 
     def __init__(self, problem: Problem, where: str) -> None:
         self.problem, self.where = problem, where
@@ -139,7 +144,7 @@ class _Builder:
         return sum({1 << index[fact[0]] for fact in self.facts(predicate) if fact[0] in index})
 
     def lists(self, predicate: str, keys: dict[str, int], values: dict[str, int], key: int = 0) -> Lists:
-        """Return, for each key, the sorted values paired with it by a relation."""
+        """Return, for each key, the sorted values that a two-place predicate pairs with it."""
         members: list[set[int]] = [set() for _ in keys]
         for fact in self.facts(predicate):
             if len(fact) == 2 and fact[key] in keys and fact[1 - key] in values:
@@ -202,12 +207,12 @@ class _Builder:
         )
 
     def classes(self, predicate: str, index: dict[str, int]) -> tuple[str, ...]:
-        """Return the class of each thing, without the suffix `type`; empty if no fact names it."""
+        """Return the class of each item in `index`, without the suffix `type`; empty if no fact gives one."""
         kinds = {fact[0]: fact[1].removesuffix("type") for fact in self.facts(predicate) if len(fact) == 2}
         return tuple(kinds.get(id, "") for id in index)
 
     def accepts(self, receptacle_sets: dict[str, int], object_class: tuple[str, ...]) -> tuple[int, ...]:
-        """Return, for each object, the receptacles whose class may contain its class."""
+        """Return, for each object, the bit mask of the receptacles whose class may contain the object's class."""
         by_class: dict[str, int] = {}
         for kind, content in (fact for fact in self.facts("cancontain") if len(fact) == 2):
             content = content.removesuffix("type")
@@ -216,7 +221,7 @@ class _Builder:
 
 
 def _by_class(classes: tuple[str, ...]) -> dict[str, int]:
-    """Return the mask of the things of each class; things without a class are left out."""
+    """Return the bit mask of each class's members; items without a class are left out."""
     counts: dict[str, int] = {}
     for number, kind in enumerate(classes):
         counts[kind] = counts.get(kind, 0) | 1 << number
@@ -225,6 +230,6 @@ def _by_class(classes: tuple[str, ...]) -> dict[str, int]:
 
 
 def _go_commands(names: tuple[str, ...], places: Lists, count: int) -> tuple[tuple[str, ...], ...]:
-    """Return the `go to` commands of each location, without the receptacles there."""
+    """Return the `go to` commands possible at each location, except for receptacles that are already there."""
     ordered = sorted((f"go to {name}", at) for name, at in zip(names, places, strict=True) if at)
     return tuple(tuple(dict.fromkeys(command for command, at in ordered if at != (here,))) for here in range(count))

@@ -1,4 +1,4 @@
-"""The six goals: their wording, PDDL form and recognition."""
+"""The six kinds of goals: their wording, their PDDL form, and a parser."""
 
 from dataclasses import dataclass
 
@@ -23,19 +23,19 @@ _LIGHT = ({*_LIT, "inreceptacle", "receptacleatlocation"}, {*_LIT, "objectatloca
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A goal, with class names in lower case without the suffix `type`."""
+    """A goal; class names have no suffix `type`."""
 
     type: str
     """One of `TASK_TYPES`."""
     object: str
     receptacle: str = ""
-    """Destination; empty for `look_at_obj_in_light`."""
+    """Class of the destination; empty for `look_at_obj_in_light`."""
     lamp: str = ""
-    """The lamp of `look_at_obj_in_light`."""
+    """Class of the lamp; only for `look_at_obj_in_light`."""
 
     @property
     def treatment(self) -> str:
-        """`clean`, `heat`, `cool`, or an empty string."""
+        """Required treatment of the object: `clean`, `heat`, `cool`, or ""."""
         return TREATMENTS.get(self.type, "")
 
     @property
@@ -44,13 +44,13 @@ class Goal:
         return 2 if self.type == TASK_TYPES[5] else 1
 
     def sentence(self, template: int) -> str:
-        """Return the goal in words, by template number."""
+        """Return the goal as a sentence; `template` is the index of its wording."""
         words = TEMPLATES[self.type][template]
         return words.format(obj=self.object.lower(), recep=self.receptacle.lower(), lamp=self.lamp.lower())
 
 
 def goal_pddl(goal: Goal) -> str:
-    """Return the goal as a PDDL condition; class names keep their case."""
+    """Return the goal as a PDDL condition; class names keep their upper and lower case."""
     of_type = f"(objectType ?o {goal.object}Type)"
     into = f"(receptacleType ?r {goal.receptacle}Type)"
     if goal.lamp:
@@ -73,10 +73,10 @@ def goal_pddl(goal: Goal) -> str:
 
 
 def read_goal(tree: "str | Tree", where: str = "goal") -> Goal:
-    """Recognize one of the six goals, whatever its formatting and the order of its conditions.
+    """Recognize a PDDL condition as one of the six goals, in any formatting and order.
 
     Raises:
-        BadData: the goal is none of the six.
+        BadData: the condition is none of the six goals.
     """
     atoms: list[tuple[str, ...]] = []
     _collect(tree, atoms)

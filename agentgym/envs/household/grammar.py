@@ -1,4 +1,4 @@
-"""Parser of the grammar in a game file: the words that differ between generations; anything else unknown is refused."""
+"""Parser of a game file's grammar: reads the words that differ between generations and refuses other unknown text."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ ACTIONS = {
     "CoolObject": ("cool {o} with {r}", "coolObject"),
     "SliceObject": ("slice {co} with {ko}", "sliceObject"),
 }
-"""Action -> its command, and the rule `NAME.feedback` that answers it; `PutObject` and `help` vary by generation."""
+"""Action -> its command and the rule `NAME.feedback` for its answer; `PutObject` and `help` vary by generation."""
 _NEVER_POSSIBLE = (
     "PickupObjectFromReceptacleObject",
     "PickupEmptyReceptacleObject",
@@ -69,14 +69,15 @@ RULES: dict[str, str] = {
     "list_separator": "4feb363b0b",
     "list_last_separator": "32d88f9f41",
 }
-"""Rule -> digest of its productions, the same in ALFWorld 0.2 to 0.4; this engine reproduces them."""
+"""Rule -> digest of its productions, equal in ALFWorld 0.2 to 0.4; the engine in this package reproduces these rules.
+"""
 
 
 def read_grammar(domain: str, grammar: str, where: str = "game") -> tuple[Dialect, str]:
-    """Return a game's dialect and goal sentence, read from the embedded domain and grammar.
+    """Return a game's dialect and the goal's sentence, read from the embedded domain and grammar.
 
     Raises:
-        BadData: this engine does not know the words of a rule or an action; the message names `where`.
+        BadData: a rule or an action has unknown words; the message names `where`.
     """
     task = _TASK.search(grammar)
     if task is None:
@@ -119,7 +120,7 @@ def _read_dialect(domain: str, text: str) -> Dialect:
 
 
 def _parse(text: str) -> tuple[dict[str, tuple[str, str]], dict[str, object]]:
-    """Return each action's template and feedback by lower-case name, and all rules; the last definition wins.
+    """Return each action's (template, feedback) by lower-case name, and all rules; later definitions win.
 
     Raises:
         BadData: the text is not a grammar of ALFWorld's form.
@@ -146,7 +147,7 @@ def _parse(text: str) -> tuple[dict[str, tuple[str, str]], dict[str, object]]:
 
 
 def digest(productions: Any) -> str:
-    """Return the digest of a rule's productions, ignoring blanks and the case of conditions."""
+    """Return the digest of a rule's productions, ignoring white space and the case of conditions."""
     try:
         lines = [(re.sub(r"\s", "", p.get("condition", "")).lower(), p["rhs"]) for p in productions]
     except (AttributeError, KeyError, TypeError):
@@ -155,7 +156,7 @@ def digest(productions: Any) -> str:
 
 
 def _only(rules: dict[str, Any], name: str) -> str:
-    """Return the single production of a rule `NAME.feedback`, or an empty string if it has another form."""
+    """Return the text of a rule `NAME.feedback` with a single unconditional production; empty for any other form."""
     match rules.get(f"{name}.feedback"):
         case [{"rhs": str(text), **more}] if not more:
             return text
@@ -164,7 +165,7 @@ def _only(rules: dict[str, Any], name: str) -> str:
 
 
 def _help(actions: dict[str, tuple[str, str]], rules: dict[str, object]) -> str | None:
-    """Return the answer to `help`: in the action itself (data of 2.1.2 and later), or in a rule (the package's).
+    """Return the answer to `help`, from the action (data of 2.1.2 and later) or from a rule; None without `help`.
 
     Raises:
         BadData: the action has another form.

@@ -1,4 +1,4 @@
-"""Generation of houses and tasks, and their planning problems; a task's data is the house itself in compact form."""
+"""Generator of houses and tasks, and of their PDDL problems; a task's data is the house in compact form."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -43,17 +43,17 @@ class HouseSize:
     objects: tuple[int, int]
     types: tuple[str, ...]
     together: float
-    """Probability that a receptacle shares the previous one's location."""
+    """Probability that a receptacle shares its location with the previous one."""
     targets: tuple[int, int]
-    """Number of objects of the wanted class; pick-two has at least two."""
+    """Minimum and maximum number of objects of the goal's class; `pick_two_obj_and_place` has at least two."""
     layouts: int
-    """Number of layouts over all splits."""
+    """Number of room layouts over all splits."""
     rooms: tuple[str, ...] = tuple(ROOMS)
-    """Kinds of rooms."""
+    """Kinds of rooms to draw from."""
 
 
 def draw_task(rng: np.random.Generator, plan: HouseSize) -> Task:
-    """Draw a house with a goal that is reachable and not yet met."""
+    """Draw a house with a goal that can be reached and is not reached initially."""
     while True:
         kind = _choose(rng, plan.types)
         fitting = [i for i, (name, room) in enumerate(ROOMS.items()) if kind in room.types and name in plan.rooms]
@@ -83,15 +83,15 @@ def _choose(rng: np.random.Generator, options: Sequence[T]) -> T:
 
 
 def _room(number: int) -> Room:
-    """Return the kind of room of a layout, by its number."""
+    """Return the kind of room that a layout has, given the layout's number."""
     return [*ROOMS.values()][number % len(ROOMS)]
 
 
 @lru_cache(maxsize=256)
 def draw_layout(number: int, sizes: tuple[int, int], together: float) -> tuple[tuple[str, int], ...]:
-    """Return a layout by number: receptacles as (class, place), a pure function of the arguments.
+    """Return a layout by number, as (class, location) of each receptacle; a pure function of the arguments.
 
-    The order is canonical: layouts that an agent cannot distinguish are equal.
+    The receptacles are in canonical order, so layouts that an agent cannot distinguish are equal.
     """
     rng, room = generator("layout", number, *sizes, together), _room(number)
     size = int(rng.integers(sizes[0], sizes[1] + 1))
@@ -112,7 +112,7 @@ def draw_layout(number: int, sizes: tuple[int, int], together: float) -> tuple[t
 
 
 def _draw_goal(rng: np.random.Generator, kind: str, room: Room, receptacles: list[str]) -> Goal | None:
-    """Draw a goal possible in this room; None if there is none."""
+    """Draw a goal of this task type that is possible in the room; return None if there is none."""
     classes = sorted(set(receptacles))
     things = [name for name in room.objects if sum(name in CAN_CONTAIN[r] for r in receptacles) >= 2]
     if kind == TASK_TYPES[1]:
@@ -130,7 +130,10 @@ def _draw_goal(rng: np.random.Generator, kind: str, room: Room, receptacles: lis
 def _draw_objects(
     rng: np.random.Generator, plan: HouseSize, room: Room, goal: Goal, receptacles: list[str]
 ) -> list[tuple[str, int]] | None:
-    """Draw objects as (class, index of its receptacle); None if a wanted one has no place outside the target."""
+    """Draw objects as (class, index of receptacle).
+
+    Return None if the goal's objects have no possible place outside the goal's receptacles.
+    """
     low, high = plan.objects
     size = int(rng.integers(low, high + 1))
     count = max(int(rng.integers(plan.targets[0], plan.targets[1] + 1)), goal.count)
@@ -159,13 +162,13 @@ def goal_of(task: Task) -> Goal:
 
 
 def things_of(task: Task, name: str) -> list[tuple[str, int]]:
-    """Return the `layout` or the `objects` of a generated task as (class, number)."""
+    """Return the `layout` or the `objects` of a generated task, as (class, number of location or receptacle)."""
     pairs = (str(entry).rsplit(" ", 1) for entry in cast("list[str]", task.data[name]))
     return [(kind, int(number)) for kind, number in pairs]
 
 
 def make_problem(task: Task) -> Problem:
-    """Return a generated task's planning problem; names keep their case for export."""
+    """Return a generated task's PDDL problem; names keep their upper and lower case for export."""
     layout, things = things_of(task, "layout"), things_of(task, "objects")
     receptacles = [receptacle_id(kind, number) for number, (kind, _) in enumerate(layout)]
     places = [f"loc_bar_{place % 100}_bar_{1 + place // 100}_bar_0_bar_30" for _, place in layout]

@@ -1,4 +1,4 @@
-"""A cached index of the games below a folder: reading 3,553 games takes seconds, checking for changes does not."""
+"""Cached index of the games below a folder: reading 3,553 games takes seconds, checking for changes does not."""
 
 import hashlib
 import json
@@ -17,21 +17,21 @@ FILE = "game.tw-pddl"
 TRAJECTORY = "traj_data.json"
 FORMAT = 1
 SETTLED = 2_000_000_000
-"""Nanoseconds after which a folder's modification time identifies its state."""
+"""Age, in nanoseconds, from which a folder's modification time reliably identifies its content."""
 _SOLVABLE = re.compile(rb'"solvable"\s*:\s*(true|false|null)')  # strings escape their quotes
 _SENTENCE = re.compile(rb'Your task is to: ([^"\\]*)')
 Stamp = list[int]
-"""Size and modification time of trajectory and game; equal stamps mean equal content."""
+"""Size in bytes and modification time in nanoseconds of the trajectory file, then of the game file."""
 
 
 _SHAPE = (str, list, str, bool, str)
 
 
 class Entry(NamedTuple):
-    """The facts that decide how a game is listed."""
+    """Facts about a game that decide how it is listed."""
 
     place: str
-    """Its folder, relative to the split's."""
+    """The game's folder, relative to the split's folder."""
     stamp: Stamp
     type: str
     solvable: bool
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 
 
 def read_index(folder: Path) -> list[Entry]:
-    """Return the games below a folder, by ALFWorld's rules of exclusion; only new and changed ones are read.
+    """Return the games below a folder, except those that ALFWorld excludes; read only new and changed games.
 
     Raises BadData if a trajectory or a game is malformed.
     """
@@ -62,9 +62,10 @@ def read_index(folder: Path) -> list[Entry]:
 
 
 def _walk(base: str) -> tuple[dict[str, int], list[str]]:
-    """Return each folder's modification time, and the sorted folders with a game and its trajectory; links are followed.
+    """Return each folder's modification time, and the sorted folders that have a game and its trajectory; follow links.
 
-    Times are omitted if one is too recent: the folder may change again within the file system's clock resolution.
+    The times are left out if one is so recent that the folder may change again within the file system's clock
+    resolution.
     """
     folders: dict[str, int] = {}
     paths: list[str] = []
@@ -85,7 +86,7 @@ def _changed(path: str) -> int:
 
 
 def _recall(path: Path) -> tuple[dict[str, int], dict[str, Entry]]:
-    """Return the cached index; empty if it is missing, malformed or of another format."""
+    """Return the cached folder times and entries; empty if the cache is missing, malformed or in another format."""
     try:
         cached: Any = json.loads(path.read_bytes())
         if cached["format"] != FORMAT:
@@ -101,7 +102,7 @@ def _recall(path: Path) -> tuple[dict[str, int], dict[str, Entry]]:
 
 
 def _entry(base: str, place: str, known: Mapping[str, Entry]) -> Entry:
-    """Return a game's entry, reusing the known one while its files are unchanged.
+    """Return a game's entry; reuse the known entry if its files have not changed.
 
     Raises:
         BadData: a file is missing or not UTF-8.

@@ -1,4 +1,4 @@
-"""The rules: possible actions, their effects, and the engine's answers."""
+"""The rules of the household: possible actions, their effects, and the engine's answers."""
 
 from bisect import bisect_left
 
@@ -10,7 +10,7 @@ Saved = tuple[int, int, int, tuple[int, ...], Lists, Lists, frozenset[tuple[int,
 
 
 class Play:
-    """The changing state of one game under the genuine rules; it has no horizon and continues after a win."""
+    """State of one game in progress, under the genuine rules; it has no horizon and continues after a win."""
 
     __slots__ = ("_commands", "at", "carried", "contents", "done", "game", "key", "location", "moved", "opened")
 
@@ -20,7 +20,7 @@ class Play:
         self.load((location, -1, opened, done, contents, at, frozenset(), 0))
 
     def save(self) -> Saved:
-        """Return the whole state as immutable values."""
+        """Return the state as immutable values."""
         return (
             self.location,
             self.carried,
@@ -33,7 +33,7 @@ class Play:
         )
 
     def load(self, state: Saved) -> None:
-        """Restore a saved state of the same game."""
+        """Restore a state saved from the same game."""
         self.location, self.carried, self.opened = state[:3]
         self.done, self.contents, self.at, self.moved, self.key = (
             list(state[3]),
@@ -45,11 +45,11 @@ class Play:
         self._commands: list[str] | None = None
 
     def shows(self, r: int) -> bool:
-        """Return whether a receptacle's content is visible and reachable from its location."""
+        """Return whether a receptacle's content can be seen and reached from its location."""
         return not (self.game.openable & ~self.opened) >> r & 1
 
     def admissible(self) -> list[str]:
-        """Return the sorted commands that are possible now."""
+        """Return the commands that are possible now, in sorted order."""
         if self._commands is None:
             self._commands = self._list_commands()
         return self._commands
@@ -80,7 +80,7 @@ class Play:
         return commands
 
     def _list_held(self, local: list[str]) -> None:
-        """Add the commands for the held object."""
+        """Add the commands that use the held object."""
         game, carried = self.game, self.carried
         name, place = game.objects[carried], self.location
         local.append("examine " + name)
@@ -101,7 +101,7 @@ class Play:
             ]
 
     def act(self, command: str) -> str | None:
-        """Execute a command and return the answer; None if it is not admissible (`Nothing happens.`)."""
+        """Execute a command and return the answer; return None if the command is not admissible."""
         command = command.strip()
         commands = self.admissible()
         if command not in commands:
@@ -135,7 +135,7 @@ class Play:
                 return self._put(command)
 
     def answer(self, command: str) -> str:
-        """Execute a command and return exactly the genuine engine's output."""
+        """Execute a command and return the genuine engine's exact output."""
         text = self.act(command)
         return NOTHING_HAPPENS if text is None else text
 
@@ -149,7 +149,7 @@ class Play:
         return f"You arrive at {arrived}. {self.describe(r)}"
 
     def describe(self, r: int) -> str:
-        """Return the text of a receptacle being looked at."""
+        """Return the text for looking at a receptacle."""
         game = self.game
         if not game.openable >> r & 1:
             return f"On the {game.receptacles[r]}, you see {self._list(r)}."
@@ -216,7 +216,7 @@ class Play:
         return f"You {verb} the {name} using the {tool}."
 
     def _mark(self, what: int, o: int) -> None:
-        """Record a treatment of an object; repeating it changes nothing."""
+        """Record the treatment of an object, by index in PROPERTIES; repeating it changes nothing."""
         if not self.done[what] >> o & 1:
             self.done[what] |= 1 << o
             self.key ^= self.game.token(f"done {what} {o}")
@@ -254,7 +254,7 @@ class Play:
         return f"There's nothing special about {name}."
 
     def won(self) -> bool:
-        """Return whether the goal holds now."""
+        """Return whether the goal is reached now."""
         game = self.game
         if game.goal.lamp:
             if self.carried < 0 or not game.goal_objects >> self.carried & 1:
@@ -269,7 +269,7 @@ class Play:
         )
 
     def wanted(self) -> int:
-        """Objects that would count for the goal in the right receptacle, as a bit mask."""
+        """Return the bit mask of objects that would fulfill the goal if they were in its receptacle."""
         game = self.game
         verb = game.goal.treatment
         if not verb:

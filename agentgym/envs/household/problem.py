@@ -22,20 +22,20 @@ class Problem:
     types: dict[str, str]
     """Object name -> type."""
     facts: dict[str, list[tuple[str, ...]]]
-    """Predicate -> argument lists that hold initially."""
+    """Predicate -> argument lists of the facts that are initially true."""
     goal: "str | Tree"
 
     def lower(self) -> "Problem":
-        """Return the problem in lower case, as the genuine engine's PDDL reader sees it."""
+        """Return the problem in lower case, as the genuine engine's PDDL reader does."""
         facts = {name.lower(): [tuple(map(str.lower, fact)) for fact in facts] for name, facts in self.facts.items()}
         return Problem({name.lower(): kind for name, kind in self.types.items()}, facts, self.goal)
 
 
 def read_problem(text: str, where: str = "problem") -> Problem:
-    """Parse PDDL text.
+    """Parse the text of a PDDL problem.
 
     Raises:
-        BadData: the text is not a problem; the message gives `where`, the line and the expectation.
+        BadData: the text is not a problem; the message gives `where`, the line and what was expected.
     """
     text = _COMMENT.sub("", text).lower() if ";" in text else text.lower()
     objects, init, last = (_section(text, name, where) for name in ("objects", "init", "goal"))
@@ -46,7 +46,7 @@ def read_problem(text: str, where: str = "problem") -> Problem:
 
 
 def _section(text: str, name: str, where: str) -> tuple[int, int]:
-    """Return the start of `(:name …)` and of its content.
+    """Return the positions where `(:name …)` and its content start.
 
     Raises:
         BadData: the section is missing.
@@ -101,7 +101,7 @@ def _read_facts(text: str, start: int, end: int, where: str) -> dict[str, list[t
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Return as much white space as was matched, so that positions stay valid."""
+    """Return as much white space as was matched, so that positions in the text stay valid."""
     return " " * len(match[0])
 
 

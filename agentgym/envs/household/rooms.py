@@ -1,4 +1,4 @@
-"""Content of rooms: classes of receptacles by kind of room, and places of lamps."""
+"""Contents of rooms: classes of receptacles and objects by kind of room, and places of lamps."""
 
 from dataclasses import dataclass
 
@@ -11,18 +11,18 @@ TREATABLE = {"clean": CLEANABLE, "heat": HEATABLE, "cool": COOLABLE}
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A kind of room."""
+    """A kind of room, such as a kitchen."""
 
     types: tuple[str, ...]
     """Task types that ALFRED sets in this room."""
     always: tuple[str, ...]
-    """Receptacles of every such room."""
+    """Classes of receptacles that every such room has."""
     single: tuple[str, ...]
-    """Classes that occur at most once."""
+    """Classes of receptacles that occur at most once."""
     several: tuple[str, ...]
-    """Classes that may occur often; frequent ones are listed repeatedly."""
+    """Classes of receptacles that may occur several times; frequent classes are repeated in the list."""
     objects: tuple[str, ...]
-    """Classes of movable things."""
+    """Classes of movable objects."""
 
 
 _FOOD = "Apple Bread Egg Lettuce Potato Tomato"
@@ -72,5 +72,5 @@ ROOMS = {
 
 
 def holds(receptacle: str, thing: str) -> bool:
-    """Return whether a thing of a class may be in a receptacle of a class, including lamps."""
+    """Return whether an object may be in a receptacle, given their classes; includes lamps."""
     return thing in CAN_CONTAIN[receptacle] or (thing in LAMPS and receptacle in LAMP_STANDS)

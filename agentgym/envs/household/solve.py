@@ -1,4 +1,4 @@
-"""The oracle: a shortest or near-shortest plan from any state, with full information."""
+"""The oracle: a shortest or near-shortest plan from any state, with full knowledge of the house."""
 
 from collections.abc import Iterable, Iterator
 from itertools import permutations
@@ -8,7 +8,7 @@ from agentgym.envs.household.play import TOGGLED, Play
 
 
 class _Walk:
-    """A plan under construction, with the resulting location and open doors."""
+    """A plan under construction, with the agent's location and the open receptacles after it."""
 
     __slots__ = ("commands", "location", "opened", "play")
 
@@ -38,7 +38,7 @@ class _Walk:
         self.commands.append(f"{before}{self.play.game.objects[o]}{between}{self.play.game.receptacles[r]}")
 
     def treat(self, o: int, target: int) -> None:
-        """Clean, heat or cool at the nearest appliance, on the way to the target if possible."""
+        """Clean, heat or cool an object at the nearest appliance, on the way to the target if possible."""
         game = self.play.game
         verb = game.goal.treatment
         nearest = min(
@@ -50,13 +50,13 @@ class _Walk:
 
 
 def solve(play: Play) -> list[str]:
-    """Return commands that reach the goal from the current state; empty if it is unreachable."""
+    """Return commands that reach the goal from the current state; empty if the goal cannot be reached."""
     plans = _light_plans(play) if play.game.goal.lamp else _place_plans(play)
     return _until_won(play, min(plans, key=len, default=list[str]()))
 
 
 def _until_won(play: Play, commands: list[str]) -> list[str]:
-    """Cut a plan at its win: an object listed in two receptacles may count before it is put down."""
+    """Cut a plan after the command that wins: an object listed in two receptacles may count before it is put down."""
     copy = Play(play.game)
     copy.load(play.save())
     for number, command in enumerate(commands, 1):
@@ -75,7 +75,7 @@ def _sources(play: Play) -> list[tuple[int, int]]:
 
 
 def _starts(play: Play, near: Iterable[int]) -> Iterator[_Walk]:
-    """Yield plans that begin with empty hands: a held object is put down here, near the destination, or anywhere."""
+    """Yield plans that leave the hands empty: they put a held object down here, near the destination, or anywhere."""
     if play.carried < 0:
         yield _Walk(play)
         return

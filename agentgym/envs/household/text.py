@@ -1,4 +1,4 @@
-"""The engine's wording: one dialect per generation of game files, and the form of lists."""
+"""The engine's wording: one dialect per generation of game files, and lists of names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,36 +26,36 @@ HELP = """Available commands:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The differences between generations of game files."""
+    """Differences in wording between generations of game files."""
 
     put: tuple[str, str] = ("move ", " to ")
-    """Words before the object and before the receptacle in the command for putting down."""
+    """Text before the object and before the receptacle in the command that puts an object down."""
     put_text: tuple[str, str] = ("You move the ", " to the ")
-    """Wording of the same action in the answer."""
+    """Text before the object and before the receptacle in the answer to that command."""
     arrive_at_location: bool = False
     """True if arriving names the location (`loc 15`) instead of the receptacle."""
     help: str | None = HELP
-    """Answer to `help`; None if the command does not exist."""
+    """Answer to the command `help`; None if the command does not exist."""
     examine_visible: bool = False
-    """True if visible objects can be examined; a comma in the published domain prevents it."""
+    """True if visible objects can be examined; in the published domain, a stray comma prevents this."""
     phrases: tuple[tuple[str, str], ...] = ()
-    """Words of the engine and their replacements in answers; empty in every game file."""
+    """Pairs of engine text and its replacement in answers; empty for all game files."""
 
     def reword(self, text: str) -> str:
-        """Return an answer with the dialect's phrases."""
+        """Return an answer with the dialect's replacements."""
         for genuine, paraphrase in self.phrases:
             text = text.replace(genuine, paraphrase)
         return text
 
 
 NEW = Dialect()
-"""Games made by ALFWorld 0.4 and later."""
+"""Dialect of games made by ALFWorld 0.4 and later."""
 OLD = Dialect(("put ", " in/on "), ("You put the ", " in/on the "), arrive_at_location=True, help=None)
-"""Games published with ALFWorld 0.2 and 0.3."""
+"""Dialect of games published with ALFWorld 0.2 and 0.3."""
 
 
 def write_list(names: Sequence[str]) -> str:
-    """Return names in the engine's form: `nothing`, `a x 1`, `a x 2, and a y 1`; the article is always `a`."""
+    """Join names as the engine does: `nothing`, `a x 1`, `a x 1, and a y 1`; the article is always `a`."""
     if not names:
         return "nothing"
     if len(names) == 1:
@@ -64,5 +64,5 @@ def write_list(names: Sequence[str]) -> str:
 
 
 def write_facing(names: Sequence[str]) -> str:
-    """Return names without article, as after `You are facing the`."""
+    """Join names without articles, as after `You are facing the`."""
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + ", and " + names[-1]

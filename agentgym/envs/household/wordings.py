@@ -6,7 +6,7 @@ from agentgym.core.seeding import derive
 from agentgym.envs.household.text import HELP, NEW, OLD, Dialect
 
 WORDINGS = ("new", "old", "variants", "paraphrased", "held_out")
-"""`new` and `old` are ALFWorld 0.4 and 0.2; `variants` mixes their parts; the last two reword answers as no file does."""
+"""`new` and `old` are ALFWorld 0.4 and 0.2, `variants` mixes their parts, the other two paraphrase the answers."""
 
 _PHRASES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "You are in the middle of a room. Looking quickly around you": (
@@ -22,24 +22,24 @@ _PHRASES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ", you see ": ((", there is ", ", you find "), (", you notice ",)),
     " using the ": ((" with the ",), (" in the ",)),
 }
-"""Words of the engine -> their paraphrases for training, and those that only tests use."""
+"""Engine text -> its paraphrases for training, and its paraphrases for tests only."""
 
 
 def draw_wording(wordings: tuple[str, ...], task_id: str) -> str:
-    """Return the wording of a task, a pure function of its id."""
+    """Return the wording of a task, chosen by a hash of its id."""
     return wordings[derive("wording", task_id) % len(wordings)]
 
 
 def wording_of(dialect: Dialect) -> str:
-    """Return the wording of a game file: `new` or `old`, whatever it answers to `help`, or `variants` for other mixtures."""
+    """Return the wording of a game file: `new`, `old`, or `variants` for mixtures; its answer to `help` is ignored."""
     alike = [name for name, known in (("new", NEW), ("old", OLD)) if replace(dialect, help=known.help) == known]
     return alike[0] if alike else "variants"
 
 
 def draw_dialect(wordings: tuple[str, ...], task_id: str) -> Dialect:
-    """Return the dialect of a task, a pure function of its id.
+    """Return the dialect of a task, chosen by a hash of its id.
 
-    Commands and the naming of places change together, so the first arrival shows which command puts things down.
+    The command for putting down and the naming of locations vary together: the first arrival reveals the command.
     """
     wording = draw_wording(wordings, task_id)
     if wording in ("new", "old"):
