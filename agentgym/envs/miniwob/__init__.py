@@ -1,4 +1,4 @@
-"""MiniWoB++: small web pages with one task each."""
+"""MiniWoB++ environment: small web pages with one task each."""
 
 from agentgym.envs.miniwob.env import MiniWoB
 

@@ -1,4 +1,4 @@
-"""MiniWoB++ in this package's browser, with its observations and tools."""
+"""MiniWoB++ in agentgym's browser, with its observations and tools."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from agentgym.envs.miniwob.solvers import DEFAULT, SOLVERS, Page
 from agentgym.errors import BadConfig, Fault, Reason, UnknownName, no_such
 
 SEEDS = 1_000_000
-"""Number of seeds per task, as in BrowserGym."""
+"""Number of possible seeds per task, as in BrowserGym."""
 
 START = """(() => {
   const style = document.createElement("style");
@@ -39,23 +39,26 @@ START = """(() => {
   };
   return [core.agentgym()];
 })()"""
-"""Script that starts the episode; the goal is separated from the page and the reward display hidden, as in BrowserGym."""
+"""Script that starts the episode; as in BrowserGym, it takes the goal out of the page and hides the reward display."""
 RESULT = "typeof core === 'object' && core.agentgym && WOB_EPISODE_ID >= 0 ? [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL] : null"
 
 
 class MiniWoB(BrowserEnv):
-    """Do one small thing on a page: the tasks of MiniWoB++ (Liu et al. 2018, arXiv 1802.08802), from its package.
+    """Do a small task on a web page: the tasks of MiniWoB++ (Liu et al. 2018, arXiv 1802.08802).
 
-    The pages are the package's own, seeded with `Math.seedrandom`; the reward is 1 if the page's raw reward, without its
-    time bonus, is 1 (or above a threshold for tasks with graded rewards), else 0. `names` chooses tasks: by default those
-    solvable from text, which have an oracle; `preset="all"` takes every task. Leaving a page fails it.
+    The pages come from the package `miniwob` and are seeded with `Math.seedrandom`. The reward is 1 if the page's raw
+    reward, without its time bonus, is 1 (or reaches a threshold, for tasks with graded rewards), else 0. Leaving the
+    page is a failure.
+
+    `names` selects the tasks: by default those that can be solved from text, which have an oracle; `preset="all"`
+    selects all.
     """
 
     horizon = 10
     task_settings: ClassVar[tuple[str, ...]] = ("names",)
     settings: ClassVar[tuple[str, ...]] = (*BrowserEnv.settings, *task_settings)
     names: tuple[str, ...] = DEFAULT
-    """Tasks to draw, by their names in the package."""
+    """Names of the tasks to draw from, as in the package."""
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"all": {"names": NAMES}}
     viewport = (500, 320)
     ready = f"ready.{HOST}"
@@ -67,7 +70,7 @@ class MiniWoB(BrowserEnv):
         folder()
 
     def setup(self) -> None:
-        """Mount the pages.
+        """Mount the pages in the browser and check `names`.
 
         Raises:
             UnknownName: the package has no such task.
@@ -88,11 +91,11 @@ class MiniWoB(BrowserEnv):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a seed for one of the tasks."""
+        """Draw one of the tasks, with a random seed."""
         return self._task(self.names[int(rng.integers(len(self.names)))], int(rng.integers(SEEDS)))
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task with this number: the tasks alternate, each with a seed of the split."""
+        """Return the task with this number; consecutive numbers cycle through `names`, with seeds from the split."""
         split = self._split_for(number, split)
         name = self.names[number % len(self.names)]
         rng = generator("MiniWoB", split, name, number // len(self.names))
@@ -124,7 +127,7 @@ class MiniWoB(BrowserEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Explain a difference: BrowserGym ends every task after 10 steps, one per action; here a command is a step."""
+        """Return how the turn limits differ from BrowserGym's, which are 10 for every task; "" if they do not."""
         options = {"names": cls.names, **cls.presets.get(str(options.get("preset")), {}), **options}
         names = cast("str | tuple[str, ...]", options["names"])
         longer = {*((names,) if isinstance(names, str) else names)} & LIMITS.keys()
@@ -169,7 +172,7 @@ class MiniWoB(BrowserEnv):
         return raw >= THRESHOLDS.get(self.task.data["type"], 1) if done else None
 
     def _key(self) -> str:
-        """Return the hash of the actions so far, since pages keep state in variables."""
+        """Return a hash of the actions so far, since pages store state in variables that cannot be read."""
         return hashlib.blake2b(repr((self.task.id, self.log)).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
     # Additional tools for these pages
@@ -203,7 +206,7 @@ class MiniWoB(BrowserEnv):
 
     @tool
     def mouse_drag_and_drop(self, from_x: float, from_y: float, to_x: float, to_y: float) -> Outcome:
-        """Drag from one point of the window to another."""
+        """Drag from one point of the window to another, in pixels from its top left corner."""
         return self.do("drag_points", *self._point(from_x, from_y), *self._point(to_x, to_y))
 
     @tool
@@ -212,7 +215,7 @@ class MiniWoB(BrowserEnv):
         return self.do("wait")
 
     def _point(self, x: float, y: float) -> tuple[float, float]:
-        """Return the nearest point within the window; NaN becomes its corner."""
+        """Return the nearest point inside the window, in pixels; NaN becomes 0."""
         return tuple(min(max(v, 0.0), most - 1) if v == v else 0.0 for v, most in zip((x, y), self.viewport, strict=True))  # type: ignore[return-value]
 
     # Policies

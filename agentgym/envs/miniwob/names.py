@@ -1,4 +1,4 @@
-"""Facts about each task: whether text suffices, its horizon, and its success threshold."""
+"""Names of all tasks, and the horizons and success thresholds that differ from the default."""
 
 THRESHOLDS = {
     "bisect-angle": 0.8,
@@ -10,7 +10,7 @@ THRESHOLDS = {
     "use-colorwheel": 0.8,
     "use-colorwheel-2": 0.8,
 }
-"""Raw reward from which a task with graded rewards counts as solved; 1 for all others."""
+"""Minimum raw reward that counts as success, for tasks with graded rewards; 1 for all others."""
 
 LIMITS = {
     "book-flight": 30,
@@ -28,7 +28,7 @@ LIMITS = {
     "social-media-all": 20,
     "social-media-some": 20,
 }
-"""Horizons of tasks for which ten steps, BrowserGym's limit, are too few."""
+"""Horizons, in turns, of tasks for which BrowserGym's limit of ten steps is too low."""
 
 
 NAMES: tuple[str, ...] = tuple(
@@ -163,4 +163,4 @@ NAMES: tuple[str, ...] = tuple(
         "visual-addition",
     ]
 )
-"""All tasks registered by the package, without version."""
+"""All tasks that the package registers, without version numbers."""

@@ -1,4 +1,4 @@
-"""A solver's view: the goal and the displayed page."""
+"""The view of a solver: the goal and the displayed page."""
 
 import json
 import re
@@ -10,34 +10,34 @@ from agentgym.browser.observation import Element, elements
 from agentgym.core.actions import spell
 
 Solver = Callable[["Page"], str]
-"""Maps the current view to the next action; stateless, so it continues from any state."""
+"""Function from the current view to the next action; it is stateless, so it can continue from any state."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """Goal and page at one moment."""
+    """The goal and the page displayed at one moment."""
 
     goal: str
     seen: dict[str, Any]
 
     @property
     def elements(self) -> list[Element]:
-        """All elements with an id."""
+        """Elements that have an id, in page order."""
         return elements(self.seen)
 
     @property
     def parts(self) -> list[Element]:
-        """All elements with an id, and the texts between them as elements with id 0."""
+        """Elements that have an id, and the texts between them as elements with id 0."""
         loose = [f"[0] {line}" if line.startswith("text ") else line for line in self.texts]
         return elements({"lines": [(0, line, 0) for line in loose]})
 
     @property
     def texts(self) -> list[str]:
-        """All lines without indentation."""
+        """Lines of the page, without indentation."""
         return [text for _, text, _ in self.seen["lines"]]
 
     def all(self, role: str | None = None, name: str | None = None, style: str | None = None) -> list[Element]:
-        """Return the elements with a role, a name and a class, in order."""
+        """Return the elements with this role, name and CSS class, in page order; None matches any."""
         return [
             e
             for e in self.elements
@@ -45,7 +45,7 @@ class Page:
         ]
 
     def one(self, role: str | None = None, name: str | None = None, style: str | None = None) -> Element:
-        """Return the first element with a role, a name and a class.
+        """Return the first element with this role, name and CSS class; None matches any.
 
         Raises:
             LookupError: no element matches.
@@ -56,10 +56,10 @@ class Page:
         return matching[0]
 
     def known(self, id: str) -> Element:
-        """Return the element with this `id` in the document.
+        """Return the element with this `id` attribute in the document.
 
         Raises:
-            LookupError: no element has this `id`.
+            LookupError: no element has this attribute.
         """
         matching = [e for e in self.elements if e.fact("id") == id]
         if not matching:
@@ -67,15 +67,15 @@ class Page:
         return matching[0]
 
     def has(self, id: str) -> bool:
-        """Return whether an element with this `id` is displayed."""
+        """Return whether an element with this `id` attribute is displayed."""
         return any(e.fact("id") == id for e in self.elements)
 
     def quoted(self) -> list[str]:
-        """Return the goal's texts in double quotes."""
+        """Return the texts in double quotes in the goal."""
         return re.findall(r'"([^"]*)"', self.goal)
 
     def match(self, pattern: str) -> re.Match[str]:
-        """Return the match of a pattern in the goal.
+        """Search the goal for a pattern, and return the match.
 
         Raises:
             LookupError: the goal does not match.
@@ -92,7 +92,7 @@ def click(element: Element) -> str:
 
 
 def call(name: str, **arguments: object) -> str:
-    """Return a call with several arguments."""
+    """Return a tool call with named arguments, as JSON."""
     return json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
 
 
@@ -107,10 +107,10 @@ def submit(page: Page) -> str:
 
 
 def entered(page: Page, *values: tuple[Element, str]) -> str | None:
-    """Return the call that fills the first field that lacks its text, or None."""
+    """Return the call that fills the first field without its text; None if all fields have theirs."""
     return next((fill(e, text) for e, text in values if e.fact("value") != text), None)
 
 
 def nth(text: str) -> int:
-    """Return the zero-based index of an ordinal: 2 for `3rd`."""
+    """Return the zero-based index for an ordinal: 2 for `3rd`."""
     return int(re.sub(r"\D", "", text)) - 1

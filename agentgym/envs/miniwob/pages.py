@@ -1,4 +1,4 @@
-"""The pages of the `miniwob` package, as a site."""
+"""WSGI application that serves the pages of the package `miniwob`."""
 
 import importlib.util
 import mimetypes
@@ -18,7 +18,7 @@ HOST = "miniwob.test"
 
 @cache
 def folder() -> Path:
-    """Return the folder of the installed package's pages.
+    """Return the folder with the pages of the installed package `miniwob`.
 
     Raises:
         MissingExtra: the package is not installed.
@@ -45,7 +45,7 @@ def _read(path: str) -> tuple[bytes, str] | None:
 
 
 def site(environ: "WSGIEnvironment", start_response: Callable[..., object]) -> Iterable[bytes]:
-    """Answer a request with a file of the package."""
+    """Serve a file of the package."""
     file = _read(unquote(environ.get("PATH_INFO", "")).lstrip("/")) if environ["REQUEST_METHOD"] == "GET" else None
     if file is None:
         start_response("404 Not Found", [("Content-Type", "text/plain"), ("Content-Length", "9")])

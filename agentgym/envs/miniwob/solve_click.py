@@ -57,7 +57,7 @@ def click_tab(page: Page) -> str:
 
 
 def _next(sections: list[Element]) -> Element:
-    """Return the section after the open one, or the first after the last."""
+    """Return the section after the open one; after the last, or if none is open, return the first."""
     opened = next((i for i, e in enumerate(sections) if e.has("selected") or e.has("expanded")), -1)
     return sections[(opened + 1) % len(sections)]
 
@@ -186,9 +186,7 @@ def count_shape(page: Page) -> str:
 
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 RANDOM_SHARE = 0.55
-"""Probability that the page's opponent marks a random cell; otherwise it completes its own line or blocks the
-agent's.
-"""
+"""Probability that the page's opponent marks a random cell; else it completes its line or blocks the agent's."""
 
 
 def _with(board: str, cell: int, mark: str) -> str:
@@ -196,13 +194,16 @@ def _with(board: str, cell: int, mark: str) -> str:
 
 
 def _completing(board: str, mark: str) -> list[int]:
-    """Return the cells that complete a line of a mark."""
+    """Return the indices of the cells with which a player completes a line; `mark` is `x` or `o`."""
     return [i for line in LINES for i in line if board[i] == " " and [board[j] for j in line].count(mark) == 2]
 
 
 @cache
 def win_probability(board: str, x_moves: bool) -> float:
-    """Return X's win probability under best play from a board of nine characters; a draw is a loss, as on the page."""
+    """Return X's probability of winning with best play.
+
+    `board` has nine characters: `x`, `o` or a space. A draw counts as a loss, as on the page.
+    """
     lines = {"".join(board[i] for i in line) for line in LINES}
     free = [i for i, cell in enumerate(board) if cell == " "]
     if lines & {"xxx", "ooo"} or not free:
@@ -275,7 +276,7 @@ def _center(page: Page) -> tuple[float, float]:
 
 
 def _point_then_submit(page: Page, find: Callable[[], tuple[float, float]]) -> str:
-    """Click a point of the drawing; once a point is set, submit."""
+    """Return the click on a point of the drawing or, once the point is set, the click on Submit."""
     x, y = find()
     blue = [e for e in page.all("circle") if e.fact("fill") == "blue"]
     if any(abs(float(e.fact("cx")) - x) < 1.5 and abs(float(e.fact("cy")) - y) < 1.5 for e in blue):

@@ -1,4 +1,4 @@
-"""Solvers of tasks that require finding an item first: mail, posts, results, contacts."""
+"""Solvers of tasks that require finding an item first, such as a mail, a post, a result or a contact."""
 
 import re
 
@@ -38,7 +38,7 @@ def _in_thread(page: Page, style: str) -> str:
 
 
 def _home(page: Page) -> str:
-    """Return the call that leaves an open mail or the search."""
+    """Return the click that closes an open mail or the search."""
     return click(next(e for e in page.elements if e.fact("id").startswith("close-") or e.fact("id") == "search-cancel"))
 
 
@@ -51,7 +51,7 @@ def email(page: Page) -> str:
 
 
 def email_write(page: Page) -> str:
-    """Reply to or forward a mail: open it, choose the action, fill in the form, send it."""
+    """Return the next action for replying to or forwarding a mail: open it, choose, fill in the form, send."""
     kind = "reply" if "reply" in page.goal else "forward"
     sender = page.match(r"email by (.+?) and ")[1]
     text = page.quoted()[0] if kind == "reply" else page.match(r"forward that email to (.+)\.")[1]
@@ -104,7 +104,7 @@ def search_engine(page: Page) -> str:
 
 
 def _current(page: Page) -> int | None:
-    """Return the current page number of the results, whose item is `active`."""
+    """Return the number of the current page of results, whose item has the CSS class `active`."""
     for number, text in enumerate(page.texts):
         if "active" in text and "page-item" in text:
             match = re.search(r'"(\d+)"', text) or re.search(r'"(\d+)"', page.texts[number + 1])

@@ -17,7 +17,7 @@ def choose_list(page: Page) -> str:
 
 
 def _list(field: Element, key: str) -> list[str]:
-    """Return a list of texts among a field's facts."""
+    """Return the list of texts stored under `key` in a field's facts."""
     return json.JSONDecoder().raw_decode(field.facts.split(f"{key}=", 1)[1])[0]
 
 
@@ -41,7 +41,7 @@ def enter_text_2(page: Page) -> str:
 
 
 def _secret(page: Page, field: Element, text: str) -> str | None:
-    """Fill a masked field, unless it already holds as many characters as the text."""
+    """Return the call that fills a masked field; None if it already contains as many characters as the text."""
     return None if len(field.fact("value")) == len(text) else fill(field, text)
 
 
@@ -192,7 +192,7 @@ def odd_or_even(page: Page) -> str:
 
 
 def multi(page: Page) -> str:
-    """Fill a form whose layouts label fields before, after or inside them."""
+    """Return the next action for filling in a movie form, in which labels are before, after or inside the fields."""
     genre, director, year = page.match(r"Search for (.*) movies directed by (.*) from year (\d+)").groups()
     words = {"genre": genre, "director": director, "year": year, "date": year}
 
@@ -226,7 +226,7 @@ def sign_agreement(page: Page) -> str:
 
 
 def slider_keys(page: Page, value: int, target: int) -> str:
-    """Return the key that moves a focused slider toward its target."""
+    """Return the key press that moves a focused slider toward its target."""
     return spell("press", "ArrowRight" if value < target else "ArrowLeft")
 
 

@@ -1,4 +1,4 @@
-"""Gold answers of a question row: every spelling allowed by its columns."""
+"""Gold answers of a question row, in all spellings that its columns allow."""
 
 import json
 from collections.abc import Mapping
@@ -11,14 +11,16 @@ from agentgym.tasks.lines import objects
 
 EXAMPLE = '{"question": "Who wrote Emma?", "answer": "Jane Austen"}, or in a table: question,answer'
 ANSWERS = ("golden_answers", "answers", "answer", "possible_answers", "answers_spans")
-"""Answer columns; the first one present must hold an answer."""
+"""Columns that may contain the answer; the first one present must not be empty."""
 ALIASES = ("answer_aliases", "aliases", "normalized_aliases", "answer_alias", "accepted_answers", "possible_answers")
-"""Columns of alternative spellings: MuSiQue's, TriviaQA's, PopQA's."""
+"""Columns with alternative spellings of the answer, such as those of MuSiQue, TriviaQA and PopQA."""
 _INSIDE = ("value", "aliases", "normalized_value", "normalized_aliases", "human_answers", "text", "spans", "answer")
 
 
 def right_answers(row: Mapping[str, object], where: str, of_ids: Mapping[str, list[str]] | None = None) -> list[str]:
-    """Return the distinct gold answers of a row with lower-case names; `of_ids` has those of its `answer_id`.
+    """Return the distinct gold answers of a row whose column names are in lower case.
+
+    `of_ids` maps `answer_id` to further spellings.
 
     Raises:
         BadData: the row has no answer, or its question is marked unanswerable.
@@ -43,7 +45,7 @@ def right_answers(row: Mapping[str, object], where: str, of_ids: Mapping[str, li
 
 
 def id_aliases(path: str) -> dict[str, list[str]]:
-    """Return the aliases in 2WikiMultihopQA's `id_aliases.json` next to a file, by id; empty without it."""
+    """Return the aliases by id from 2WikiMultihopQA's `id_aliases.json` next to a file; empty if there is none."""
     file = Path(path).parent / "id_aliases.json"
     if not file.is_file():
         return {}
@@ -67,7 +69,7 @@ def _parsed(value: object, key: str, where: str) -> object:
 
 
 def _texts(value: object, where: str, key: str) -> list[str]:
-    """Return the texts in a text, a number, a list, or an object of TriviaQA's, SQuAD's or DROP's form.
+    """Return the texts in a string, a number, a list, or an object in TriviaQA's, SQuAD's or DROP's format.
 
     Raises:
         BadData: the value is none of these.

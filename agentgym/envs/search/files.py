@@ -1,17 +1,19 @@
 r"""Documents and questions from files: HotpotQA, and JSON lines in Search-R1's and FlashRAG's layout.
 
-HotpotQA: a JSON list (or one object per line) of `question`, `answer`, `context` and `supporting_facts`, the last two as
-lists, as {"title": [...], ...} or as strings holding either as Python literals. The corpus is the union of all
-paragraphs of the file.
+HotpotQA: a JSON list (or one object per line) of `question`, `answer`, `context` and `supporting_facts`. The last two
+are lists, objects such as {"title": [...], ...}, or strings with either one as a Python literal. The corpus is the
+union of all paragraphs in the file.
 
-Corpus lines: {"id", "contents": "\"Title\"\ntext"} or {"id", "title", "text"}. Question lines: {"question",
-"golden_answers": [...]} and, optionally, `id`, `split`, `supporting_titles` and FlashRAG's `metadata`, of which the titles
-of `supporting_facts` are read. `answers` or one `answer` may replace `golden_answers`, and a table (.csv) with such a
-header may replace JSON lines. A name ending in .gz is decompressed.
+Corpus lines: {"id", "contents": "\"Title\"\ntext"} or {"id", "title", "text"}.
 
-Splits: a question keeps the `split` it names; in a folder of sets (`agentgym.envs.search.sets`) its file is its split. In a
-file that names none, the hash of the id decides (80 % train, 10 % valid, 10 % test), so that no policy is tested on its
-training data. Split `all` is the whole file.
+Question lines: {"question", "golden_answers": [...]} and, optionally, `id`, `split`, `supporting_titles` and FlashRAG's
+`metadata`, from which the titles in `supporting_facts` are read. The column `answers` or `answer` may replace
+`golden_answers`, and a table (.csv) with the same columns may replace JSON lines. Files with a name ending in .gz are
+decompressed.
+
+Splits: a question keeps the `split` that its line names. In a folder of sets (`agentgym.envs.search.sets`), the file
+determines the split. If neither applies, the hash of the id decides (80 % train, 10 % valid, 10 % test). Split `all` is
+the whole file.
 """
 
 import json
@@ -36,12 +38,12 @@ from agentgym.tasks.lines import objects, raw_lines, stamp
 from agentgym.tasks.reading import PLAIN, Reading, playable
 
 Stamp = tuple[str, int, int]
-"""A file's path and a fingerprint of its current content."""
+"""Path, modification time and size in bytes of a file; equal stamps mean equal content."""
 
 
 @dataclass(frozen=True)
 class Library(library.Library):
-    """A corpus and questions about it."""
+    """Questions, and the corpus of documents they are about."""
 
     corpus: Retriever = field(kw_only=True)
 
@@ -54,16 +56,16 @@ def load_hotpot(path: str, reading: Reading = PLAIN) -> Library:
 def load_lines(corpus: str, questions: str, reading: Reading = PLAIN) -> Library:
     """Load documents and questions in JSON lines, once per process; BadData gives file and line.
 
-    `questions` are comma-separated files or folders of sets; with several, each file's questions get its folder's name as
-    their type.
+    `questions` is a comma-separated list of files or of folders of sets. With several files, each question's type is
+    the name of its file's folder.
     """
     return _lines(stamp(corpus), question_files(questions), reading)
 
 
 def load_questions(questions: str, retriever: Retriever, name: str, reading: Reading = PLAIN) -> Library:
-    """Load questions about the documents of a retriever, spelled `name`; otherwise like `load_lines`.
+    """Load questions about a retriever's documents, like `load_lines`; `name` identifies the retriever.
 
-    Supporting documents are matched by title, since many passages share one.
+    Supporting documents are matched by title, since many passages can have the same title.
     """
     return _over(question_files(questions), retriever, name, reading)
 
@@ -93,12 +95,12 @@ def _hotpot(path: str, _time: int, _size: int, reading: Reading) -> Library:
 
 
 def _numbered(records: Iterable[tuple[str, dict[str, object]]]) -> Iterator[tuple[str, int, dict[str, object]]]:
-    """Yield records with their numbers, which serve as default ids."""
+    """Yield records with their numbers from 0, which serve as default ids."""
     return ((where, number, raw) for number, (where, raw) in enumerate(records))
 
 
 def _question(raw: dict[str, object], where: str, reading: Reading, of_ids: dict[str, list[str]]) -> tuple[str, list[str]]:
-    """Return the question with the text of its other columns, and its gold answers."""
+    """Return the text of the question, including other columns that belong to it, and the gold answers."""
     row = lowered(raw)
     documents = tuple(name for name in DOCUMENTS if name in row and _documents(row[name]))
     known = _known(documents)
@@ -128,7 +130,7 @@ READ = ("question", "answerable", "is_impossible", "answer_start", "answer_id", 
 
 
 def _documents(value: object) -> bool:
-    """Return whether a column holds titled paragraphs, which are documents to find and not part of the question."""
+    """Return whether a column contains titled paragraphs: documents to find, not a part of the question."""
     if isinstance(value, str):
         return value.lstrip()[:1] in ("[", "{")
     if isinstance(value, dict):
@@ -153,10 +155,10 @@ def _paragraphs(raw: dict[str, object], where: str) -> dict[str, str]:
 
 
 def _of_musique(raw: dict[str, object], where: str) -> list[tuple[str, str, bool]]:
-    """Return title and text of MuSiQue's paragraphs, and whether the question needs each.
+    """Return the title and text of each MuSiQue paragraph, and True if the question needs the paragraph.
 
     Raises:
-        BadData: a paragraph lacks title or text.
+        BadData: a paragraph has no title or no text.
     """
     found: list[tuple[str, str, bool]] = []
     for paragraph in cast("list[object]", raw["paragraphs"]):
@@ -169,10 +171,10 @@ def _of_musique(raw: dict[str, object], where: str) -> list[tuple[str, str, bool
 
 
 def _supporting_titles(raw: dict[str, object], where: str) -> list[str]:
-    """Return the distinct titles of the supporting facts; a test file may have none.
+    """Return the distinct titles of the supporting facts; empty if the row has no such column, as in test files.
 
     Raises:
-        BadData: a title is not a text.
+        BadData: a title is not a string.
     """
     if raw.get("supporting_facts") is None:
         own = _of_musique(raw, where) if isinstance(raw.get("paragraphs"), list) else []
@@ -203,7 +205,7 @@ def _over(questions: tuple[QuestionFile, ...], retriever: Retriever, name: str, 
 def _tasks(
     questions: tuple[QuestionFile, ...], corpus: str, by_title: dict[str, str] | None, reading: Reading
 ) -> dict[str, Task]:
-    """Return the questions of all files by id; `by_title` has the documents' ids if known.
+    """Return the questions of all files by id; `by_title` maps titles to document ids, or is None if they are unknown.
 
     Raises:
         BadData: an id repeats.
@@ -222,7 +224,7 @@ def _sources(questions: tuple[QuestionFile, ...]) -> str:
 
 
 def _tasks_of_file(file: QuestionFile, corpus: str, by_title: dict[str, str] | None, reading: Reading) -> Iterable[Task]:
-    """Return the questions of a file, with a type if there are several files."""
+    """Return the questions of a file; their type is set if there are several files."""
     path, kind = file.path, file.kind
     of_ids, stem = id_aliases(path), Path(path).name.split(".")[0]
     typed = {"type": kind} if kind else {}
@@ -241,7 +243,7 @@ def _tasks_of_file(file: QuestionFile, corpus: str, by_title: dict[str, str] | N
 def _chain(
     raw: dict[str, object], where: str, corpus: str, by_title: dict[str, str] | None, strict: bool
 ) -> dict[str, list[str]]:
-    """Return a question's supporting documents: their ids, or their titles if the ids are unknown.
+    """Return a question's supporting documents as `evidence` (their ids) or, if the ids are unknown, as `titles`.
 
     Raises:
         BadData: no document has a supporting title, and the reading is strict.
@@ -271,7 +273,7 @@ def _split(raw: dict[str, object], id: str, where: str) -> str:
 
 
 def _records(path: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the objects of a JSON list or of JSON lines, each with its location.
+    """Yield the objects in a JSON list or in JSON lines, each with its location.
 
     Raises:
         BadData: the file is not a list of objects in JSON.

@@ -1,4 +1,4 @@
-"""Generated worlds: entities, facts about them, and the documents that state the facts."""
+"""Generated worlds: entities, facts about them, and documents that state the facts."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -17,7 +17,7 @@ SMALLEST, STEP = 60, 90  # documents at difficulty 0, and the increase per diffi
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact, with the number of the only document that states it."""
+    """A fact; `document` is the number of the only document that states it."""
 
     relation: str
     subject: str
@@ -26,7 +26,7 @@ class Fact:
 
 
 class World:
-    """A world by number: always the same entities, facts and documents, one document per entity."""
+    """A generated world, determined by number, split and difficulty: entities, facts, and one document per entity."""
 
     def __init__(self, number: int, split: str, difficulty: int) -> None:
         self.number, self.split, self.difficulty = number, split, difficulty
@@ -46,7 +46,11 @@ class World:
         self.facts = self._draw_facts(rng, turned=min(0.1 + 0.1 * difficulty, 0.4))
 
     def _draw_facts(self, rng: np.random.Generator, turned: float) -> dict[tuple[str, str], Fact]:
-        """Return every fact by (relation, subject); a share `turned` is stated by the object's document."""
+        """Return all facts by (relation, subject).
+
+        A fraction `turned` of the facts is stated in the document of the object; the others are stated in that of the
+        subject.
+        """
         facts: dict[tuple[str, str], Fact] = {}
         for name, kind in self.entities:
             for relation in OF_KIND[kind]:
@@ -58,7 +62,7 @@ class World:
         return facts
 
     def _other(self, rng: np.random.Generator, kind: str, name: str) -> str:
-        """Return a year, or an entity of the kind other than the named one."""
+        """Return a random year, or a random entity of this kind other than `name`."""
         if kind == YEAR:
             return str(FIRST_YEAR + int(rng.random() * (LAST_YEAR - FIRST_YEAR)))
         members = self._members[kind]
@@ -67,7 +71,7 @@ class World:
 
     @cached_property
     def corpus(self) -> Corpus:
-        """The documents with their index."""
+        """The documents and their search index."""
         rng = self._rng_of_texts
         lines: list[list[str]] = [[] for _ in self.entities]
         for fact in self.facts.values():
@@ -94,5 +98,5 @@ class World:
 
 @lru_cache(maxsize=64)
 def world(number: int, split: str, difficulty: int) -> World:
-    """Return the world with this number; recent ones are cached with documents and index."""
+    """Return the world with this number, from a cache of recent worlds."""
     return World(number, split, difficulty)

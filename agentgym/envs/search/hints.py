@@ -1,10 +1,10 @@
-"""Hints: the chain's unopened entities, the next one first."""
+"""Hints that name the unopened documents on the way to the answer, in order."""
 
 from collections.abc import Sequence
 
 
 def steps(titles: Sequence[str]) -> list[str]:
-    """Return the hints for the titles of unopened documents, in the order of the chain."""
+    """Return one hint per title; `titles` are the unopened documents that lead to the answer, in order."""
     if not titles:
         return ["Every document that the answer needs is open: answer from what they say."]
     first, *later = titles

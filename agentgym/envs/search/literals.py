@@ -1,4 +1,4 @@
-"""Safe conversion of values from other people's files."""
+"""Safe conversion of values that come from other people's files."""
 
 import ast
 from typing import Any, cast
@@ -9,7 +9,7 @@ LONGEST_LITERAL = 1_000_000  # characters; genuine ones have a few thousand
 
 
 def read_literal(value: object, what: str, expected: str) -> object:
-    """Return the value; parse a string as a Python literal, without evaluation.
+    """Return a value; if it is a string, parse it as a Python literal without executing code.
 
     Raises:
         BadData: the string is too long or not a literal.
@@ -25,7 +25,7 @@ def read_literal(value: object, what: str, expected: str) -> object:
 
 
 def as_list(value: object, keys: tuple[str, str], what: str, expected: str) -> list[tuple[object, object]]:
-    """Return pairs from a list of pairs, or from an object of two lists of equal length.
+    """Return pairs from a list of pairs, or from an object with two lists of equal length under `keys`.
 
     Raises:
         BadData: the value is neither.

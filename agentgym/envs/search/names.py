@@ -1,4 +1,4 @@
-"""Names for generated worlds, made of parts specific to each split."""
+"""Names for generated worlds, made of parts that differ between splits."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ _TAILS = {
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of names specific to a split; word endings are common to all."""
+    """Parts of names that occur in one split only; word endings are common to all splits."""
 
     heads: tuple[str, ...]
     """First three letters of every invented word."""
@@ -65,7 +65,7 @@ PARTS = {
 
 
 class Names:
-    """Draws distinct names; `alike` is the share that resembles an earlier name."""
+    """Draws distinct names; `alike` is the probability that a name resembles an earlier one."""
 
     def __init__(self, rng: np.random.Generator, split: str, alike: float) -> None:
         self._rng, self._parts, self._alike = rng, PARTS[split], alike
@@ -73,10 +73,10 @@ class Names:
         self._by_kind: dict[str, list[str]] = {}
 
     def draw(self, kind: str) -> str:
-        """Return a new name for an entity of this kind; invented words grow longer as the space fills.
+        """Return a new name for an entity of this kind; invented words grow longer as short ones run out.
 
         Raises:
-            AssertionError: never, since names grow until one is free.
+            AssertionError: never, since names grow until one is unused.
         """
         for length in range(10_000):
             name = self._invent("work" if kind in ("novel", "opera", "painting") else kind, length // 20)
@@ -105,7 +105,7 @@ class Names:
         return f"{self._borrowed(similar, extra)} {self._pick(kinds)}"
 
     def _borrowed(self, similar: bool, extra: int) -> str:
-        """Return a word to name something after: a town's or a family's name, or an invented one."""
+        """Return the word that a name is formed with: the last word of a town or person, or an invented word."""
         if similar and "place" in self._by_kind and "person" in self._by_kind:
             return self._pick(self._by_kind["place" if self._rng.random() < 0.5 else "person"]).split()[-1]
         return self._word("stem", extra)

@@ -1,6 +1,6 @@
-"""Proposing questions by searching: the proposer of Search Self-play.
+"""Environment that proposes questions by searching: the proposer of Search Self-play.
 
-`agentgym.envs.search.proposer:rlvr/SearchProposer-v0`; its proposals are tasks of `rlvr/Search-v0`.
+Its id is `agentgym.envs.search.proposer:rlvr/SearchProposer-v0`; its proposals are tasks for `rlvr/Search-v0`.
 """
 
 import dataclasses
@@ -19,19 +19,20 @@ from agentgym.retrieval import Document
 from agentgym.rewards.exact_match import normalise
 
 LONGEST, NOISE = 300, 2
-"""Maximum characters of a question, and the number of distractors when it is tested."""
+"""Maximum number of characters of a question, and number of distractor documents in its test."""
 ACCEPTED = "The question is valid."
 
 
 class SearchProposer(Search):
-    """Search for a given answer, then propose a question that has it; or answer one from documents alone.
+    """Search for a given answer, then propose a question that has it; a second kind of task tests a proposed question.
 
-    Over files (`data`, or `corpus` and `questions`) the answers are those of the file's questions, which are not shown. Give
-    `rlvr/Search-v0` the same files, so that it solves the proposals over the same documents.
+    With files (`data`, or `corpus` and `questions`), the answers are those of the file's questions, which are not
+    shown. Give `rlvr/Search-v0` the same files, so that it solves the proposals over the same documents.
 
-    A question is accepted if it is one line of 3 words to 300 characters, does not contain the answer, and a document found
-    by the search does. Its value is not decided here: a task sampler has it tested with its proposer's documents and some
-    distractors (the second kind of task, with `answer` as the only tool) and rewards it by how often it is solved.
+    A question is accepted if it is one line of at least 3 words and at most 300 characters, does not contain the
+    answer, and a document found by the search contains the answer. The reward of a proposal is not decided here: a task
+    sampler has the question answered from the proposer's documents and some distractors (the second kind of task, with
+    `answer` as the only tool) and rewards the proposal by the success rate.
     """
 
     declared = Declarations(random_bound=0.0, expert_bound=0.3)
@@ -41,7 +42,7 @@ class SearchProposer(Search):
         self.every_tool = dict(self.tools)
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the proposal task with this number: the answer of a question that is not shown, generated or a file's."""
+        """Return the proposal task with this number; its answer is from a generated question or a file's question."""
         return _proposing(super().numbered(number, split, difficulty))
 
     def find(self, task_id: str) -> Task:
@@ -99,7 +100,7 @@ class SearchProposer(Search):
 
     @staticmethod
     def proposed(final_observation: str) -> Data | None:
-        """Return the question of an accepted proposal; None for any other end."""
+        """Return the data of an episode's accepted question; None if the episode ended without one."""
         head, _, rest = final_observation.partition("\n")
         return json.loads(rest) if head == ACCEPTED else None
 
@@ -135,7 +136,7 @@ class SearchProposer(Search):
         yield from self.expert()
 
     def expert(self) -> Iterator[str]:
-        """Search for the answer, then remove it from a sentence that contains it."""
+        """Search for the answer, then propose a sentence that contains it, with the answer replaced by a blank."""
         answer = self.task.data["answers"][0]
         while True:
             if self.task.data["type"] == "check":
@@ -151,7 +152,7 @@ class SearchProposer(Search):
 
 
 def _proposing(task: Task) -> Task:
-    """Return the task of proposing a question for the answer of a question."""
+    """Return the task of proposing a question that has the same answer as this task's question."""
     return dataclasses.replace(task, instruction="Propose a question.", data={**task.data, "type": "propose"})
 
 

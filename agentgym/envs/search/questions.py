@@ -1,4 +1,4 @@
-"""Questions about generated worlds: chains of facts, phrased in a split's forms, and their parsing."""
+"""Questions about generated worlds: chains of facts, their wording in each split, and a parser."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ WRAPPERS = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with its answer and the documents, in order, that lead to it."""
+    """A question with its answer and, in order, the numbers of the documents that lead to the answer."""
 
     text: str
     answer: str
@@ -28,9 +28,9 @@ class Question:
 
 
 def draw_question(world: World, rng: np.random.Generator, hops: int) -> Question:
-    """Return a question with this number of hops in the forms of the world's split.
+    """Draw a question with this number of hops, worded in the forms of the world's split.
 
-    Entities and documents of a chain are distinct, and no answer shares a word with its question.
+    The entities and documents on the way to the answer are distinct, and the answer shares no word with the question.
 
     Raises:
         BadConfig: no such question was found.
@@ -53,7 +53,7 @@ def draw_question(world: World, rng: np.random.Generator, hops: int) -> Question
 def _walk(
     world: World, rng: np.random.Generator, start: str, hops: int
 ) -> tuple[tuple[str, ...], str, tuple[int, ...]] | None:
-    """Return relations, end and documents of a random walk; None if it revisits an entity or ends early."""
+    """Return relations, last entity and documents of a random walk; None if it revisits an entity or a document."""
     here, relations, evidence, seen = start, list[str](), list[int](), {start}
     for hop in range(hops):
         choices = [r for r in OF_KIND[world.kinds[here]] if hop == hops - 1 or r.object != YEAR]
@@ -90,7 +90,7 @@ _CLOSINGS = (" was.", "?", ".")
 
 
 def parse_question(text: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return a question's start name and the relations to follow; None if its form is unknown."""
+    """Parse a question into its first name and the relations to follow; return None if its form is unknown."""
     for opening in _OPENINGS:
         for closing in _CLOSINGS:
             if text.startswith(opening) and text.endswith(closing):

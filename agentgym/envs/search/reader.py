@@ -1,4 +1,4 @@
-"""Reading: parsing a generated document into facts, and choosing what to look up next."""
+"""Parser of generated documents into facts, and the expert's choice of the next action."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,7 +17,7 @@ _PRONOUNS = tuple(pronoun for pronouns in PRONOUNS.values() for pronoun in prono
 
 
 def read(title: str, text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (relation, subject, object) for each sentence that states a fact; a truncated last sentence is skipped."""
+    """Yield (relation, subject, object) for each sentence that states a fact; skip a truncated last sentence."""
     for sentence in text.split(". "):
         whole = sentence if sentence.endswith(".") else f"{sentence}."
         topic = next((t for t in (title, *_PRONOUNS) if whole.startswith(f"{t} ")), None)
@@ -32,7 +32,7 @@ def read(title: str, text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def kind_of(text: str) -> str:
-    """Return the kind of the topic from a document's first sentence, or an empty string."""
+    """Return the kind of entity that a document is about, from its first sentence."""
     what = text.split(".", 1)[0].rsplit(" ", 1)[-1]
     return {"town": "place", **dict.fromkeys(TRADES, "person")}.get(what, what)
 
@@ -46,10 +46,10 @@ def next_action(
 ) -> str:
     """Return a careful reader's next action.
 
-    `shown` and `results` hold (title, text shown) of all documents so far and of the last search, `opened` the titles
-    read in full, `asked` the queries so far. The reader follows the question fact by fact: it searches for the current
-    name, opens its document, then others of the kind that could state the fact, then searches again in the words such
-    documents use.
+    `shown_documents` and `results` are (title, text shown) of all documents so far and of the last search; `opened` has
+    the titles of documents read in full. The reader follows the question fact by fact: it searches for the current
+    name, opens its document, then other documents that could state the fact. If these fail, it searches again, in the
+    words of such documents.
     """
     parsed = parse_question(question)
     if parsed is None:

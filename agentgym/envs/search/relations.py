@@ -1,8 +1,8 @@
-"""The language of generated worlds: relations, the sentences that state them, and the phrases that ask for them.
+"""The language of generated worlds: relations, sentences that state them, and phrases that ask for them.
 
-In a document's sentence `{t}` is the document's own topic and `{x}` the other end of the fact. `stated` is used in
-the document of the subject, `reversed` in the object's. Question phrases belong to one split each, so that a policy
-meets forms in `test` that never occurred in `train`.
+In a sentence, `{t}` is the topic of the document and `{x}` the other entity of the fact. Sentences in `stated` are for
+the document of the subject, those in `reversed` for the document of the object. Each question phrase belongs to one
+split, so `test` has forms that never occur in `train`.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ TRADES = ("writer", "composer", "painter", "engineer", "teacher", "merchant", "p
 
 @dataclass(frozen=True)
 class Relation:
-    """A function from entities of some kinds to entities of one kind, or to years."""
+    """Relation from entities of some kinds to entities of one kind, or to years."""
 
     name: str
     subjects: tuple[str, ...]
@@ -37,7 +37,7 @@ class Relation:
     test: tuple[str, ...]
 
     def phrases(self, split: str) -> tuple[str, ...]:
-        """Return the noun phrases by which a split's questions ask for the object."""
+        """Return the noun phrases that a split's questions use for the object of the relation."""
         return {"train": self.train, "valid": self.valid, "test": self.test}[split]
 
 

@@ -1,4 +1,4 @@
-"""Search's questions in Search-R1's form: tags in the model's text, and documents in the text it continues from."""
+"""The Search environment in Search-R1's format: tags in the model's text, and documents appended to it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -20,13 +20,13 @@ INVALID = (
 class SearchR1(Search):
     """Answer questions with a search engine, in the tags and texts of Search-R1 (Jin et al. 2025, arXiv 2503.09516).
 
-    Questions and documents are those of `Search`: generated worlds (by default of difficulty 0), `data`, or `corpus` and
-    `questions`. An action is the model's text up to the first `</search>`, or without one the first `</answer>`, and the
-    first block of either tag is executed. A search shows the best `top_k` documents in full. In the last turn (`horizon`)
-    searching is off, so there are at most `horizon - 1` searches.
+    Questions and documents are those of `Search`: generated worlds (by default of difficulty 0), `data`, or `corpus`
+    and `questions`. An action is the model's text up to the first `</search>` or, without one, up to the first
+    `</answer>`. The environment executes the first block with either tag. A search shows the best `top_k` documents in
+    full. The last turn (`horizon`) executes no search, so there are at most `horizon - 1` searches.
 
     Reward: 1 if the last `<answer>` block in the model's text equals a gold answer after SQuAD's normalization, else 0.
-    Measures as in `Search`; `f1` and `format` are of that block.
+    The measures are those of `Search`; `f1` and `format` refer to that block.
 
     Ceiling: `question_only` searches for the question and answers the most frequent name in the results; see `Search`.
     """
@@ -65,11 +65,11 @@ class SearchR1(Search):
         return self.invalid(INVALID) if information is None else Outcome(information)
 
     def malformed(self, error: str) -> Outcome:
-        """Answer a malformed action like any reply without tags."""
+        """Answer a malformed action in the same way as a reply without tags."""
         return self.invalid(INVALID, error)
 
     def _found(self, query: str) -> str:
-        """Return the documents in Search-R1's form: the first line of their contents verbatim, then the rest."""
+        """Return the documents found, in Search-R1's format: the first line of each verbatim, then the rest."""
         documents = self._find(query)
         return "".join(
             f"Doc {rank}(Title: {document.heading}) {document.text}\n" for rank, document in enumerate(documents, 1)
@@ -81,7 +81,7 @@ class SearchR1(Search):
         yield f"<answer>{self.task.data['answers'][0]}</answer>"
 
     def expert(self) -> Iterator[str]:
-        """Read the documents shown and search for the question's next fact; knows the language of generated worlds."""
+        """Follow the question fact by fact, using only documents shown; works in generated worlds."""
         if self.library is not None:
             raise NotImplementedError("the expert reads generated documents only; for files use oracle()")
         while True:
@@ -96,7 +96,7 @@ class SearchR1(Search):
 
 
 def _blocks(reply: str, tag: str) -> list[tuple[int, str]]:
-    """Return position and text of each block of a tag, from its opener to the next closer, in one pass over the reply."""
+    """Return the position and text of each block of a tag: from an opening tag to the next closing tag."""
     blocks, at = list[tuple[int, str]](), 0
     while (start := reply.find(f"<{tag}>", at)) >= 0 and (end := reply.find(f"</{tag}>", start)) >= 0:
         blocks.append((start, reply[start + len(tag) + 2 : end]))
@@ -109,7 +109,7 @@ def _information(documents: str) -> str:
 
 
 def _tagged(call: str) -> str:
-    """Return a bracketed call as a tagged block; a document is opened by searching for its title."""
+    """Convert a call such as `search[…]` to a tagged block; `open[TITLE]` becomes a search for the title."""
     name, _, body = call.partition("[")
     tag = "answer" if name == "answer" else "search"
     return f"<{tag}>{body.removesuffix(']')}</{tag}>"

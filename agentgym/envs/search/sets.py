@@ -1,7 +1,7 @@
 """Files of questions: single files, and folders of datasets in FlashRAG's layout.
 
-FlashRAG's datasets are folders, `nq`, `triviaqa`, `popqa`, `hotpotqa`, `2wikimultihopqa`, `musique` and `bamboogle` those
-of Search-R1, each with some of `train.jsonl`, `dev.jsonl` and `test.jsonl`; their names are the splits.
+A dataset is a folder with some of `train.jsonl`, `dev.jsonl` and `test.jsonl`, one file per split. Search-R1 uses `nq`,
+`triviaqa`, `popqa`, `hotpotqa`, `2wikimultihopqa`, `musique` and `bamboogle`.
 """
 
 from pathlib import Path
@@ -11,25 +11,25 @@ from agentgym.errors import BadData
 from agentgym.tasks.lines import COPY, find_path, stamp
 
 SPLITS = ("train", "dev", "test")
-"""Splits of a dataset, each in the file of that name."""
+"""Splits of a dataset; each is the file of that name."""
 
 
 class QuestionFile(NamedTuple):
-    """A file of questions in its current state."""
+    """A file of questions, with its modification time and size."""
 
     path: str
     changed: int
     bytes: int
     kind: str
-    """Type of its questions in reports; empty for a single file."""
+    """Type given to the file's questions in reports; empty if there is only one file."""
     split: str
-    """Split of all its questions; empty if each names its own."""
+    """Split of all questions in the file; empty if each question names its split."""
 
 
 def question_files(questions: str) -> tuple[QuestionFile, ...]:
-    """Return the files in a comma-separated list; a folder stands for its splits, or for those of its datasets.
+    """Return the files in a comma-separated list of files, folders of a dataset, and folders of several datasets.
 
-    Raises BadData if a file is missing, or a folder has no dataset.
+    Raises BadData if a file is missing, or if a folder has no dataset.
     """
     files: list[tuple[str, str]] = []
     for name in questions.split(","):
@@ -39,7 +39,7 @@ def question_files(questions: str) -> tuple[QuestionFile, ...]:
 
 
 def _in_folder(folder: Path) -> list[tuple[str, str]]:
-    """Return the split files of a dataset, or of the datasets in a folder, each with its split.
+    """Return the files, with their splits, of a dataset or of all datasets in a folder.
 
     Raises:
         BadData: the folder has no dataset.

@@ -1,4 +1,4 @@
-"""Shortcut policies that do not follow the question; the environment declares their success."""
+"""Shortcut policies that do not follow the question; the environment declares their success rates."""
 
 import re
 from collections import Counter
@@ -21,7 +21,7 @@ def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
 
 
 def closed_book(observations: list[str]) -> str:
-    """Answer from the question alone: a middle year, or the name in it."""
+    """Answer from the question alone: a middle year if it asks for one, else the name in it."""
     question = _question(observations)
     return spell("answer", "1695" if "year" in question else next(iter(_names(question)), "yes"))
 
@@ -34,7 +34,7 @@ def question_only(observations: list[str]) -> str:
 
 
 def most_retrieved(observations: list[str]) -> str:
-    """Search for the question, its name and its words separately, and answer the most frequent title."""
+    """Search for the question, for its names and for its other words, and answer the most frequent title."""
     question = _question(observations)
     queries = [question, *_names(question)[:2], " ".join(w for w in question.split() if w.islower())]
     if len(observations) <= len(queries):
@@ -43,7 +43,7 @@ def most_retrieved(observations: list[str]) -> str:
 
 
 def first_document(observations: list[str]) -> str:
-    """Search for the question, open the first document and answer its most frequent name, or a year if asked for."""
+    """Search for the question, open the first document, and answer its most frequent name or, if asked for, year."""
     question = _question(observations)
     if len(observations) == 1:
         return spell("search", question)
@@ -64,6 +64,6 @@ _ORDINARY = ("Doc", "Title", "She", "He", "The", "Who", "What", "Name", "Which",
 
 
 def _most_frequent(question: str, names: Sequence[str]) -> str:
-    """Return the most frequent name outside the question; a year if and only if the question asks for one."""
+    """Return the most frequent name that is not in the question; a year if and only if the question asks for one."""
     candidates = [name for name in names if name not in question and name.isdigit() == ("year" in question)]
     return Counter(candidates).most_common(1)[0][0] if candidates else "yes"

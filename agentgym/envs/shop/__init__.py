@@ -1,4 +1,4 @@
-"""An online shop: search for a product, read its pages, choose options, buy (WebShop's engine in plain Python)."""
+"""Online shop environment: search, read product pages, choose options, buy (WebShop's engine in plain Python)."""
 
 from agentgym.envs.shop.env import Shop, WebShop
 

@@ -1,4 +1,4 @@
-"""Policies of the shop: the oracle, the expert, and the shortcuts."""
+"""Policies of the shop: the oracle, the expert, and shortcut policies."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from agentgym.envs.shop.env import Shop
 
 PAGES = 3
-"""Number of result pages the expert visits."""
+"""Number of result pages that the expert visits."""
 _OPENING = re.compile(r"^(?:i am looking for|i need|find me|i would like to buy|i want|please show me) ")
 _CAP = re.compile(r",? and price lower than (\d+(?:\.\d+)?) dollars\.?$")
 _PRICE = re.compile(r"\$(\d+(?:\.\d+)?)")
@@ -45,7 +45,7 @@ def oracle(shop: "Shop") -> Iterator[str]:
 
 
 def next_action(shop: "Shop") -> str:
-    """Return a careful customer's action: read product pages, and buy the first product that meets the wish."""
+    """Return a careful customer's next action: read product pages, and buy the first product that meets the wish."""
     what, options, cap = read_wish(shop.goal.instruction)
     if shop.page == "search":
         # Repeat the kind of product and name the options, or other kinds with these attributes rank first.
@@ -71,7 +71,7 @@ def next_action(shop: "Shop") -> str:
 
 
 def _choose(shop: "Shop", what: str, cap: float) -> str:
-    """Open the unopened affordable product whose title matches the wish best; else turn the page."""
+    """Return a click on the unopened, affordable product with the best title, else on the next page."""
     products = [shop.shop.by_asin[asin] for asin in shop.results()]
     left = [product for product in products if product.asin not in shop.seen and _price(product) <= cap]
     if left:
@@ -85,13 +85,16 @@ def _choose(shop: "Shop", what: str, cap: float) -> str:
 
 
 def _price(product: Product) -> float:
-    """Return the displayed price, the minimum of a range; 0 if there is none."""
+    """Return the displayed price, or the lower end of a price range, in dollars; 0 if there is no price."""
     match = _PRICE.search(product.price_tag)
     return float(match[1]) if match else 0.0
 
 
 def read_wish(text: str) -> tuple[str, dict[str, str], float]:
-    """Return a wish's words (attributes before the last comma precede the product), options and maximum price."""
+    """Parse a wish into description, options and maximum price.
+
+    In the description, attributes come before the last comma and the product after it.
+    """
     cap = _CAP.search(text)
     rest = _OPENING.sub("", text[: cap.start()] if cap else text)
     what, _, wished = rest.partition(" with ")
@@ -102,7 +105,7 @@ def read_wish(text: str) -> tuple[str, dict[str, str], float]:
 
 
 def first_result(seen: list[str]) -> str:
-    """Search for the wish, open the first result, buy it."""
+    """Search for the wish, open the first result and buy it."""
     page = seen[-1].split(" [SEP] ")
     if page[0] == "WebShop":
         return f"search[{plain(page[2])}]"
@@ -111,7 +114,7 @@ def first_result(seen: list[str]) -> str:
 
 
 def second_result(seen: list[str]) -> str:
-    """Search for the wish, open the second result, choose the wish's options, buy it."""
+    """Search for the wish, open the second result, choose the wish's options and buy it."""
     page = seen[-1].split(" [SEP] ")
     if page[0] == "WebShop" or len(page) < 2:
         return first_result(seen)

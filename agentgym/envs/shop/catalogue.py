@@ -1,4 +1,4 @@
-"""Products and their search: Lucene's BM25 over the words of its English analyzer."""
+"""Products and their search, by BM25 over words from Lucene's English analyzer."""
 
 import re
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ import numpy as np
 import snowballstemmer  # pyright: ignore[reportMissingTypeStubs]  # the library ships no types
 
 MOST_FOUND = 50
-"""Maximum products of one search, as in WebShop."""
+"""Maximum number of products that a search finds, as in WebShop."""
 K1, B = 0.9, 0.4
-"""Parameters of Anserini's BM25, which WebShop's search uses."""
+"""Parameters of BM25 in Anserini, which WebShop uses."""
 LONG, LONG_WORD = 1000, 100
-"""Maximum characters of a search whose answer is cached, and of a word that is stemmed."""
+"""Maximum number of characters of a search that is cached, and of a word that is stemmed."""
 _STOP = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to "
     "was will with"
@@ -30,26 +30,26 @@ class Product:
     """A product for sale."""
 
     asin: str
-    """Id of ten characters."""
+    """Product id of at most ten characters (Amazon's ASIN)."""
     title: str
     category: str
     query: str
-    """A customer's typical query for its kind, in lower case."""
+    """A typical search for this kind of product, in lower case."""
     product_category: str
     """Category path, separated by `›`."""
     description: str
     bullets: tuple[str, ...]
     price: float
-    """Price; for a range, a price within it."""
+    """Price in dollars; if the displayed price is a range, a price within it."""
     price_tag: str
     """Displayed price: `$12.5`, or `$12.5 to $20.0`."""
     options: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Values by option name, in lower case."""
+    """Option name -> possible values, in lower case."""
     attributes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """Indexed text, as in WebShop: title, description, first bullet point, options."""
+        """Text that the search indexes, as in WebShop: title, description, first bullet point, options."""
         options = ", and ".join(f"{name}: {', '.join(values)}" for name, values in self.options.items())
         return " ".join((self.title, self.description, *self.bullets[:1], options)).lower()
 
@@ -63,7 +63,7 @@ class Catalogue:
         self._found: dict[str, tuple[str, ...]] = {}
 
     def search(self, keywords: str) -> tuple[str, ...]:
-        """Return the asins of the best products, lower-case, best first, ties in the catalogue's order."""
+        """Return the ids of the best products in lower case, best first; ties are in the catalogue's order."""
         if len(keywords) > LONG:
             return self._search(keywords)
         hits = self._found.get(keywords)
@@ -99,7 +99,7 @@ class Catalogue:
 
 
 def terms(text: str) -> list[str]:
-    """Return a text's words after Lucene's English analyzer: lower-case, no possessives or stop words, stemmed."""
+    """Return a text's words like Lucene's English analyzer: lower-case, stemmed, no possessives or stop words."""
     words = (_bare(word) for word in _WORD.findall(text.lower()))
     return [_stem(word) if len(word) <= LONG_WORD else word for word in words if word and word not in STOP]
 

@@ -1,4 +1,4 @@
-"""The environment: search, result and product pages, options, and one purchase."""
+"""Online shop environment: search, results, product pages, options, and one purchase."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -20,30 +20,34 @@ from agentgym.tasks.reading import reading
 PAGES = ("webshop", "verl-agent")
 SEPARATOR = " [SEP] "
 MORE_TURNS = 10
-"""Additional turns per difficulty."""
+"""Additional turns per level of difficulty."""
 SUB_PAGES = ("description", "features", "reviews")
 
 
 class Shop(TextEnv):
     """Search for a product, choose its options and buy it, as in WebShop (Yao et al. 2022, arXiv 2207.01206).
 
-    Pages, commands (`search[…]`, `click[…]`) and scoring are those of WebShop in `text` mode; the catalogue is generated:
-    5,000 products in ten categories in groups of five similar ones, and from difficulty 3 on 5,000 more at each level (or
-    `products`). A wish names 1 + difficulty attributes and as many options, if the product has them. `split_key` is the
-    product.
+    Pages, commands (`search[…]`, `click[…]`) and scoring are those of WebShop in `text` mode. The catalogue is
+    generated: 5,000 products in ten categories, in groups of five similar products. From difficulty 3 on, each level
+    adds 5,000 products (unless `products` is set). A wish names 1 + difficulty attributes and as many options, if the
+    product has them. `split_key` is the product.
 
-    Reward: 1 for a purchase whose score is 1, else 0. The score and its parts (`type`, `attributes`, `options`, `price`)
-    are measures: `shaping={"score": 0.9}` pays it. An invalid action shows the current page again, as in WebShop, unless
-    `feedback="helpful"`. `pages="verl-agent"` shows pages and commands in verl-agent's form: the parts after the wish, each
-    in quotes, and `search[<your query>]` and `click[search]` (which does nothing) if there is a search bar.
+    Reward: 1 for a purchase with score 1, else 0. The score and its parts (`type`, `attributes`, `options`, `price`)
+    are measures; `shaping={"score": 0.9}` makes the score part of the reward. After an invalid action, the current page
+    is shown again, as in WebShop, unless `feedback="helpful"`.
 
-    The first result of a search for the wish is wrong: it has the words, but another attribute, option or price. Titles and
-    prices on the page of results tell most of them apart. Each level of difficulty has ten turns more.
+    `pages="verl-agent"` shows pages and commands in verl-agent's format. The page starts after the wish, each part is
+    in quotes, and a search bar adds the commands `search[<your query>]` and `click[search]` (which does nothing).
 
-    Ceilings: `first_result` searches for the wish and buys the first result unchanged; `first hit` also clicks the options
-    named by the wish. Of 30 wishes the one that helps them least is taken. One of the first five results is mostly right, so
-    that always taking the second (`second_result`) wins about one task in four. In a catalogue of fewer than 5,000 products
-    (`preset="tiny"`) wishes are not selected this way, and these win 95 % and 82 %.
+    The first result of a search for the wish is wrong: it matches the words, but has another attribute, option or
+    price. Titles and prices on the result page rule out most of the other wrong products. Each level of difficulty adds
+    ten turns.
+
+    Ceilings: `first_result` searches for the wish and buys the first result unchanged; `first hit` also clicks the
+    options that the wish names. Each task uses the wish, out of up to 30 drawn, that helps these policies least. One of
+    the first five results is usually right, so buying the second (`second_result`) succeeds in about one task in four.
+    Catalogues with fewer than 5,000 products (`preset="tiny"`) do not select wishes, and `first hit` and
+    `second_result` succeed in 95 % and 82 % of the tasks.
     """
 
     horizon = 15
@@ -52,13 +56,13 @@ class Shop(TextEnv):
     task_settings: ClassVar[tuple[str, ...]] = ("products", "pages", "per_page", "show_attrs")
     settings: ClassVar[tuple[str, ...]] = task_settings
     products: int = 0
-    """Minimum number of products for sale; 0: the difficulty's number."""
+    """Minimum number of products for sale; 0: set by the difficulty."""
     pages: str = "webshop"
-    """Format of pages and commands: `webshop`, or `verl-agent`."""
+    """Format of pages and commands: `webshop` or `verl-agent`."""
     per_page: int = 10
-    """Products per page of results."""
+    """Number of products per page of results."""
     show_attrs: bool = False
-    """Give products a page with their attributes, category, query and category path, as in WebShop."""
+    """Add a page to each product with its attributes, category, query and category path, as in WebShop."""
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"difficulty": 0, "products": 200, "per_page": 5, "horizon": 8}
     }
@@ -89,16 +93,16 @@ class Shop(TextEnv):
     # Tasks
 
     def limit_of(self, task: Task) -> int:
-        """Return a task's turn limit, which grows with its wish."""
+        """Return a task's turn limit: `horizon` if it was set, else a default that grows with difficulty."""
         return self.horizon if "horizon" in self.__dict__ else self.horizon + MORE_TURNS * task.difficulty
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a wish that a product of the catalogue fulfills."""
+        """Draw a wish that at least one product of the catalogue fulfills."""
         wish = goal_of(rng, self.catalogue(difficulty), difficulty)
         return Task(instruction=str(wish["text"]), data=wish)
 
     def split_key(self, task: Task) -> object:
-        """Return the product."""
+        """Return the id of the wanted product."""
         return task.data["asin"]
 
     def catalogue(self, difficulty: int) -> Catalogue:
@@ -118,7 +122,7 @@ class Shop(TextEnv):
         self.options_taken: dict[str, str] = {}
         self.score: dict[str, float] = {}
         self.seen: dict[str, str] = {}
-        """Text shown of each opened product, over its pages."""
+        """Product id -> text of all its pages shown so far."""
         return self._text()
 
     def act(self, action: str) -> str | Outcome:
@@ -180,7 +184,7 @@ class Shop(TextEnv):
         return self.win(text) if self.score["score"] == 1 else self.lose(text)
 
     def results(self) -> tuple[str, ...]:
-        """Return the products on the page of results, by lower-case asin."""
+        """Return the ids of the products on the current page of results, in lower case."""
         hits = self.shop.search(self.keywords)
         return hits[self.per_page * (self.number - 1) : self.per_page * self.number]
 
@@ -204,7 +208,7 @@ class Shop(TextEnv):
         return self.page, self.keywords, self.number, self.sub, asin, sorted(self.options_taken.items())
 
     def measures(self) -> dict[str, float]:
-        """Return the purchase's score and its parts; 0 before a purchase."""
+        """Return the score of the purchase and its parts; all are 0 before a purchase."""
         return {name: self.score.get(name, 0.0) for name in ("score", "type", "attributes", "options", "price")}
 
     # Pages
@@ -273,14 +277,15 @@ class Shop(TextEnv):
 
 
 class WebShop(Shop):
-    """The same shop over WebShop's own data, from your copy: `data` is the folder that its setup.sh fills.
+    """Shop with WebShop's data; `data` is your copy of the folder that WebShop's setup.sh fills.
 
-    `goals` are `synthetic` (one for each combination of a product's options) or `human`. Their order is WebShop's: shuffled
-    after seed 233. Splits are those of its baselines: test 0 to 499, valid 500 to 1499, train the rest. Prices within a
-    range and price caps are drawn from the product's name and the goal's number; WebShop draws them before it sets the seed.
+    `goals` are `synthetic` (one for each combination of a product's options) or `human`. They are in WebShop's order,
+    shuffled with seed 233, and the splits are those of WebShop's baselines: test 0 to 499, valid 500 to 1499, train the
+    rest. Prices within a range and maximum prices are drawn from the product's id and the goal's number; WebShop draws
+    them before it sets its seed.
 
-    Ceiling: the goals are the data's, so the first result of a search for a goal may be right; how often `first hit` and
-    `second_result` win depends on the file, up to always if few products are alike.
+    Ceiling: the goals are those of the data, so the first result of a search for a goal may be right. The success of
+    `first hit` and `second_result` depends on the file; if few products are alike, they may always succeed.
     """
 
     splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
@@ -289,12 +294,12 @@ class WebShop(Shop):
     settings: ClassVar[tuple[str, ...]] = (*Shop.settings, *caller_settings, *task_settings)
     declared = replace(Shop.declared, ceilings={"first_result": 0.15, "first hit": 1.0, "second_result": 1.0})
     data: str | None = None
-    """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or those of 1,000 products."""
+    """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or with the 1,000-product files."""
     goals: str = "synthetic"
     strict: bool = False
     """Refuse the file for one bad product; by default bad products are skipped, and a warning counts them."""
     products: int = 0
-    """Number of the file's products for sale; 0: all."""
+    """Number of products to read from the file; 0: all."""
 
     def check_options(self) -> None:
         if self.goals not in ("synthetic", "human"):
@@ -311,11 +316,11 @@ class WebShop(Shop):
         return self.goods.task(self._split_for(number, split), number)
 
     def find(self, task_id: str) -> Task:
-        """Return the task with this id: `SPLIT/NUMBER of the goal`."""
+        """Return the task with this id: split and number of the goal, for example `test/17`."""
         return self.goods.find(task_id)
 
     def split_of(self, task: Task) -> str:
-        """Return the split given by the goal's position."""
+        """Return the split, which the goal's position determines."""
         return task.split
 
     def size(self, split: str | None = None) -> int | None:
@@ -323,15 +328,15 @@ class WebShop(Shop):
         return self.goods.size(split or self.split)
 
     def split_key(self, task: Task) -> object:
-        """Return the goal itself; one product's goals are in several splits, as published."""
+        """Return the goal's text and product; goals about one product occur in several splits, as published."""
         return task.instruction, task.data["asin"]
 
 
 def _parted(action: str) -> tuple[str, str]:
-    r"""Return the text before the last brackets and, in lower case, the text in them; empty strings without brackets.
+    r"""Return the text before the last brackets and, in lower case, the text in them; both "" without brackets.
 
-    This equals WebShop's `(.+)\[(.+)\]`: greedy, ignoring text after the last bracket. The regular expression would take
-    quadratic time.
+    This equals WebShop's greedy `(.+)\[(.+)\]`, which ignores text after the last bracket. The regular expression
+    itself would take quadratic time.
     """
     line = action.strip().partition("\n")[0]
     end = line.rfind("]")
@@ -340,7 +345,7 @@ def _parted(action: str) -> tuple[str, str]:
 
 
 def _quoted(text: str, wish: str) -> str:
-    """Return a page in verl-agent's form: its parts after the wish, each in quotes; without the wish, unchanged."""
+    """Return a page in verl-agent's format: the parts after the wish, in quotes; unchanged if it shows no wish."""
     parts = text.split(SEPARATOR)
     if wish not in parts:
         return text

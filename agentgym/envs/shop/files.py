@@ -1,7 +1,7 @@
-"""WebShop's own files: products, goals and their order.
+"""Loader for WebShop's files: products, goals and the order of goals.
 
-An unsellable product is skipped and counted. Columns that WebShop itself never shows (reviews, models, brands) are not
-read: only the strictness of the reading options applies here.
+Products that cannot be sold are skipped and counted. Columns that WebShop never shows (reviews, models, brands) are not
+read, so of the reading options only `strict` has an effect.
 """
 
 import itertools
@@ -25,11 +25,11 @@ from agentgym.tasks.reading import PLAIN, Reading, Rows
 JsonObject = dict[str, Any]
 
 ORDER = 233
-"""WebShop's seed for the order of goals."""
+"""Seed with which WebShop shuffles the goals."""
 BOUNDS = {"test": (0, 500), "valid": (500, 1500), "train": (1500, None)}
-"""Range of goal positions per split, as in WebShop's baselines."""
+"""Split -> range of goal positions, as in WebShop's baselines; None: no end."""
 SMALL = 1000
-"""Number of products in WebShop's small files, read first if no more are for sale."""
+"""Number of products in WebShop's small files; if no more are for sale, the small files are read first."""
 SETS = (("items_shuffle.json", "items_ins_v2.json"), ("items_shuffle_1000.json", "items_ins_v2_1000.json"))
 HUMAN = "items_human_ins.json"
 NOTHING = "DUMMY_ATTR"
@@ -37,7 +37,7 @@ NOTHING = "DUMMY_ATTR"
 
 @dataclass(frozen=True)
 class Goods:
-    """Products and goals of a folder."""
+    """Products and goals from one folder."""
 
     catalogue: Catalogue
     goals: tuple[Task, ...]
@@ -55,10 +55,10 @@ class Goods:
         return goals[number % len(goals)]
 
     def find(self, task_id: str) -> Task:
-        """Return the goal with this id.
+        """Return the goal with this id, `SPLIT/NUMBER`.
 
         Raises:
-            BadConfig: the id is malformed, out of range, or names another split than the goal's.
+            BadConfig: the id is malformed or out of range, or the goal is in another split.
         """
         split, _, number = task_id.partition("/")
         if split not in BOUNDS or not (number.isascii() and number.isdigit()) or int(number) >= len(self.goals):
@@ -132,7 +132,7 @@ def _json(path: Path) -> Any:
 
 
 def _product(raw: JsonObject, attributes: JsonObject, where: str) -> Product | None:
-    """Return a product by WebShop's rules; None for one that it leaves out.
+    """Return a product by WebShop's rules; None if WebShop leaves it out.
 
     Raises:
         BadData: the product lacks a field.
@@ -181,7 +181,7 @@ Draft = tuple[Product, str, tuple[str, ...], list[object], float]
 
 
 def _synthetic(products: list[Product], wishes: JsonObject) -> list[Draft | None]:
-    """Return a goal for every combination of a product's option values, names in order."""
+    """Return a goal for each combination of each product's option values; option names are in sorted order."""
     drafts: list[Draft | None] = []
     counts: Counter[str] = Counter()
     for product in products:

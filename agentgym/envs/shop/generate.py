@@ -1,4 +1,4 @@
-"""The generated catalogue and its customers' wishes."""
+"""Generator of the shop's catalogue and of the customers' wishes."""
 
 import math
 import re
@@ -14,10 +14,10 @@ from agentgym.envs.shop.lexicon import Kind, lexicon
 from agentgym.envs.shop.score import Goal, score
 
 SIZE = 5000
-"""Number of products in the smallest catalogue."""
+"""Number of products in the smallest full catalogue."""
 NO_CAP = 1_000_000.0
 DRAWS = 30
-"""Maximum draws of a wish that no first result fulfills; otherwise the least helpful one is used."""
+"""Maximum number of wishes drawn to find one that shortcut policies cannot use; else the least helpful one is used."""
 WISHES = (
     "i am looking for {what}",
     "i need {what}",
@@ -31,7 +31,7 @@ CONSONANTS, VOWELS = "BCDFGHJKLMNPRSTVWXYZ", "AEIOU"
 
 @lru_cache(maxsize=4)
 def catalogue(size: int) -> Catalogue:
-    """Return the generated catalogue of at least `size` products, the same on every machine."""
+    """Return the generated catalogue of at least `size` products, equal on every machine."""
     rng = generator("shop", size)
     products: list[Product] = []
     kinds = [(name, product) for name, kind in lexicon().kinds.items() for product in kind.types]
@@ -42,7 +42,7 @@ def catalogue(size: int) -> Catalogue:
 
 
 def _family(rng: np.random.Generator, kind: str, product: str, number: int) -> list[Product]:
-    """Return five similar products that each differ in an attribute, a price or a choice."""
+    """Return five similar products, each of which differs in an attribute, a price or an option."""
     table: Kind = lexicon().kinds[kind]
     brands = lexicon().brands
     attributes = _pick(rng, table.attributes, int(rng.integers(5, 8)))
@@ -82,9 +82,10 @@ def _family(rng: np.random.Generator, kind: str, product: str, number: int) -> l
 
 
 def goal_of(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[str, object]:
-    """Return a wish that one product of the catalogue fulfills, with more attributes and options at higher difficulty.
+    """Return a wish that a product of the catalogue fulfills; higher difficulty adds attributes and options.
 
-    In a catalogue of the usual size, the first result of a search for the wish matches its words but not the wish.
+    In catalogues of at least SIZE products, the first result of a search for the wish matches its words but does not
+    fulfill it.
     """
     wish = _wish(rng, shop, difficulty)
     best, least = wish, (True, len(shop.products), True)
@@ -111,10 +112,10 @@ def _wish(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[st
 
 
 def _helped(shop: Catalogue, wish: dict[str, Any]) -> tuple[bool, int, bool]:
-    """Return how much a wish helps shortcuts that pick a result by its rank.
+    """Return how much a wish helps shortcut policies that choose a result by rank; lower is less.
 
-    The parts: whether the first result is right, the number of right ones among five beyond one, and whether no title
-    tells them apart.
+    The parts: True if the first result is right, the number of right results among the first five beyond one, and True
+    if the wanted product's title contains none of the wished attributes.
     """
     target = shop.by_asin[wish["asin"].lower()]
     goal = Goal(wish["asin"], wish["text"], tuple(wish["attributes"]), tuple(wish["options"]), wish["cap"])
@@ -128,18 +129,18 @@ def _helped(shop: Catalogue, wish: dict[str, Any]) -> tuple[bool, int, bool]:
 
 
 def plain(text: str) -> str:
-    """Return a text usable in a search: without brackets, which would end the command."""
+    """Return a text without brackets, which would end the search command."""
     return " ".join(re.sub(r"[\[\]]", " ", text).split())
 
 
 def price_cap(rng: np.random.Generator, price: float) -> float:
-    """Return a maximum price as WebShop draws it: one of the next multiples of ten, up to 990."""
+    """Return a maximum price in dollars, drawn as in WebShop from the next multiples of ten, up to 990."""
     above = [10.0 * number for number in range(1, 100) if 10 * number > price][:4]
     return max(above[int(i)] for i in rng.choice(len(above), 2, replace=False)) if len(above) >= 2 else NO_CAP
 
 
 def price_sentence(cap: float) -> str:
-    """Return the wish's phrase for the maximum price."""
+    """Return the wish's phrase for the maximum price; empty if there is none."""
     return "" if cap >= NO_CAP else f", and price lower than {cap:.2f} dollars"
 
 
@@ -148,10 +149,10 @@ def _pick(rng: np.random.Generator, values: Sequence[str], count: int) -> list[s
 
 
 def _asin(number: int) -> str:
-    """Return a unique name of ten characters for a product.
+    """Return a unique product id of ten characters.
 
-    It has four syllables, of which only the last ones differ in a small catalogue: tokenizers split such names less finely
-    than random letters and digits, so models copy them without errors.
+    It contains four syllables, and in a small catalogue only the last ones differ. Tokenizers split such ids into fewer
+    pieces than random letters and digits, so models copy them without errors.
     """
     syllables = ""
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""Vocabulary of the shop's scoring and its generated products (`lexicon.toml`)."""
+"""Vocabulary for the shop's scoring and for its generated products, read from `lexicon.toml`."""
 
 import tomllib
 from dataclasses import dataclass
@@ -9,23 +9,23 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of product."""
+    """A kind of product, such as a pan."""
 
     path: str
-    """Category path; `{group}` is one of `groups`."""
+    """Category path; `{group}` stands for one of `groups`."""
     groups: tuple[str, ...]
     types: tuple[str, ...]
     attributes: tuple[str, ...]
     options: dict[str, tuple[str, ...]]
-    """Values by option name."""
+    """Option name -> possible values."""
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """The whole vocabulary."""
+    """Colors, words that are not nouns, brands, and kinds of products."""
 
     colours: tuple[str, ...]
-    """In matching order."""
+    """Colors, in the order in which they are matched."""
     no_nouns: frozenset[str]
     brands: tuple[str, ...]
     kinds: dict[str, Kind]
@@ -33,7 +33,7 @@ class Lexicon:
 
 @cache
 def lexicon() -> Lexicon:
-    """Return the vocabulary, read once."""
+    """Return the vocabulary; the file is read once."""
     raw = tomllib.loads(Path(str(files("agentgym.envs.shop") / "lexicon.toml")).read_text(encoding="utf-8"))
     kinds = {
         name: Kind(

@@ -11,7 +11,7 @@ from agentgym.envs.shop.catalogue import Product
 from agentgym.envs.shop.lexicon import lexicon
 
 ALIKE = 85
-"""Token set ratio above which two texts count as equal."""
+"""Token set ratio (0 to 100) above which two texts count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Goal:
     options: tuple[tuple[str, str] | str, ...]
     """Wanted options: (name, value) pairs for synthetic goals, values alone for human ones."""
     price_cap: float
-    """Maximum price."""
+    """Maximum price in dollars."""
 
 
 def score(bought: Product, target: Product, goal: Goal, options_taken: Mapping[str, str]) -> dict[str, float]:
-    """Return the parts of a purchase's reward, each from 0 to 1, and the reward itself as `score`."""
+    """Return the reward of a purchase as `score`, and the parts it is computed from, each from 0 to 1."""
     attributes = sum(_has(bought, attribute) for attribute in goal.attributes)
     options = _matched(list(options_taken.values()), goal.options)
     price = float(bought.price <= goal.price_cap)
@@ -44,7 +44,7 @@ def score(bought: Product, target: Product, goal: Goal, options_taken: Mapping[s
 
 
 def kind_score(bought: Product, target: Product) -> float:
-    """Return how well the kind of product matches: 1, 0.5, 0.1 or 0."""
+    """Return the score for the kind of product: 1, 0.5, 0.1 or 0."""
     title = _title_score(bought.title, target.title)
     shared = set(_path(bought)) & set(_path(target))
     kind = 1.0 if bought.query == target.query or len(shared) >= 2 or title > 0.2 else 0.5
@@ -58,14 +58,14 @@ def _path(product: Product) -> list[str]:
 
 
 def _title_score(bought: str, target: str) -> float:
-    """Return the share of the wanted title's nouns that the other has; 0.2 if it has none."""
+    """Return the fraction of the nouns in `target` that occur in `bought`; 0.2 if `target` has no nouns."""
     nouns = nouns_of(target)
     return len(nouns & nouns_of(bought)) / len(nouns) if nouns else 0.2
 
 
 @lru_cache(maxsize=100_000)
 def nouns_of(title: str) -> frozenset[str]:
-    """Return the nouns of a title, using a fixed list of non-nouns (WebShop uses spaCy)."""
+    """Return the nouns of a title: all words except those on a fixed list (WebShop uses spaCy)."""
     return frozenset(word for word in re.findall(r"[^\W\d_]{2,}", title.lower()) if word not in lexicon().no_nouns)
 
 
@@ -77,7 +77,7 @@ def _has(product: Product, attribute: str) -> bool:
 
 
 def _matched(chosen: Sequence[str], targets: Sequence[tuple[str, str] | str]) -> int:
-    """Return the number of wanted options among those chosen."""
+    """Return the number of wanted options that the chosen values match."""
     colours = [plain_colour(value) for value in chosen]
     matches = 0
     for option in targets:
@@ -87,13 +87,13 @@ def _matched(chosen: Sequence[str], targets: Sequence[tuple[str, str] | str]) ->
 
 
 def _pair(option: tuple[str, str]) -> str:
-    """Return a named option in WebShop's form for comparison: a value normalizes to a color only if it is nothing else."""
+    """Return an option as WebShop compares it: a color if name or value is one, else name and value."""
     return next((colour for colour in lexicon().colours if colour in option), " ".join(option))
 
 
 @lru_cache(maxsize=50_000)
 def plain_colour(text: str) -> str:
-    """Return the first color of the list that occurs in a text, else the text."""
+    """Return the first color in the vocabulary that occurs in a text; if there is none, the text."""
     return next((colour for colour in lexicon().colours if colour in text), text)
 
 
