@@ -153,7 +153,7 @@ class Stage:
 
 @contextmanager
 def contained(name: str) -> Generator[None]:
-    """Replace a SystemExit or GeneratorExit of a stage, which would silently end the run.
+    """Turn a SystemExit or GeneratorExit from a stage, which would silently end the run, into a RuntimeError.
 
     Raises:
         RuntimeError: the stage raised SystemExit or GeneratorExit.

@@ -1,5 +1,4 @@
-"""Split the settings of a run into those that its stored configuration may set and those that the caller must give
-again.
+"""Split a run's settings into those that its stored configuration may set and those that the caller must give again.
 
 A stranger may have written a run's folder. Numbers and choices that define the training are read back from it. Names
 that could be a MODULE:NAME to import are read back only if they are registered. Everything else comes from the caller
@@ -55,7 +54,7 @@ STORED = frozenset(
         *("files", "weights", "success", "min_reward", "split", "batch", "lr_schedule"),  # of `sft`: data, read as episodes
     )
 )
-"""Fields that a stored configuration may hold with any value."""
+"""Fields that a stored configuration may contain with any value."""
 CALLER = frozenset(
     (*("engine", "engine_options", "workers", "worker_backend", "worker_options", "loggers", "logger_options"),)
 )
@@ -75,9 +74,9 @@ STAGES: Mapping[str, Seam] = {
 }
 """Seam of each field that names a stage; a stored name must be registered. `needs` has options but no name."""
 BY_VALUE = frozenset(("env", "env_options", "envs", "model", "agent", "prompt", "needs_options"))
-"""Fields that a stored configuration may hold only if their value names part of the package; `_unconfirmed` decides."""
+"""Fields that a stored configuration may contain only if the value is built into the package (see `_unconfirmed`)."""
 MODULES = ("env", "agent", *(stage for stage in STAGES if stage != "learner"))
-"""Flags that may be MODULE:NAME: the caller has to give the same name."""
+"""Flags whose value may be MODULE:NAME; the caller must repeat the stored name."""
 
 
 def with_caller(
@@ -163,7 +162,7 @@ def _options(table: str, seam: Seam, names: Sequence[object], options: Mapping[s
 
 
 def _unconfirmed(name: str, values: Mapping[str, Any], env: str, caller: Mapping[str, object]) -> Iterator[Setting]:
-    """Yield the settings of a field in `BY_VALUE` whose values do not name part of the package."""
+    """Yield the settings of a field in `BY_VALUE` whose values are not built into the package."""
     value = values[name]
     if name in ("env", "env_options"):
         options: dict[str, object] = value if name == "env_options" else {}
@@ -188,7 +187,7 @@ def _unconfirmed(name: str, values: Mapping[str, Any], env: str, caller: Mapping
 
 
 def _agent_may_be_stored(key: str, value: object) -> bool:
-    """Return True if an agent setting names part of the package."""
+    """Return True if a stored configuration may contain this agent setting."""
     if key == "agent":
         return str(value) in AGENTS
     return not is_file(str(value)) if key == "prompt" else key in STORED

@@ -79,7 +79,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "checkpoint_every": (1, MANY),
     "keep_episodes": (0, MANY),
 }
-"""(minimum, maximum) of each numeric field; of each number in a field with several."""
+"""(minimum, maximum) of each numeric field; a field with several numbers has the same bounds for each."""
 POSITIVE = ("lr", "sft_lr", "temperature", "grad_clip")
 """Numeric fields whose value must be above the minimum, not equal to it."""
 MISTAKES = ("random", "invalid", "forget")
@@ -274,7 +274,7 @@ def check_precision(config: "TrainConfig") -> None:
     """Check that the attention implementation supports the run's precision; called again once `auto` is resolved.
 
     Raises:
-        BadConfig: it does not.
+        BadConfig: the attention implementation does not support the precision.
     """
     if config.attention == "small" and config.precision == "bf16":
         raise BadConfig(_not_small("precision = 'bf16'"))

@@ -61,9 +61,9 @@ class ImitationConfig:
     optimizer: Literal["adamw", "adamw8bit"] = "adamw"
     """Optimizer: `adamw`, or `adamw8bit` (8-bit state; needs torchao). With Muon, it updates only what Muon does not."""
     grad_clip: float = 1.0
-    """Largest gradient norm."""
+    """Maximum gradient norm; larger gradients are scaled down."""
     batch_tokens: int = 4096
-    """Tokens per forward pass."""
+    """Maximum number of tokens per forward pass; a longer row gets its own pass."""
     attention: Literal["auto", "flash", "flex", "sdpa", "split", "rows", "small"] = "auto"
     """Attention implementation, as in `agentgym train`."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
@@ -168,8 +168,8 @@ def read_imitation(
 ) -> ImitationConfig:
     """Read the configuration of an `agentgym sft` run from its folder.
 
-    A stranger may have written the folder: `caller` holds the settings that only the caller may make, see
-    `agentgym.trainers.config.caller_settings`.
+    A stranger may have written the folder: `caller` has the settings that only the caller may make (see
+    `agentgym.trainers.config.caller_settings`).
 
     Raises:
         BadConfig: the folder has no `agentgym sft` run, or its file has an unknown key or sets a field that the caller

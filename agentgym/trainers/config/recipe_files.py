@@ -58,11 +58,11 @@ def read_run(
 ) -> TrainConfig:
     """Read the configuration of the run in a folder that a stranger may have written.
 
-    `caller` holds the settings that only the caller may make (see `with_caller`), by flag without dashes; `command` is
+    `caller` has the settings that only the caller may make (see `with_caller`), by flag without dashes; `command` is
     the command line without these settings; the error message completes it.
 
     Raises:
-        BadConfig: the folder holds no run, or the caller has to give a setting.
+        BadConfig: the folder has no run, or the caller must give a setting.
     """
     path = Path(folder) / "config.toml"
     if not path.exists():
@@ -169,7 +169,7 @@ def _envs(path: Path, raw: object) -> tuple[EnvSpec, ...]:
     """Return the environments of `[[envs]]`.
 
     Raises:
-        BadConfig: it is not a list of tables, a key is unknown, or an entry has no id.
+        BadConfig: the value is not a list of tables, a key is unknown, or an entry has no id.
     """
     known = {f.name for f in dataclasses.fields(EnvSpec)}
     if not isinstance(raw, list) or not all(isinstance(row, dict) for row in cast("list[object]", raw)):
@@ -193,7 +193,7 @@ def read_toml(path: Path) -> dict[str, object]:
 
     Raises:
         BadConfig: the file cannot be read.
-        BadData: it is not TOML.
+        BadData: the file is not TOML.
     """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))

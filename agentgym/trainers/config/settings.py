@@ -123,8 +123,7 @@ class AgentConfig:
     """Prompt of the agent: a name from agents/prompts or a file; by default a prompt that lists the environment's
     tools, or `bare` for a policy made from scratch."""
     tools: str = AUTO
-    """Form of tool calls: `native` (the chat template shows the tools), `text` (the prompt lists them), or `auto`:
-    native if the template supports it."""
+    """Form of tool calls: `native` (chat template), `text` (prompt), or `auto`: native if the template supports it."""
     history: str = "keep"
     """Form of past turns for the agent `chat`: `keep` (the sampled tokens) or `template` (as the chat template renders
     them)."""
@@ -194,7 +193,7 @@ class SamplerConfig:
     group_size: int = 8
     """Episodes per group."""
     horizon: tuple[int, ...] = ()
-    """Turns per episode, in stages (ScalingInter); by default the environment's own horizon."""
+    """Maximum turns per episode, one number per stage (ScalingInter); by default the environment's own horizon."""
     horizon_steps: int = 100
     """Steps per stage of the horizon."""
 
@@ -280,13 +279,14 @@ class LossConfig:
     loss_options: Options = field(default_factory=dict[str, object])
     """Options of the loss: --loss.KEY VALUE."""
     clip_low: float = 0.2
-    """The probability ratio is clipped below at 1 minus this."""
+    """The probability ratio is clipped to at least 1 - `clip_low`."""
     clip_high: float = 0.2
-    """The probability ratio is clipped above at 1 plus this."""
+    """The probability ratio is clipped to at most 1 + `clip_high`."""
     importance_sampling_level: Literal["token", "turn", "sequence"] = "token"
     """Level of the importance ratio: `token`, `turn` or `sequence`."""
     loss_aggregation: Literal["token", "turn", "episode", "episode-sum", "constant"] = "token"
-    """Unit of equal weight in an update: every `token`, `turn` or `episode`, `episode-sum`, or `constant` (Dr.GRPO)."""
+    """Unit of equal weight in an update: `token`, `turn` or `episode`; `episode-sum` divides token sums by the number
+    of episodes, and `constant` also by a fixed length (Dr.GRPO)."""
     constant: float = 0.0
     """Fixed length that `loss_aggregation = "constant"` divides by."""
     kl: float = 0.0
@@ -297,8 +297,8 @@ class LossConfig:
     entropy_bonus: float = 0.0
     """Weight of the policy's entropy (nats per token), which is subtracted from the loss; 0 turns it off."""
     old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
-    """Denominator of the ratio: `engine`, the log-probabilities as sampled (PPO); `trainer`, those before the update, with
-    each token weighted by trainer / engine (decoupled PPO); `auto`: `engine` if `hf` samples in fp32, else `trainer`."""
+    """Log-probabilities that ratios divide by: `engine` (as sampled; PPO), `trainer` (from before the update, with each
+    token weighted by trainer / engine; decoupled PPO), or `auto`: `engine` if `hf` samples in fp32, else `trainer`."""
     tis_cap: float = 2.0
     """Cap of the per-token weight trainer / engine (truncated importance sampling) if `old_logprobs` are the trainer's."""
 
@@ -324,20 +324,20 @@ class LearnerConfig:
     weight_decay: float = 0.0
     """AdamW's weight decay."""
     grad_clip: float = 1.0
-    """Largest gradient norm."""
+    """Maximum gradient norm; larger gradients are scaled down."""
     minibatches: int = 4
     """Optimizer updates per step."""
     epochs: int = 1
     """Passes over the episodes of a step."""
     batch_tokens: int = 4096
-    """Tokens per forward pass."""
+    """Maximum number of tokens per forward pass; a longer row gets its own pass."""
     gradient_reduction: Literal["micro-batch", "update"] = "micro-batch"
     """Time at which processes sum their gradients: after every `micro-batch`, or once per `update`."""
     sharding: Literal["none", "fsdp2"] = "none"
     """Storage of weights, gradients and optimizer state: a copy per process (`none`) or a shard per process (`fsdp2`)."""
     share_prefixes: bool = False
-    """Compute a prefix that several rows of an update share only once (prefix-tree packing) if that saves at least 10 %
-    of the tokens; rows of a group then go into the same mini-batch if possible."""
+    """Compute a prefix only once if several rows of an update share it (prefix-tree packing) and that saves at least a
+    tenth of the tokens; rows of a group then go into the same mini-batch if possible."""
     attention: Literal["auto", "flash", "flex", "sdpa", "split", "rows", "small"] = "auto"
     """Attention implementation: `auto` (the best one available), `flash`, `flex`, `sdpa` or `split` (unpadded), `rows`
     (padded) or `small` (our own forward pass for small models on a CPU)."""
@@ -388,7 +388,7 @@ class TrackConfig:
     try_stages: bool = True
     """Call your own stages once on made-up episodes before anything is loaded."""
     keep_episodes: int = 16
-    """Training episodes kept per step in episodes.jsonl (evaluation episodes are all kept)."""
+    """Number of training episodes stored per step in episodes.jsonl; all evaluation episodes are stored."""
 
 
 TABLES: dict[type, str] = {

@@ -103,8 +103,7 @@ class TrainConfig(
 
     @property
     def engine_kind(self) -> EngineKind:
-        """Properties of the engine; if the engine is the default `hf` and the learner is a server, that server also
-        samples.
+        """Properties of the engine; with the default engine `hf`, a learner on a server also samples.
 
         Raises:
             UnknownName: a run cannot have this engine.
@@ -126,9 +125,9 @@ class TrainConfig(
     def differs(self) -> bool:
         """True if ratios use the trainer's own scores and each token is weighted by trainer / engine.
 
-        By default, True if the engine computes differently from the trainer: an engine outside this process does, and
-        so does the trainer's own model in bf16. Tokens of an earlier policy version do not matter: their ratio to the
-        sampled log-probabilities is exact.
+        With `old_logprobs = "auto"`, it is True if the engine computes differently from the trainer: an engine outside
+        this process does, and so does the trainer's own model in bf16. Tokens of an earlier policy version do not
+        matter: their ratio to the sampled log-probabilities is exact.
         """
         if self.old_logprobs != "auto":
             return self.old_logprobs == "trainer"

@@ -136,7 +136,7 @@ def _in_order(messages: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str,
 
 
 def _spelled(turn: Turn, own: Call | None, tools: Mapping[str, Tool]) -> tuple[str, list[Call]]:
-    """Return the content and the calls of a reply in its family's syntax."""
+    """Return the text before the calls of a reply in its model family's syntax, and the calls."""
     text = turn.text
     found: list[Call] = []
     for family in FAMILIES.values():

@@ -122,11 +122,12 @@ class Rows:
         return rows
 
     def dpo(self, episodes: Sequence[Episode]) -> list[Row]:
-        """Return a row per pair of episodes in a group: best with worst, second best with second worst, until rewards
-        are equal.
+        """Return a row per pair of episodes in a group: best with worst, second best with second worst, and so on.
+
+        Pairs end when the two rewards are equal or the two prompts differ.
 
         Raises:
-            BadConfig: no group has a pair with different rewards.
+            BadConfig: there is no pair.
         """
         rows: list[Row] = []
         for group in groups(episodes):
@@ -240,7 +241,7 @@ def _as_json(arrow: Any, conversations: Sequence[Messages]) -> object:
 
 
 def _storable(value: object) -> object:
-    """Return a value whose texts can be written to a file."""
+    """Return a value whose texts can be encoded as UTF-8 and stored."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, dict):

@@ -31,7 +31,7 @@ class TrainingRows:
     old_logprobs: list[Floats] | None = None
     """The trainer's log-probabilities before the first update, [tokens] per row; None: ratios use the engine's."""
     gaps: Floats = field(default_factory=lambda: np.empty(0, dtype=np.float32))
-    """The trainer's log-probabilities minus the engine's, [tokens]."""
+    """The trainer's log-probabilities minus the engine's, [trained tokens of all rows]."""
 
     def set_old_logprobs(self, scored: Sequence[Floats] | None) -> None:
         """Set the trainer's log-probabilities before the first update, [tokens] per row; None leaves the engine's."""
@@ -122,8 +122,7 @@ def minibatches(
 
 
 def deal(rows: Sequence[Segment], groups: Sequence[Group], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
-    """Deal the rows into mini-batches, all rows of an episode together, in a random order that depends on seed and
-    step.
+    """Deal the rows into mini-batches, all rows of an episode together, in a random order set by seed and step.
 
     If prefixes are shared, episodes of a group are dealt one after another, because they share the longest prefixes.
     """

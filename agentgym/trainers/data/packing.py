@@ -87,9 +87,9 @@ def pack(
 ) -> list[Batch]:
     """Return micro-batches of at most `tokens` tokens, padding included (a longer row gets its own).
 
-    Rows are sorted by length, longest first, so that memory peaks in the first micro-batch. `weights`, [tokens] per row,
-    come from `token_weights` over the whole optimizer step, so the gradient does not depend on `tokens`. `share`: lay rows
-    out as trees that hold a common prefix once, if that saves enough.
+    Rows are sorted by length, longest first, so that memory peaks in the first micro-batch. `weights`, [tokens] per
+    row, come from `token_weights` over the whole optimizer step, so the gradient does not depend on `tokens`. `share`:
+    lay rows out as trees that contain a common prefix once, if that saves enough.
 
     Raises:
         BadConfig: `tokens` is below 1.
@@ -170,7 +170,7 @@ def _flat_batch(
 
 
 def _temperatures(segments: Sequence[Segment]) -> Tensor | None:
-    """Return the temperatures of the trained tokens, [trained], or None if every row has the run's own."""
+    """Return the temperatures of the trained tokens, [trained], or None if all have the run's temperature."""
     if all(segment.temperatures is None for segment in segments):
         return None
     own = [np.full(len(s), np.nan, dtype=np.float32) if s.temperatures is None else s.temperatures for s in segments]
@@ -178,7 +178,7 @@ def _temperatures(segments: Sequence[Segment]) -> Tensor | None:
 
 
 def _hint_removed(segments: Sequence[Segment]) -> Tensor | None:
-    """Return a mask [trained] of tokens sampled with a hint that their row lacks, or None if there are none."""
+    """Return a mask [trained] of tokens sampled with a hint that their row lacks, or None if no hint was removed."""
     if not any(segment.hint_removed for segment in segments):
         return None
     marks = [segment.hint_removed for segment in segments]

@@ -30,7 +30,7 @@ class Layout:
 
 
 def layouts(rows: Sequence[Ids], tokens: int) -> list[Layout] | None:
-    """Return trees of at most `tokens` tokens that hold all rows (a longer row gets its own), largest first.
+    """Return trees of at most `tokens` tokens that contain all rows (a longer row gets its own), largest first.
 
     Returns None if less than a share `PAYS` of all tokens would be saved. Rows sorted by their tokens are in
     depth-first order of their tree, and no earlier row shares a longer prefix with a row than the row just before it.
@@ -69,7 +69,7 @@ class _GrowingTree:
     """Position of the first token of each fork or root -> position of the token before it on its path, or -1 at a root."""
 
     def add(self, index: int, ids: Ids, common: int) -> None:
-        """Add a row whose first `common` tokens are those of the row added last."""
+        """Add a row that shares its first `common` tokens with the row added before it."""
         fresh = np.arange(self.size, self.size + len(ids) - common)
         where = np.concatenate([self.where[-1][:common], fresh]) if common else fresh
         above = int(where[common - 1]) if common else -1

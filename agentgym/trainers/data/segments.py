@@ -34,8 +34,8 @@ class Segment:
     extra: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict[str, npt.NDArray[np.float32]])
     """Further inputs of the loss by name: [tokens], NaN for tokens without a value."""
     hint_removed: bool = False
-    """True if its tokens were sampled from a prompt with a hint that `ids` lacks. Ratios then divide by `logprobs`, not
-    by the trainer's scores."""
+    """True if the row's tokens were sampled from a prompt with a hint that `ids` lacks. Ratios then divide by
+    `logprobs`, not by the trainer's scores."""
 
     def __len__(self) -> int:
         return len(self.ids)

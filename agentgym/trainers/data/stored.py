@@ -1,4 +1,4 @@
-"""Read stored episodes from files, filter them, and encode those that have only text."""
+"""Read stored episodes from files, filter them, and encode episodes that have only text."""
 
 import hashlib
 import json

@@ -6,8 +6,7 @@ from typing import Literal
 from agentgym.episodes.episode import Episode, Group
 
 Key = tuple[int, int]
-"""Key of a turn in a group: (index of the episode that played the turn, negative if that episode is absent; turn
-number)."""
+"""Key of a turn: (index in the group of the episode that played it, negative if absent; number of the turn)."""
 
 
 def holders(episodes: Sequence[Episode]) -> dict[Key, list[int]]:

@@ -15,7 +15,7 @@ def turn_rewards(episode: Episode) -> NDArray[np.float64]:
     payment to the role that acted last.
 
     Raises:
-        BadData: the episode has a reward, but none of its turns has.
+        BadData: the episode has a reward, but no turn has a reward.
     """
     if len(episode.role_outcomes) != 1:
         paid = np.array([turn.reward for turn in episode.turns], dtype=np.float64)

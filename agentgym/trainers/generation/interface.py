@@ -27,7 +27,7 @@ GENERATIONS = Seam(
     {"requires": (), "check": None, "embeds": False},
 )
 Check = Callable[["TrainConfig"], None]
-"""Raises BadConfig if a run's settings do not allow the method."""
+"""Check of a run's settings; raises BadConfig if they do not allow the method."""
 
 
 class Play(Protocol):
@@ -75,7 +75,8 @@ def check(run: "FreshRun") -> None:
     """Check that the generation can play this run.
 
     Raises:
-        BadConfig: its class is incomplete, its own check fails, or it needs hidden states and the learner has none.
+        BadConfig: the generation class is incomplete, its check fails, or it needs hidden states and the learner has
+            none.
     """
     stage = run.stages.generation
     if lacks := unwritten(stage.target, Generation):

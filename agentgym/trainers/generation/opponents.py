@@ -91,16 +91,16 @@ def _check(config: "TrainConfig") -> None:
 
 @generation("opponents", check=_check)
 class Opponents(Generation):
-    """Play a share of a step's groups against frozen policies, and the others in self-play.
+    """Play a share of a step's groups against frozen policies, and the other groups in self-play.
 
     Sources: SPIRAL (arXiv 2506.24119) for the roles, prioritized fictitious self-play of AlphaStar (Vinyals et al.,
     Nature 575, 2019) for `choose`. The environment must leave all roles to the agent (`--env.opponent self`). After
-    every `every` updates (0: never) the policy joins the pool, which holds the newest `keep`; `folder` adds frozen
-    policies of the caller, which never leave. A group has one trained role (`role`, or each in turn) and one opponent
-    for all other roles, drawn with weights 1 (`uniform`), (1 - p)^2 (`hard`) or p (1 - p) (`even`), where p is the
-    policy's expected score. Opponents sample on a separate hf engine at the run's temperature. Their turns are in the
-    episode but are never trained; `success` and `reward` of the episode are those of the trained role, and its labels
-    name both.
+    every `every` updates (0: never) the policy joins the pool, which keeps the newest `keep` policies; `folder` adds
+    frozen policies of the caller, which never leave. A group has one trained role (`role`, or each in turn) and one
+    opponent for all other roles, drawn with weights 1 (`uniform`), (1 - p)^2 (`hard`) or p (1 - p) (`even`), where p is
+    the policy's expected score. Opponents sample on a separate hf engine at the run's temperature. Their turns are in
+    the episode but are never trained; `success` and `reward` of the episode are those of the trained role, and its
+    labels name the trained role and the opponent.
 
     Ratings are Elo's (The Rating of Chessplayers, 1978): all begin at 1000, except that a new member begins with the
     policy's rating. After each game, in the order of the step, policy and member move by ±k (S - E), E = 1 / (1 +
@@ -180,7 +180,7 @@ class Opponents(Generation):
         """Return the agent of a member in one of the run's environments.
 
         Raises:
-            BadConfig: its folder is missing or damaged.
+            BadConfig: the member's folder is missing or damaged.
         """
         from agentgym.engines.hf.engine import HFEngine  # late, as all that loads torch
         from agentgym.trainers.config.train_config import settings_in

@@ -33,7 +33,7 @@ def _check(config: "TrainConfig") -> None:
 
 @generation("spec", requires=("repeats",), check=_check)
 class Spec(Generation):
-    """Start each turn with the reply of the last episode at this task and attempt, as far as the policy accepts it.
+    """Use the previous episode's replies at the same task and attempt as drafts, as far as the policy accepts them.
 
     Source: SPEC-RL (arXiv 2509.23232). A token x that was drawn with probability q is kept with probability min(1,
     lenience * p(x) / q(x)), where p is the current policy's; from the first rejected token on, the policy samples. A

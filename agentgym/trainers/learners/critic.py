@@ -16,7 +16,7 @@ from agentgym.trainers.losses.policy import Sums, total_of
 from agentgym.trainers.model.scores import Scores
 
 TARGET = "value_target"
-"""Key of `turn.extra` with the critic's target: [output tokens], nan for tokens without one."""
+"""Key of `turn.extra` with the critic's target: [output tokens], nan for tokens without a target."""
 
 ERROR, SQUARE = "value_error", "value_target_square"
 

@@ -85,7 +85,7 @@ SERVERS_OWN: dict[str, Any] = {
     "lora_targets": lora.TARGETS,
     "weight_transport": "auto",
 }
-"""Fields that the server decides, each with the only value that a run may set."""
+"""Fields that the server decides, each with the value that leaves the decision to the server."""
 
 
 @dataclass(frozen=True)

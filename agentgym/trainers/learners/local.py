@@ -161,9 +161,9 @@ class LocalLearner(Learner):
         return ("values", TARGET) if self.trained.critic else ()
 
     def old_logprobs(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]] | None:
-        """Return the trainer's log-probabilities, [tokens] per row, in nats; None if ratios use the engine's.
+        """Return the trainer's log-probabilities, [tokens] per row, in nats; None if no extra forward pass is needed.
 
-        They are computed here only if they differ from the engine's and the step has several updates, because a single
+        The pass is needed if ratios use the trainer's log-probabilities and the step has several updates; a single
         update computes them in its own forward pass.
         """
         again = self.config.updates > 1 or loss.attributes["present"]

@@ -13,7 +13,7 @@ _A, _B, _C = 3.4445, -4.7750, 2.0315  # the quintic iteration of K. Jordan, "Muo
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose matrix is made orthogonal before it is applied; for the weight matrices inside a network.
+    """SGD with momentum whose update matrix is orthogonalized; for the weight matrices inside a network.
 
     Source: K. Jordan et al., "Muon: an optimizer for hidden layers in neural networks" (2024). Matrices of the same
     shape are processed together. Every process that has a part of a sharded matrix gathers and orthogonalizes the whole

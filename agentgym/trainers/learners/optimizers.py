@@ -40,7 +40,7 @@ def optimizers(
 
 
 def set_lr(optimizer: Optimizer, lr: float) -> None:
-    """Set the learning rate of every parameter group, times the group's `share`."""
+    """Set each parameter group's learning rate to `lr` times the group's `share`."""
     for group in optimizer.param_groups:
         value = lr * group.get("share", 1.0)
         if isinstance(group["lr"], torch.Tensor):  # a compiled optimizer reads this tensor

@@ -1,4 +1,4 @@
-"""The start of a training run: the policy's folder and the sampling engine."""
+"""Parts that a learner starts with: the policy's folder and the sampling engine."""
 
 # accelerate is typed in parts only
 # pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false

@@ -28,7 +28,7 @@ from agentgym.trainers.weights.model_folder import write_adapter, write_model
 
 
 class ShardedLearner(LocalLearner):
-    """The policy, split over the processes of accelerate.
+    """The learner whose policy is split over the processes of accelerate.
 
     The parts are also the fp32 masters: in bf16, a weight is rounded when it is gathered. An engine in this process
     samples from a separate whole copy.

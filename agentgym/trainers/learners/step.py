@@ -92,7 +92,7 @@ class TrainedModel:
     critic: Critic | None = None
 
     def set_lr(self, lr: float) -> None:
-        """Set the learning rate of every parameter group, times the group's `share`."""
+        """Set each parameter group's learning rate to `lr` times the group's `share`."""
         for optimizer in self.optimizers:
             set_lr(optimizer, lr)
 
@@ -131,7 +131,7 @@ def _measures(learner: TrainedModel, scores: Scores) -> dict[str, Tensor]:
 
 
 def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainConfig) -> dict[str, float]:
-    """Update the policy on demonstrations and return the metrics over all processes; {} if no process has any."""
+    """Update the policy on demonstrations; return the metrics over all processes, or {} if there are no episodes."""
     segments = build(episodes)
     total = _everywhere(learner, count(segments, "token"))
     if not total:

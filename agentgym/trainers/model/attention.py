@@ -1,4 +1,4 @@
-"""Attention methods that let rows share one forward pass of any causal model: concatenated, unpadded, kept separate."""
+"""Attention methods that let rows share a forward pass of any causal model; each row attends only to itself."""
 
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -74,7 +74,7 @@ def adopt(model: PreTrainedModel, method: str) -> None:
 def inputs(
     ids: Tensor, places: Tensor, lengths: Sequence[int], method: str, tree: Tree | None = None
 ) -> tuple[dict[str, object], Tensor]:
-    """Return the model's arguments for right-padded rows `ids` [rows, tokens], and `places` [places] as their indices.
+    """Return the model's arguments for right-padded rows `ids` [rows, tokens], and the converted `places` [places].
 
     If the method needs no padding, the rows become one sequence [1, tokens] whose positions restart with every row.
     `places` are flat indices. The spans of a `tree` already form such a sequence.

@@ -44,10 +44,10 @@ def supported(model: Any) -> bool:
 def hidden_states(
     model: Any, ids: Tensor, places: Tensor, lengths: Sequence[int], counts: Sequence[int], tree: Tree | None = None
 ) -> Tensor:
-    """Return the final hidden states [places, width] of right-padded rows `ids` [rows, tokens] at ascending flat indices.
+    """Return the final hidden states, [places, width], of right-padded rows `ids` [rows, tokens] at `places`.
 
-    `lengths`: tokens of each row. `counts`: places in each row. With a `tree`, the rows are the tree's spans,
-    concatenated.
+    `places`: ascending flat indices. `lengths`: tokens of each row. `counts`: places in each row. With a `tree`, the
+    rows are the tree's spans, concatenated.
     """
     decoder, eps = model.model, float(model.config.rms_norm_eps)
     if tree is None:

@@ -116,7 +116,7 @@ def project(
 
 
 class _Chunked(torch.autograd.Function):
-    """`token_logprobs` of a projection, computed for a few tokens' logits at a time, forward and backward.
+    """`token_logprobs` of a projection, computed for a few tokens at a time in the forward and the backward pass.
 
     For log p = z[id] - logsumexp(z) with z = logits / temperature, the gradient with respect to the logits is (onehot -
     softmax(z)) / temperature, and the gradient of the entropy H is -softmax(z) * (log softmax(z) + H) / temperature.

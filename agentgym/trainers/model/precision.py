@@ -72,7 +72,7 @@ class MasterWeights:
     """
 
     def __init__(self, model: nn.Module, *, early: bool = True) -> None:
-        """Make the masters; `early` frees each model gradient at once, which rules out wrappers that reduce it later."""
+        """Make the masters; `early` moves each gradient to its master at once, before a wrapper could reduce it."""
         self.pairs: list[tuple[str, nn.Parameter, nn.Parameter]] = []
         for name, weight in model.named_parameters():
             if weight.requires_grad:

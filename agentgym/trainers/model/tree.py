@@ -30,7 +30,7 @@ class Tree:
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
-        """Number of tokens before each span in its rows, [spans]."""
+        """Number of tokens before each span in the rows that contain it, [spans]."""
         starts: list[int] = []
         for parent in self.parents:
             starts.append(0 if parent < 0 else starts[parent] + self.lengths[parent])
@@ -46,7 +46,7 @@ class Tree:
 
     @cached_property
     def positions(self) -> Tensor:
-        """Position of each token in its rows, [tokens] on the CPU."""
+        """Position of each token in the rows that contain it, [tokens] on the CPU."""
         pieces = zip(self.depths, self.lengths, strict=True)
         return torch.cat([torch.arange(depth, depth + length) for depth, length in pieces])
 

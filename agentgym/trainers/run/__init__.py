@@ -1,1 +1,1 @@
-"""A run from start to end: assembly, checks before it, records and measurements."""
+"""A run from start to end: checks, assembly, records and measurements."""

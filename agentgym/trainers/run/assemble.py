@@ -66,7 +66,7 @@ class Run:
     def assemble(
         cls, config: TrainConfig, folder: Path, accelerator: Accelerator, state: dict[str, Any] | None, stages: Stages
     ) -> "Run":
-        """Make the parts of a run from its stages; `state` is that of the checkpoint to resume from, or None."""
+        """Make the parts of a run from its stages; `state`: state of the checkpoint to resume from, or None."""
         model = parts.policy_folder(accelerator, config, folder) if state is None else Path(state["folder"])
         handed: dict[str, object] = {"resumed": state is not None, "top": losses.top_of(stages.loss)}
         for stage in stages.needs:

@@ -162,7 +162,7 @@ class Imitation(RunSession):
             raise
 
     def _with_tokens(self, files: list[list[Episode]]) -> list[list[Episode]]:
-        """Return the episodes, with text-only ones encoded by the model's tokenizer."""
+        """Return the episodes; text-only episodes are encoded with the model's tokenizer."""
         if not any(text_only(episode) for episodes in files for episode in episodes):
             return files
         encode = Encoder(self.config.learning.spec, self.learner.engine, self.learner.tokenizer)

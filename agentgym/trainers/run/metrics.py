@@ -20,7 +20,7 @@ SUMS = (
     *("groups", "groups_equal", "groups_alone", "groups_trained", "groups_dropped"),
     *("episodes", "faults", "hinted", "started", "tokens", "tokens_per_second"),
 )
-"""Metrics that are summed over processes, as those in `COUNTED` are."""
+"""Metrics that are summed over processes, in addition to `COUNTED`."""
 COUNTED = ("branched_episodes", "branched_tokens", "branched_turns_shared", "branched_lost")
 LIMIT = 20.0
 """Limit of the absolute log-ratio, so that exp stays finite."""
@@ -54,7 +54,7 @@ def played(episodes: list[Episode]) -> dict[str, Any]:
 
     Rates and means are over whole episodes: from the beginning of the task, without a hint. Episodes with a hint, and
     episodes that began inside a demonstration, have separate success rates. `cut`: the share of the model's calls that
-    ended at the token limit; `reply_tokens`: their mean length.
+    ended at the token limit; `reply_tokens`: the mean number of tokens in a reply.
     """
     faultless = [e for e in episodes if not e.fault]
     scored, hinted = unhinted(whole(episodes)), [e for e in faultless if e.hint is not None]
@@ -112,7 +112,7 @@ def branched(episodes: Sequence[Episode], lost: int) -> dict[str, Any]:
 
 
 def shares(episodes: list[Episode], env: float, rollout: float, update: float) -> dict[str, float]:
-    """Return throughput and the shares of a step's time, from seconds; `rollout` includes `env`."""
+    """Return throughput and the shares of a step's time; the times are in seconds, and `rollout` includes `env`."""
     total = rollout + update
     tokens = sum(e.sampled for e in episodes)
     return {

@@ -1,4 +1,4 @@
-"""Rollouts of a training run: owns the environments and agents, while `agentgym.rollout` plays the groups."""
+"""Rollouts of a training run: its environments and agents; `agentgym.rollout` plays the groups."""
 
 from collections.abc import Mapping
 from contextlib import closing

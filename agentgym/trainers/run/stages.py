@@ -74,7 +74,7 @@ class Stages:
 
     @property
     def named_loss(self) -> Stage | None:
-        """The loss if the run names one or sets its options; None for the default, which imports torch.
+        """The loss if the run names it or sets its options; None for the default loss, which imports torch.
 
         The default loss has no needs and nothing to check.
         """

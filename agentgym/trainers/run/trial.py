@@ -47,7 +47,7 @@ class TrialRun:
 
 
 Judge = Callable[[Stage, TrialRun, Group], object]
-"""Calls a stage with a made-up run and group, and raises if its result is wrong."""
+"""Calls a stage with a made-up run and group, and raises an error if the stage's result is wrong."""
 
 
 def attempt(run: "FreshRun", stage: Stage, judge: Judge) -> None:

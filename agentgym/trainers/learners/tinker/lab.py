@@ -188,7 +188,7 @@ class Lab:
         """Download the server's adapter into a folder; return False, and note the reason, if the server refuses.
 
         Raises:
-            EngineDead: the server dies of the request.
+            EngineDead: the server dies during the request.
         """
         try:
             self.trained.adapter(model, folder)

@@ -73,7 +73,7 @@ def read_qualified(path: str) -> Qualification:
     """Read the output of `agentgym qualify --json`, or a run's `qualified.json`.
 
     Raises:
-        BadData: the file is anything else.
+        BadData: the file is neither.
     """
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -198,7 +198,7 @@ def _own(model: str, ids: list[int]) -> Scores | None:
 
 
 def _versions(service: Service, trained: ServedAdapter, ids: list[int], qualified: Qualification) -> None:
-    """Check that a new sampler serves the new weights and only those."""
+    """Check that a new sampler serves the new weights and no others."""
     row = cut_row(ids)
     old = trained.forward([scored_datum(ids)])[0]
     for _ in range(4):

@@ -38,7 +38,7 @@ def client_package() -> Any:
     """Import and return the client package.
 
     Raises:
-        MissingExtra: it is not installed.
+        MissingExtra: the client package is not installed.
     """
     os.environ.setdefault("TINKER_TELEMETRY", "0")  # else it reports exceptions of this process to the server
     try:
@@ -62,8 +62,7 @@ class Service:
         self._looked = time.monotonic()
         """Time of the last answer or health check, in seconds of `time.monotonic`."""
         self._unanswered: float | None = None
-        """Start of the first failed health check since the last answer, in seconds of `time.monotonic`; None if none
-        failed."""
+        """Start of the first failed health check since the last answer, in seconds of `time.monotonic`; else None."""
         self._health = threading.Lock()
         self._check_address()
         self.key = key or os.environ.get("TINKER_API_KEY", "") or "tml-local"
