@@ -135,7 +135,7 @@ class RenderedConversation(ChatConversation):
         self.cores: list[str] = []  # the texts behind the marks
         self._plain_opening: list[tuple[str, str]] = []  # how the chat begins without the hint, with the same marks
         self._rendered: tuple[list[tuple[str, str]], list[str], str, bool] = ([], [], "", False)
-        self._expected = ""  # the last rendering and the reply to it: what the next one must begin with
+        self._expected = ""  # the last rendering plus the reply; the next rendering must begin with it
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return the stored tokens plus the template's continuation; if the past was rewritten, encode everything again.

@@ -25,8 +25,8 @@ from agentgym.episodes.usage import to_extra
 from agentgym.errors import BadConfig, no_such
 
 LEAST_OBSERVATION = 256  # characters
-_SILENT = "(no reply)"  # what stands for an empty reply in the history: several servers refuse empty messages
-_HARMLESS = "ok"  # what stands for all that the model said, and for all that it was answered
+_SILENT = "(no reply)"  # replaces an empty reply in the history: several servers refuse empty messages
+_HARMLESS = "ok"  # replaces every reply of the model and every answer to it
 WAYS = (AUTO, NATIVE, TEXT)
 TURN_TOKENS = 4096
 """Default maximum tokens of a reply, including hidden thoughts."""

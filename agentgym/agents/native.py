@@ -35,7 +35,7 @@ class ToolCallConversation:
     turns: int
     commands: bool
     """True if the environment accepts plain commands, which the model sends by `act(command)`."""
-    _problem: tuple[str, str] | None = None  # what the environment says about the last call, and how a model is told
+    _problem: tuple[str, str] | None = None  # (explanation by the environment, the same in the model's syntax)
 
     def example(self, tool: Tool) -> str:
         """Return an example call of a tool, as the model writes it."""

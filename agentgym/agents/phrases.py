@@ -33,7 +33,7 @@ def _pattern(names: str) -> str:
     thing = rf"(?:{names})(?!\p{{L}})"
     return (
         rf"{WHOLE}|[ \n]?{thing}"
-        r"| ?\d+(?:[,.](?: and)? a(?!\p{L}))?"  # a number, with what leads on to the next thing of a list
+        r"| ?\d+(?:[,.](?: and)? a(?!\p{L}))?"  # a number, with the text that leads to the next item of a list
         rf"|[,.]?[ \n]?(?!{thing})\p{{L}}++(?: (?!{thing})\p{{L}}++)*"
         r"| ?[^\s\p{L}\d]+|\s+"
     )

@@ -73,7 +73,7 @@ class SummaryConversation(ChatConversation):
         """The last summary, without the thought before it."""
         self.since = 0
         """Number of turns since the last summary."""
-        self._fresh = False  # whether the next prompt begins from the summary
+        self._fresh = False  # True if the next prompt begins with the summary
 
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation, after writing a summary if one is due; see `Conversation.take`."""

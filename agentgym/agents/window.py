@@ -51,7 +51,7 @@ class WindowConversation(TokenConversation):
             self.first_observation = observation
         self._observation = self.agent.cut(observation)
         values = {**self.values(observation, info), **window_values(self.pairs, self.turns)}
-        if not self.cut_at:  # what was cut to its length is not cut again
+        if not self.cut_at:  # without the notice of a cut-off reply, it is already cut
             values["observation"] = lambda: self._observation
         return self.opened(template, form.opening(values, later=self.turns > 0))
 

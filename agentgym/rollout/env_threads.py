@@ -40,7 +40,7 @@ def as_bytes(value: object, *, script: bool = False) -> bytes:
 
 
 def _cloudpickled(value: object) -> bytes:
-    import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # late: few runs send what a script defines
+    import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # imported late: few runs send definitions of a script
 
     return cloudpickle.dumps(value)  # pyright: ignore[reportUnknownMemberType]
 
@@ -64,7 +64,7 @@ def packed_reply(env: Key, ok: bool, value: object, dumps: Callable[[object], by
     """Pickle a reply for the rollout; if that fails, return a failure of the environment instead."""
     try:
         return env, dumps((ok, value))
-    except BaseException as error:  # an environment's own objects raise what they like
+    except BaseException as error:  # an environment's own objects may raise anything
         return env, pickle.dumps((False, f"the environment's answer cannot be sent: {described(error)}"))
 
 
