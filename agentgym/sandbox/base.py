@@ -1,4 +1,4 @@
-"""Common implementation of our sandboxes, on top of their ways to execute a program, write a file and close."""
+"""Common base class of the sandboxes; a backend implements how to execute a program, write a file and close."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from agentgym.sandbox.protocol import Limits, Program, Result
 
 
 class BaseSandbox(ABC):
-    """Runs programs as the protocol requires; a context manager that closes itself."""
+    """Implements the protocol `Sandbox` on abstract methods of a backend; closes itself as a context manager."""
 
     limits: Limits
 
@@ -21,7 +21,7 @@ class BaseSandbox(ABC):
         timeout: float | None = None,
         files: Mapping[str, bytes] | None = None,
     ) -> Result:
-        """Run a program (a string goes to a shell in the sandbox), after writing files."""
+        """Write `files`, then run a program; a string is a shell command."""
         for path, content in (files or {}).items():
             self.write(path, content)
         words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
@@ -53,7 +53,7 @@ class BaseSandbox(ABC):
 
     @property
     def _state_bytes(self) -> int:
-        """Maximum bytes of its files."""
+        """Maximum bytes of the files in a snapshot of the working folder."""
         return self._most
 
     @abstractmethod
@@ -61,7 +61,7 @@ class BaseSandbox(ABC):
 
     @abstractmethod
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, creating its folders; OSError if there is no space."""
+        """Write a file, creating its folders; raise OSError if there is no space."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The default sandbox on Linux: bubblewrap around a fork server that forks every execution (see `fork_server.py`)."""
+"""The default sandbox on Linux: bubblewrap isolates a fork server, which starts every program (see `fork_server.py`)."""
 
 import importlib.util
 import marshal
@@ -23,7 +23,7 @@ FORK_SERVER = Path("/opt/agentgym/fork_server.pyc")
 
 
 class Bubblewrap(ForkServerSandbox):
-    """A sandbox by bubblewrap. `packages`: importable libraries preloaded in its Python.
+    """A sandbox that bubblewrap isolates. `packages` are importable libraries, preloaded in its Python.
 
     Raises BadConfig if bubblewrap or pyseccomp is missing, SandboxFault if the sandbox does not start.
     """
@@ -38,7 +38,7 @@ class Bubblewrap(ForkServerSandbox):
         return {"isolated": True, "user": 0, "filter": denied_calls().hex()}
 
     def _temporary(self) -> str | None:
-        """Return a folder for temporary files accessible to the unprivileged user that root becomes."""
+        """Return a folder for temporary files that an unprivileged user can reach, if we run as root; None: the default."""
         for place in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/run") if os.geteuid() == 0 else ():
             path = Path(place).resolve()
             if path.is_dir() and all(folder.stat().st_mode & 1 for folder in (path, *path.parents)):
@@ -46,7 +46,7 @@ class Bubblewrap(ForkServerSandbox):
         return None
 
     def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
-        """Return the command; root first mounts what an unprivileged user cannot reach, then drops its privileges."""
+        """Return the command; if we run as root, it first mounts folders that only root can reach, then drops privileges."""
         prefix = Path(sys.base_prefix)
         package_mounts = {f"/opt/packages/{path.name}": path for name in packages for path in package_paths(name)}
         if not prefix.is_relative_to("/usr"):
@@ -69,7 +69,7 @@ class Bubblewrap(ForkServerSandbox):
 
 
 def missing() -> str:
-    """Return the sandbox's requirements that this machine lacks, and how to install them; may be empty."""
+    """Return a sentence on a requirement that this machine lacks and how to install it; empty if nothing is missing."""
     if sys.platform != "linux":
         return f"the bubblewrap sandbox needs Linux, and this is {sys.platform}: use backend='docker'"
     needed = {"bwrap": "bubblewrap", **({"setpriv": "util-linux", "unshare": "util-linux"} if os.geteuid() == 0 else {})}
@@ -87,7 +87,7 @@ def missing() -> str:
 
 @cache
 def _refusal() -> str:
-    """Return bubblewrap's error if it may not create namespaces or mounts, as in many containers; empty if it may."""
+    """Return bubblewrap's error if it may not create namespaces or mounts, as in many containers; else empty."""
     command = [*_dropped(), _program("bwrap"), *_SYSTEM, *_masked(), *_LAST, "--", "/usr/bin/true"]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False)
@@ -98,7 +98,7 @@ def _refusal() -> str:
 
 
 def _dropped() -> list[str]:
-    """Return the options by which root becomes an unprivileged user."""
+    """Return the command prefix that turns root into an unprivileged user; empty for other users."""
     if os.geteuid() != 0:
         return []
     return [_program("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--"]
@@ -109,7 +109,7 @@ def _program(name: str) -> str:
 
 
 def _copied(stage: Path) -> dict[str, Path]:
-    """Copy this package's sandbox files to where an unprivileged user can read them; return them by path inside."""
+    """Copy the sandbox's own files to `stage`, readable by every user; return the copies by path in the sandbox."""
     mounts: dict[str, Path] = {}
     for inner, content in _inside().items():
         mounts[inner] = stage / Path(inner).name
@@ -120,7 +120,7 @@ def _copied(stage: Path) -> dict[str, Path]:
 
 @cache
 def _inside() -> dict[str, bytes]:
-    """Return the files by their path inside; code is compiled, which saves each sandbox time and memory."""
+    """Return the contents of the sandbox's own files by path in it; code is compiled, which saves time and memory."""
     here = Path(__file__).parent
     code_inside = here.parent / "inside"
     files = {f"/etc/{path.stem}": path.read_bytes() for path in (here / "etc").iterdir()}
@@ -179,13 +179,13 @@ _LAST = ["--chdir", "/", "--remount-ro", "/dev", "--remount-ro", "/"]
 
 
 def _python() -> str:
-    """Return the sandbox's interpreter: the current one without its virtual environment."""
+    """Return the path of the sandbox's interpreter: the current Python outside its virtual environment."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return str(Path(sys.base_prefix) / "bin" / version)
 
 
 def _masked() -> list[str]:
-    """Return options that hide this package, whose environments know their answers, among the system's libraries."""
+    """Return options that hide this package, which contains answers, if it is among the system's libraries."""
     package = Path(__file__).parents[2].resolve()
     places = (Path("/usr"), Path(sys.base_prefix).resolve())
     return ["--tmpfs", str(package)] if any(package.is_relative_to(place) for place in places) else []

@@ -1,1 +1,1 @@
-"""Container sandboxes, by Docker or Podman."""
+"""Container sandboxes with Docker or Podman."""

@@ -1,4 +1,4 @@
-"""File access in a container by tools of every image (a shell, `cat`, `tar`), and by its daemon."""
+"""File access in a container, through common tools in the image (a shell, `cat`, `tar`) or through the daemon."""
 
 import io
 import tarfile
@@ -9,10 +9,10 @@ from agentgym.sandbox.docker.daemon import Daemon, docker, faults
 from agentgym.sandbox.protocol import BadPath, ExitReason, Result, SandboxFault
 
 Do = Callable[[str, Sequence[str], bytes, int], Result]
-"""Runs a trusted shell script in the sandbox with arguments, an input and a limit on output bytes."""
+"""Function that runs a trusted shell script in the sandbox, with arguments, an input and a limit on output bytes."""
 MESSAGES = 65536
 ABSENT, FOLDER, SPECIAL = 44, 45, 46
-"""Exit codes of the script that reads a file."""
+"""Exit codes of the read script: no such file, a folder, neither file nor folder."""
 
 _READ = (
     f'if [ -d "$1" ]; then exit {FOLDER}; fi; if [ ! -e "$1" ]; then exit {ABSENT}; fi; '
@@ -26,7 +26,7 @@ _REPLACE = "rm -rf -- ..?* .[!.]* * && exec tar -xpf -"
 
 
 def read(do: Do, path: str, cap: int) -> bytes:
-    """Return a file's content."""
+    """Return a file's content, at most `cap` bytes."""
     return _checked(do(_READ, [_path(path)], b"", cap), path).stdout
 
 
@@ -36,7 +36,7 @@ def write(do: Do, path: str, content: bytes) -> None:
 
 
 def pack(do: Do, path: str, cap: int) -> bytes:
-    """Return a file or folder as a tar archive, without the working folder's own name."""
+    """Return a file or folder as a tar archive of at most `cap` bytes; `.` gives the content of the working folder."""
     script = _PACK_HERE if path == "." else _PACK
     return _checked(do(script, [_path(path)], b"", cap), path).stdout
 
@@ -47,12 +47,12 @@ def unpack(do: Do, archive: bytes, path: str) -> None:
 
 
 def replace(do: Do, archive: bytes) -> None:
-    """Replace the working folder's content by an archive's."""
+    """Replace the content of the working folder with that of a tar archive."""
     _checked(do(_REPLACE, [], _whole(archive), MESSAGES), ".")
 
 
 def put(daemon: Daemon, container: str, archive: bytes, path: str) -> None:
-    """Unpack a tar archive in a folder, creating it, by the daemon, which is root there.
+    """Unpack a tar archive in a folder as root, through the daemon, and create the folder if necessary.
 
     Raises:
         SandboxFault: the daemon fails.
@@ -78,11 +78,11 @@ def put(daemon: Daemon, container: str, archive: bytes, path: str) -> None:
 
 
 def get(daemon: Daemon, container: str, path: str, cap: int) -> bytes:
-    """Return a file or folder as a tar archive, by the daemon.
+    """Return a file or folder as a tar archive, through the daemon.
 
     Raises:
         FileNotFoundError: the path does not exist.
-        OSError: it is larger than `cap`.
+        OSError: the archive is larger than `cap` bytes.
     """
     try:
         with faults():
@@ -98,7 +98,7 @@ def get(daemon: Daemon, container: str, path: str, cap: int) -> bytes:
 
 
 def _whole(archive: bytes) -> bytes:
-    """Return a valid archive unchanged; raise tarfile.ReadError for others, before anything is deleted."""
+    """Return a valid archive unchanged; raise tarfile.ReadError for an invalid one, before anything is deleted."""
     with tarfile.open(fileobj=io.BytesIO(archive)):
         return archive
 

@@ -1,4 +1,4 @@
-"""A layer of programs on top of an image, built once and kept by the daemon."""
+"""Installs programs in a layer on top of an image, which is built once and stored by the daemon."""
 
 import hashlib
 import io
@@ -12,15 +12,15 @@ from agentgym.sandbox.docker.daemon import Daemon, faults
 
 SCRIPT = "/opt/agentgym/install.sh"
 _one = threading.Lock()
-"""Layers are built one at a time, since episodes that need the same one begin together."""
+"""Lock for building one layer at a time, since episodes that need the same layer often begin together."""
 
 
 class InstallScript(Protocol):
-    """A script to install, and its limits."""
+    """Installation script, and the limits of its build."""
 
     @property
     def install(self) -> str:
-        """The script."""
+        """Script for /bin/sh, which root runs."""
         ...
 
     @property
@@ -30,14 +30,14 @@ class InstallScript(Protocol):
 
     @property
     def build_seconds(self) -> float:
-        """Time limit in seconds."""
+        """Time limit of the build in seconds."""
         ...
 
 
 def installed(daemon: Daemon, image: str, facts: dict[str, Any], install: InstallScript) -> tuple[str, dict[str, Any]]:
-    """Return an image with a script's installation on top of another, and the daemon's facts about it.
+    """Return the name of `image` extended by the installation script, and the daemon's facts about the new image.
 
-    `facts` are those of the other image, whose user stays.
+    `facts` are the daemon's facts about `image`. The new image has the same default user.
     """
     digest = hashlib.blake2b(json.dumps([facts["Id"], install.install]).encode(), digest_size=8).hexdigest()
     name, user = f"agentgym-installed:{digest}", facts["Config"].get("User") or ""
@@ -54,7 +54,7 @@ def installed(daemon: Daemon, image: str, facts: dict[str, Any], install: Instal
 
 
 def _packed(files: dict[str, str]) -> io.BytesIO:
-    """Return files as a tar archive for a build; the same bytes every time, so that the daemon's cache applies."""
+    """Return files as a tar archive for a build, with fixed metadata, so that the daemon can use its cache."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as archive:
         for name, text in files.items():

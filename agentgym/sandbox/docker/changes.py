@@ -1,4 +1,4 @@
-"""A hash of a container's state: programs' changes to it; None while a process outlives its command."""
+"""Hash of a container's state, as changed by programs; None while a process outlives the command that started it."""
 
 import hashlib
 import json
@@ -13,20 +13,20 @@ from agentgym.sandbox.protocol import ExitReason
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "state.py"
 READ = 256 << 20
-"""Maximum bytes of changed files read for one hash; beyond it the hash is None."""
+"""Maximum bytes of changed files to read for one hash; if there are more, the hash is None."""
 SECONDS = 20.0
-"""Time limit for one hash; beyond it the hash is None."""
+"""Time limit in seconds for one hash; if it takes longer, the hash is None."""
 NONE: Mapping[str, str] = MappingProxyType({})
 DAEMONS = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/mtab", "/dev", "/proc", "/sys")
-"""Paths the daemon adds to every container."""
+"""Paths that the daemon adds to every container."""
 
 
 class Changes:
-    """Watches one container.
+    """Computes the state hash of one container.
 
-    Files in memory (the working folder, /tmp, /dev/shm) are walked; of the image's files only those the daemon reports as
-    changed are read. Times of files and paths in `without` are ignored. The hash covers the container's environment
-    variables and the additional `variables` of the task.
+    The hash covers files in memory (the working folder, /tmp, /dev/shm), the image's files that the daemon reports as
+    changed, the container's environment variables, and the additional `variables` of the task. It ignores file times and
+    the paths in `without`.
     """
 
     def __init__(self, sandbox: Docker, without: Sequence[str], variables: Mapping[str, str] = NONE) -> None:
@@ -39,8 +39,8 @@ class Changes:
     def key(self) -> str | None:
         """Return the hash of the current state; None if it cannot be read.
 
-        Processes at the first call are the environment's own; every later one outlives a command. Raises SandboxFault if the
-        container is gone.
+        Processes that run at the first call belong to the environment. A process that appears later has outlived its
+        command, so that the hash is None. Raises SandboxFault if the container is gone.
         """
         question = {"roots": self._roots, "paths": self._changed(), "without": self._without, "most": READ}
         result = self._sandbox.looked(self._source + "\nmain()\n", json.dumps(question).encode(), SECONDS)
@@ -61,7 +61,7 @@ class Changes:
         return hashlib.blake2b(state, digest_size=16).hexdigest()
 
     def _changed(self) -> list[str]:
-        """Return the paths that differ from the image, as reported by the daemon."""
+        """Return the paths that differ from the image, as reported by the daemon; empty for a read-only image."""
         if not self._sandbox.spec.writable:
             return []
         api = self._sandbox.daemon.client.api

@@ -1,4 +1,4 @@
-"""The stream to a container's process 1: frames in both directions, many executions."""
+"""The stream to a container's process 1, which carries the frames of many executions in both directions."""
 
 import json
 import select
@@ -13,14 +13,14 @@ from agentgym.sandbox.docker import frames as frames
 from agentgym.sandbox.protocol import SandboxFault
 
 STREAM = struct.Struct("!BxxxI")
-"""The daemon's header of each piece: standard output or error, and its length."""
+"""Header that the daemon puts before each piece: the stream (standard output or error) and the piece's length."""
 ERRORS = 2
 HEARD = 4000
-"""Bytes of process 1's own output kept for an error message."""
+"""Maximum bytes of process 1's standard error that are stored for an error message."""
 
 
 class Channel:
-    """A container's attached stream. A thread that waits for a frame reads for all, one at a time."""
+    """A container's attached stream. Of the threads that wait for frames, one at a time reads for all of them."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
@@ -32,37 +32,37 @@ class Channel:
         self._mail: dict[int, deque[tuple[int, bytes]]] = {}
         self._room: dict[int, int] = {}
         self.stderr = bytearray()
-        """Standard error of process 1, or of the runtime before it."""
+        """Last part of the standard error of process 1, or of the container runtime that starts it."""
         self.broken = ""
-        """Reason the stream has ended."""
+        """Reason why the stream has ended; empty while it works."""
 
     def open(self, number: int, most: int) -> None:
-        """Accept frames of an execution, at most `most` bytes between two `allow`."""
+        """Accept frames of an execution, at most `most` bytes until the next call of `allow`."""
         self._mail[number], self._room[number] = deque(), most
 
     def allow(self, number: int, most: int) -> None:
-        """Renew an execution's allowance of bytes."""
+        """Set the number of bytes that an execution may still send."""
         self._room[number] = most
 
     def give_back(self, number: int, size: int) -> None:
-        """Extend an execution's allowance by the bytes its reader has consumed."""
+        """Let an execution send `size` more bytes, since its reader has consumed as many."""
         if number in self._room:
             self._room[number] += size
 
     def forget(self, number: int) -> None:
-        """Accept no more frames of an execution."""
+        """Drop all further frames of an execution."""
         self._mail.pop(number, None)
         self._room.pop(number, None)
 
     def send(self, number: int, kind: int, body: bytes | memoryview, deadline: float) -> None:
-        """Send a frame."""
+        """Send a frame of an execution before a deadline (`time.monotonic`)."""
         self.put(frames.HEAD.pack(number, kind, len(body)) + bytes(body), deadline)
 
     def put(self, content: bytes, deadline: float) -> None:
-        """Send bytes while accepting incoming ones, so that neither side blocks the other.
+        """Send bytes and receive incoming bytes meanwhile, so that neither side blocks the other.
 
         Raises:
-            SandboxFault: the container is gone or accepts nothing before the deadline.
+            SandboxFault: the container is gone, or does not accept the bytes before the deadline.
         """
         left = memoryview(content)
         with self._sending:
@@ -118,7 +118,7 @@ class Channel:
             self._turn.notify_all()
 
     def _pump(self, wait: float, *, writing: bool = False) -> None:
-        """Read once, and dispatch the frames."""
+        """Read from the stream once, waiting up to `wait` seconds, and dispatch the frames to their executions."""
         try:
             if not self._ready(wait, select.POLLIN | (select.POLLOUT if writing else 0)) & ~select.POLLOUT:
                 return
@@ -137,13 +137,13 @@ class Channel:
         self._hand_out()
 
     def _ready(self, wait: float, events: int) -> int:
-        """Return the events that occur within `wait` seconds."""
+        """Return the `poll` events of the stream that occur within `wait` seconds; 0 for none."""
         poll = select.poll()  # not select, which fails on file descriptors above 1023
         poll.register(self._stream, events)
         return next((event for _, event in poll.poll(1000 * min(wait, 3600.0))), 0)
 
     def _unwrap(self) -> None:
-        """Strip the daemon's own headers."""
+        """Remove the daemon's headers from the bytes read, and separate standard error."""
         place = 0
         while len(self._raw) - place >= STREAM.size:
             kind, length = STREAM.unpack_from(self._raw, place)
@@ -188,10 +188,10 @@ class Channel:
 
 
 def told_in(body: bytes) -> dict[str, Any]:
-    """Return a report of process 1.
+    """Return a report of process 1, parsed from JSON.
 
     Raises:
-        SandboxFault: it is malformed.
+        SandboxFault: the report is malformed.
     """
     try:
         report = json.loads(body)

@@ -1,4 +1,4 @@
-"""One container: its specification, its creation by the daemon, and the stream to its process 1."""
+"""One container: its specification, creation, and the stream to its process 1."""
 
 import atexit
 import contextlib
@@ -26,18 +26,18 @@ from agentgym.sandbox.seccomp import DENIED
 
 NOBODY = "65534:65534"
 ROOT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "NET_BIND_SERVICE")
-"""Capabilities that root needs for `apt-get` and `chown`, and no others."""
+"""Capabilities that root needs for `apt-get` and `chown`."""
 NEW_SPACES = 0x7E020000
-"""Flags of `clone` for new namespaces of any kind."""
+"""Flags of `clone` that create namespaces, combined."""
 PROCESSES = 16_384
-"""Limit for one user in all containers together; a control group bounds each container's `processes`."""
+"""Maximum processes of one user over all containers; a control group limits each container to `processes`."""
 PROFILES = ("/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json")
 
 _HELLO = rf"printf '\000\000\000\000\{frames.END:03o}\000\000\000\002{{}}'; while read -r line; do (:); done"
 START = f'command -v python3 >/dev/null 2>&1 && exec python3 -I -c "$0"; {_HELLO}'
-"""Process 1: Python, which receives its program; without Python, a shell that keeps the container and reaps orphans.
+"""Shell command of process 1: Python, which receives its program over the stream, else a shell that reaps orphans.
 
-Both exit at the end of their input, which this process holds, so no container outlives it.
+Both exit at the end of their input, which is open in this process, so no container outlives this process.
 """
 BOOT = f"""
 import os, sys
@@ -80,41 +80,41 @@ class ContainerSpec:
     build_seconds: float = 600.0
     """Time limit of the build in seconds."""
     install: str = ""
-    """Script for /bin/sh that root runs once on top of the image, in a layer that the daemon keeps."""
+    """Script for /bin/sh that root runs once on top of the image; the daemon stores the result as a layer."""
     install_network: str = ""
-    """Network for the installation; empty: the daemon's default."""
+    """Network for the `install` script; empty: the daemon's default."""
     room: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Additions to the limits, by name, for programs that run next to the agent's commands."""
+    """Increases of the limits, by name, to leave room for programs that run next to the agent's commands."""
     user: str = NOBODY
-    """User of programs: a name or a number, and a group after a colon."""
+    """User that runs programs: a name or a number, optionally with a group after a colon."""
     work: str = "/home/agent"
-    """Absolute path of the working folder: in memory, or with `writable` the image's own."""
+    """Absolute path of the working folder, which is in memory, or with `writable` a folder of the image."""
     writable: bool = False
     """Allow changes to the image's files."""
     network: str = "none"
-    """A network of the daemon; by default none."""
+    """Name of a network of the daemon; `none` for no network."""
     allowed_hosts: Sequence[str] | None = None
-    """Names, `*.name`, addresses and CIDR ranges reachable through the network; None: all."""
+    """Hosts reachable through the network: names, `*.name`, addresses and CIDR ranges; None: all."""
     proxy_image: str = "python:3-slim"
-    """Image with python3 for the proxy that enforces the list."""
+    """Image with python3, for the proxy that enforces `allowed_hosts`."""
     background: bool = False
     """Let processes outlive the program that started them; an interrupted program's process group is killed."""
     capabilities: Sequence[str] = ()
     """Capabilities of programs that run as root."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Variables in addition to the image's."""
+    """Environment variables in addition to the image's."""
     cpus: float | None = None
-    """Maximum processor cores."""
+    """Maximum number of CPU cores; None: no limit."""
     pull: str = ""
-    """Comma-separated registries to pull a missing image from; empty: none."""
+    """Comma-separated registries from which a missing image may be pulled; empty: none."""
     images_gb: float | None = None
-    """Maximum gigabytes of all the daemon's images; the oldest pulled or built here are removed for it."""
+    """Maximum gigabytes of all images in the daemon; beyond it, the oldest images pulled or built here are removed."""
     storage_mb: float | None = None
     """Maximum megabytes of changes to the image's files, if the daemon's storage supports a limit."""
     beside: SideServices | None = None
-    """Side services."""
+    """Side services: further containers next to this one; None for none."""
     daemon: str = ""
-    """URL of the daemon."""
+    """URL of the daemon; empty: the default daemon."""
 
     def __post_init__(self) -> None:
         if not self.image and not self.build:
@@ -141,17 +141,17 @@ class Image(NamedTuple):
     name: str
     variables: dict[str, str]
     user: str
-    """Default user of its programs."""
+    """Default user of the image."""
     entrypoint: tuple[str, ...] = ()
 
 
 def with_room(limits: Limits, room: Mapping[str, int]) -> Limits:
-    """Return limits plus additions."""
+    """Return the limits, increased by `room`."""
     return dataclasses.replace(limits, **{name: getattr(limits, name) + more for name, more in room.items()})
 
 
 def image_of(daemon: Daemon, spec: ContainerSpec) -> Image:
-    """Return an image, built or pulled on request; raise BadConfig if the daemon does not have it."""
+    """Return the image of a specification, built or pulled if it allows that; raise BadConfig if it is not available."""
     if spec.build:
         facts = images.built(daemon, Path(spec.build), spec.image, spec.build_seconds, spec.images_gb)
     else:
@@ -168,9 +168,9 @@ def image_of(daemon: Daemon, spec: ContainerSpec) -> Image:
 def create(
     daemon: Daemon, image: str, spec: ContainerSpec, limits: Limits, network: str, services: Services | None = None
 ) -> tuple[str, list[str]]:
-    """Create a container; return its id and the limits its daemon does not enforce.
+    """Create a container; return its id and the names of limits that the daemon does not enforce.
 
-    The latter are among `memory`, `processes`, `files` and `storage`.
+    These are among `memory`, `processes`, `files` and `storage`.
 
     Raises:
         SandboxFault: the daemon fails.
@@ -248,7 +248,7 @@ def _there(image: str) -> Generator[None]:
 
 
 def _resources(daemon: Daemon, limits: Limits) -> dict[str, int]:
-    """Return resource limits of every process in the container."""
+    """Return the resource limits (`ulimit`) of every process in the container."""
     limits_set = {"nofile": limits.open_files, "core": 0}
     if daemon.podman and daemon.local:  # it would request more processes than a rootless daemon may grant
         most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
@@ -257,7 +257,7 @@ def _resources(daemon: Daemon, limits: Limits) -> dict[str, int]:
 
 
 def _in_memory(daemon: Daemon, spec: ContainerSpec, limits: Limits) -> dict[str, str]:
-    """Return the in-memory folders, with their limits."""
+    """Return the mount options of each in-memory folder, by path."""
     common = f"rw,nosuid,nodev,exec,size={limits.disk}"
     if not daemon.podman:
         common += f",nr_inodes={limits.files}"  # Podman has no such option: process 1 checks instead
@@ -280,7 +280,7 @@ def attach(daemon: Daemon, container: str) -> tuple[Any, socket.socket]:
 
 
 def _security(daemon: Daemon) -> list[str]:
-    """Return security options: Docker's own seccomp filter; Podman's would allow user namespaces."""
+    """Return the security options; Docker's default seccomp filter suffices, but Podman's would allow user namespaces."""
     options = ["no-new-privileges"]
     if daemon.podman and daemon.local:
         options.append(f"seccomp={_narrowed(os.getpid())}")  # Podman expects a file's path
@@ -289,7 +289,7 @@ def _security(daemon: Daemon) -> list[str]:
 
 @cache
 def _narrowed(_: int) -> str:
-    """Return a file with Podman's default filter minus calls forbidden in every sandbox; one per process."""
+    """Write Podman's default filter without the calls forbidden in sandboxes; return the path, one per process id."""
     base = next((path for path in map(Path, PROFILES) if path.exists()), None)
     profile: dict[str, Any] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}
     if base is not None:

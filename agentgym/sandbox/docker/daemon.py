@@ -16,9 +16,9 @@ from agentgym.sandbox.protocol import SandboxFault
 LABEL = "agentgym"
 """Label of all our containers; its value identifies their machine and process."""
 SECONDS = 120.0
-"""Time limit for a daemon's answer."""
+"""Time limit in seconds for a response of the daemon."""
 PATIENCE = 30.0
-"""Seconds within which a container must be removed."""
+"""Time limit in seconds for removing a container."""
 HOW = (
     "start one (`systemctl start docker`, or `podman system service --time=0 unix:///run/podman/podman.sock`), or name one "
     "that runs: DOCKER_HOST=unix:///path/to/socket"
@@ -26,7 +26,7 @@ HOW = (
 
 
 class Daemon:
-    """A connected daemon; BadConfig if none answers."""
+    """A connection to a daemon; raises BadConfig if none responds at the URL."""
 
     def __init__(self, url: str, seconds: float = SECONDS) -> None:
         library = docker()
@@ -43,19 +43,19 @@ class Daemon:
 
     @property
     def local(self) -> bool:
-        """Return whether it reads files of this machine."""
+        """True if the daemon can read files of this machine."""
         return self.url.startswith("unix:")
 
     @property
     def isolated(self) -> dict[str, str] | None:
-        """Return options of an internal network without access to this machine's own servers."""
+        """Options for an internal network that cannot reach servers on this machine; None for Podman."""
         return None if self.podman else {"com.docker.network.bridge.inhibit_ipv4": "true"}
 
     def __str__(self) -> str:
         return f"{'Podman' if self.podman else 'Docker'} {self.version} at {self.url}"
 
     def sweep(self) -> None:
-        """Remove containers of this machine's processes that have ended; once per process."""
+        """Remove containers and networks that ended processes of this machine left behind; runs once per process."""
         if self._swept:
             return
         self._swept = True
@@ -86,7 +86,7 @@ def docker() -> Any:
     """Return the `docker` package.
 
     Raises:
-        MissingExtra: it is not installed.
+        MissingExtra: the package is not installed.
     """
     try:
         import docker as library
@@ -96,7 +96,7 @@ def docker() -> Any:
 
 
 def connect(url: str = "") -> Daemon:
-    """Return the daemon at a URL, or the default one; raise BadConfig if none answers."""
+    """Return the daemon at a URL, or the default daemon; raise BadConfig if none responds."""
     with _lock:
         return _connected(url or usual(), os.getpid())
 
@@ -110,7 +110,7 @@ def _connected(url: str, pid: int) -> Daemon:  # a connection does not survive a
 
 
 def usual() -> str:
-    """Return the daemon's URL from `DOCKER_HOST`, else of the first socket at a usual path."""
+    """Return the URL of the default daemon: `DOCKER_HOST`, else the first existing socket among the usual paths."""
     named = os.environ.get("DOCKER_HOST")
     if named:
         return named
@@ -124,7 +124,7 @@ def usual() -> str:
 
 @contextlib.contextmanager
 def faults() -> Generator[None]:
-    """Convert a daemon's errors to faults of the sandbox; NotFound and BuildError pass.
+    """Convert errors of the daemon to SandboxFault, except NotFound and BuildError.
 
     Raises:
         SandboxFault: the daemon failed.
@@ -155,19 +155,19 @@ def _last(error: BaseException) -> str:
 
 
 def owner() -> str:
-    """Return the label of this process's containers."""
+    """Return the label value that marks containers as this process's."""
     return f"{_place()} {os.getpid()} {_started(os.getpid())}"
 
 
 def abandoned(label: str) -> bool:
-    """Return whether a container's process on this machine has ended."""
+    """Return True if the label's process was on this machine and has ended."""
     place, _, process = label.partition(" ")
     pid, _, started = process.partition(" ")
     return place == _place() and pid.isdigit() and _started(int(pid)) != started
 
 
 def _place() -> str:
-    """Return an identifier of this machine and process namespace."""
+    """Return an identifier of this machine's boot and this process namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}-{Path('/proc/self/ns/pid').readlink()}".replace(" ", "")

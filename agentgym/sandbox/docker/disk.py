@@ -11,9 +11,9 @@ from agentgym.sandbox.protocol import SandboxFault
 
 
 def disk_of_images(names: Iterable[str], options: Mapping[str, Any]) -> str:
-    """Return a line about the number and size of images; `options` are those of the docker sandbox.
+    """Return a line about the number and size of images; `options` are options of the docker sandbox.
 
-    Sizes are the daemon's, with shared layers counted once. A missing image is estimated by the mean of the others.
+    Sizes come from the daemon, with shared layers counted once. A missing image counts as the mean of the others.
     """
     images = list(dict.fromkeys(names))
     count = f"{len(images):,} image{'s' if len(images) != 1 else ''}"
@@ -32,7 +32,7 @@ def disk_of_images(names: Iterable[str], options: Mapping[str, Any]) -> str:
 
 
 def stored_bytes(daemon: Daemon, names: Iterable[str]) -> tuple[int, list[str]]:
-    """Return the bytes of the images that a daemon has, with shared layers counted once, and the names of the others."""
+    """Return the bytes of the images that a daemon has, with shared layers counted once, and the names of missing images."""
     layers: dict[str, int] = {}
     missing: list[str] = []
     for name in names:
@@ -48,7 +48,7 @@ def stored_bytes(daemon: Daemon, names: Iterable[str]) -> tuple[int, list[str]]:
 
 
 def free_bytes(daemon: Daemon) -> int | None:
-    """Return the free bytes where a daemon of this machine stores images; None if that cannot be read."""
+    """Return the free bytes on the disk where the daemon stores images; None if it cannot be read or is not local."""
     with faults():
         root = str(daemon.client.api.info().get("DockerRootDir") or "")
     try:
@@ -58,7 +58,7 @@ def free_bytes(daemon: Daemon) -> int | None:
 
 
 def _layers(api: Any, name: str) -> dict[str, int]:
-    """Return the bytes of an image's layers by id; the image is one layer if the daemon does not tell them apart."""
+    """Return the bytes of an image's layers by id; if the daemon does not list layers, the image counts as one layer."""
     facts: dict[str, Any] = api.inspect_image(name)
     stack: dict[str, Any] = facts.get("RootFS") or {}
     ids: list[str] = stack.get("Layers") or []

@@ -11,20 +11,20 @@ from agentgym.sandbox.protocol import MEGABYTE
 
 PORT = 3128
 NOWHERE = "192.0.2.1"
-"""A nonexistent name server (RFC 5737): only the proxy resolves names, so that no name can carry data out."""
+"""Address of a nonexistent name server (RFC 5737): only the proxy resolves names, so that no DNS query carries data out."""
 PROGRAM = Path(__file__).parents[1] / "inside" / "proxy.py"
 EVERYWHERE = ("*",)
-"""A list that allows every host."""
+"""Value of `allowed_hosts` that allows every host."""
 NAMES = ("http_proxy", "https_proxy", "all_proxy")
 INSIDE = ("localhost", "127.0.0.1", "::1")
 """Addresses reached without the proxy."""
 
 
 class Egress:
-    """An internal network with a proxy that allows requests to some hosts.
+    """An internal network with a proxy that allows requests to `hosts` only.
 
-    `image`, known to the daemon, has `python3`; it must not be that of the confined container. `beside` are the names of
-    services that the container reaches without the proxy.
+    `outside` is the network that the proxy uses. `image` is an image in the daemon with `python3`, not the image of the
+    confined container. `beside` lists names of services that the container reaches without the proxy.
     """
 
     def __init__(self, daemon: Daemon, hosts: Sequence[str], outside: str, image: str, beside: Sequence[str] = ()) -> None:
@@ -74,7 +74,7 @@ class Egress:
         """Environment variables that point programs to the proxy."""
 
     def close(self) -> None:
-        """Remove the proxy and the network, which must be otherwise unused."""
+        """Remove the proxy and the network, after disconnecting all containers."""
         if self._proxy:
             self._daemon.remove(self._proxy)
         with contextlib.suppress(docker().errors.NotFound), faults():

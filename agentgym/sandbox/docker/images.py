@@ -1,8 +1,8 @@
 """Container images: validating names, pulling and building them once, and removing the oldest for space.
 
-A name may come from a stranger's task file, so it is validated, and the caller decides which registries are used. Every
-image pulled or built here gets an additional name (`MARK`) with the time of its last use: the daemon itself is the record,
-for all processes. Images without that name are never removed.
+A name may come from an untrusted task file, so it is validated, and the caller decides which registries are used. Every
+image pulled or built here gets an additional name (`MARK`) with the time of its last use, so that all processes share this
+record in the daemon. Images without that name are never removed.
 """
 
 import contextlib
@@ -26,11 +26,11 @@ MARK = "agentgym-kept"
 BUILT = "agentgym-built"
 GIGABYTE = 1000 * 1000 * 1000
 Facts = dict[str, Any]
-"""The daemon's facts about an image, or a line of its progress."""
+"""JSON from the daemon: facts about an image, or a line of progress."""
 EVERY = 5.0
-"""Seconds between two lines of progress."""
+"""Minimum seconds between two lines of progress."""
 FRESH = 60
-"""Seconds in which an image is not marked again."""
+"""Seconds after a use of an image during which further uses are not recorded."""
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _HOST = rf"{_LABEL}(?:\.{_LABEL})*(?::\d{{1,5}})?"
@@ -42,12 +42,12 @@ _pulling: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
 def is_name(name: str) -> bool:
-    """Return whether a text is an image name, since it becomes part of the daemon's URLs and of Dockerfiles."""
+    """Return True if a text is a valid image name; a name becomes part of the daemon's URLs and of Dockerfiles."""
     return len(name) <= 500 and bool(_ID.fullmatch(name) or _NAME.fullmatch(name))
 
 
 def registry_of(name: str) -> str:
-    """Return the registry of a name; Docker's own by default."""
+    """Return the registry in an image name; Docker Hub if the name has none."""
     host, slash, _ = name.partition("/")
     named = bool(slash) and (any(mark in host for mark in ".:") or host == "localhost" or host != host.lower())
     return host.replace("index.docker.io", HUB) if named else HUB
@@ -113,7 +113,7 @@ def _pulled(daemon: Daemon, name: str, most_gb: float | None) -> Facts:
 def built(daemon: Daemon, folder: Path, name: str, seconds: float, most_gb: float | None = None) -> Facts:
     """Return the daemon's facts about the image of a folder with a Dockerfile, built if it is missing.
 
-    One process of this machine builds, the others wait.
+    One process of this machine builds it; other processes wait.
 
     Raises:
         BadConfig: the folder has no Dockerfile, or the build fails.
@@ -138,10 +138,10 @@ def built(daemon: Daemon, folder: Path, name: str, seconds: float, most_gb: floa
 
 
 def build(daemon: Daemon, name: str, what: str, seconds: float, **how: Any) -> None:
-    """Build an image.
+    """Build an image and name it `name`; `what` describes it in messages.
 
     Raises:
-        BadConfig: the build fails; with its last messages.
+        BadConfig: the build fails; the error has the last messages of the build.
         SandboxFault: the build takes too long.
     """
     messages: deque[str] = deque(maxlen=100)
@@ -174,7 +174,7 @@ def bases(folder: Path) -> list[str]:
 
 
 def has(daemon: Daemon, name: str) -> bool:
-    """Return whether a daemon has an image with this name."""
+    """Return True if the daemon has an image with this name."""
     try:
         daemon.client.api.inspect_image(name)
     except docker().errors.NotFound:
@@ -184,10 +184,10 @@ def has(daemon: Daemon, name: str) -> bool:
 
 @contextlib.contextmanager
 def _alone(file: Path, deadline: float) -> Generator[None]:
-    """Hold a file lock for this process and thread, if the file system supports it.
+    """Lock a file during the `with` block, if the file system supports locks.
 
     Raises:
-        SandboxFault: another process holds it past the deadline.
+        SandboxFault: another process still has the lock at the deadline.
     """
     with file.open("rb") as opened:
         while True:
@@ -230,7 +230,7 @@ def check(pull: object, most_gb: object) -> None:
 
 
 def _mark(daemon: Daemon, facts: Facts, *, new: bool = False) -> None:
-    """Record the use of an image if it was pulled or built here."""
+    """Record the use of an image that is marked as pulled or built here; `new` marks it."""
     marks = [tag for tag in facts.get("RepoTags") or () if _used(tag) is not None]
     if not new and (not marks or all((_used(tag) or 0) > time.time() - FRESH for tag in marks)):
         return
@@ -243,7 +243,7 @@ def _mark(daemon: Daemon, facts: Facts, *, new: bool = False) -> None:
 
 
 def _used(tag: str) -> float | None:
-    """Return an image's last use, from the name that records it."""
+    """Return the time of an image's last use, in epoch seconds, from its `MARK` name; None for any other name."""
     found = re.fullmatch(rf"(?:localhost/)?{MARK}:[0-9a-f]{{12}}-(\d+\.\d{{3}})", tag)
     return float(found[1]) if found else None
 
@@ -251,7 +251,7 @@ def _used(tag: str) -> float | None:
 def make_room(daemon: Daemon, most_gb: float | None, wanted: str = "") -> None:
     """Remove images pulled or built here, least recently used first, until all images fit into `most_gb` gigabytes.
 
-    Images in use by a container stay, and so does the id `wanted`.
+    Images used by a container and the image with the id `wanted` are not removed.
     """
     if most_gb is None:
         return
@@ -277,7 +277,7 @@ def _oldest_first(images: Iterable[Facts]) -> list[Facts]:
 
 
 def _remove(daemon: Daemon, image: str) -> None:
-    """Remove an image; one with names given by others only loses ours."""
+    """Remove an image, or only its `MARK` name if it has several other names."""
     api, errors = daemon.client.api, docker().errors
     with contextlib.suppress(errors.NotFound, SandboxFault), faults():
         tags: list[str] = api.inspect_image(image).get("RepoTags") or []
@@ -291,14 +291,14 @@ def _remove(daemon: Daemon, image: str) -> None:
 
 
 def _on_disk(daemon: Daemon) -> float:
-    """Return the bytes of all a daemon's images, counting shared layers once."""
+    """Return the bytes of all images in the daemon, with shared layers counted once."""
     facts: Facts = daemon.client.api.df()
     listed: list[Facts] = facts.get("Images") or []
     return facts.get("LayersSize") or sum(image["Size"] for image in listed)
 
 
 class _Progress:
-    """Progress lines of a long operation: one at once, one every few seconds, one at the end."""
+    """Progress lines of a long operation: at the start, every few seconds, and at the end."""
 
     def __init__(self, what: str) -> None:
         self._what, self._started = what, time.monotonic()
@@ -308,7 +308,7 @@ class _Progress:
 
     @property
     def total(self) -> int:
-        """Bytes of the layers started so far."""
+        """Total bytes of the layers whose download has started."""
         return sum(whole for _, whole in self._layers.values())
 
     def layer(self, line: Facts) -> None:

@@ -1,8 +1,8 @@
-"""Process 1 of a container: starts every execution of one sandbox and kills everything left of it.
+"""Process 1 of a container: starts every execution of one sandbox, and kills all processes that an execution leaves.
 
-Sent over the container's input by `docker/sandbox.py`; standard library alone, from Python 3.8 on. Its children run as the
-same user and cannot reach it: no signal from inside kills process 1, and its memory and files are closed to its own user.
-Every execution adopts the orphans among its descendants, so that a process without a living execution above it is a stray.
+`docker/sandbox.py` sends this module over the container's input; it needs only the standard library, from Python 3.8 on.
+Programs run as the same user but cannot reach process 1: no signal from inside kills it, and they cannot read its memory
+and files. Every execution adopts its orphaned descendants, so a process without a living execution above it is a stray.
 """
 
 import contextlib
@@ -26,15 +26,15 @@ from agentgym.sandbox.inside import system
 PATIENCE = 2.0
 """Seconds between Ctrl-C and the kill of a kernel that ignores it."""
 PULSE = 0.02
-"""Seconds between two checks of limits that are not enforced otherwise."""
+"""Seconds between two checks of limits that the daemon does not enforce."""
 BACKLOG = 1 << 18
-"""Bytes that may wait for a reader before their writer is blocked."""
+"""Maximum bytes that wait for a reader; beyond it, no more are read from the writer."""
 PIECE = 4096
-"""Bytes that a ready pipe is certain to accept."""
+"""Number of bytes that a pipe ready for writing always accepts."""
 
 
 class Init:
-    """Receives requests of the host, starts programs, forwards their streams and kills them."""
+    """Receives requests from the host, starts programs, forwards their streams and kills them."""
 
     def __init__(self, settings: dict[str, Any], hear: int, tell: int) -> None:
         self.settings, self.hear, self.tell = settings, hear, tell
@@ -47,7 +47,7 @@ class Init:
         signal.signal(signal.SIGCHLD, _heed)
 
     def serve(self) -> None:
-        """Serve until the host hangs up."""
+        """Serve requests until the host closes the stream."""
         while True:
             actions = self._wanted()
             poll = select.poll()
@@ -63,7 +63,7 @@ class Init:
         self.outgoing += frames.HEAD.pack(number, kind, len(body)) + body
 
     def _wanted(self) -> dict[int, tuple[int, Callable[[], object]]]:
-        """Return the events to wait for on each file, with their callbacks."""
+        """Return the `poll` events to wait for and the callback, by file descriptor."""
         backlog = max((len(program.pending) for program in self.programs.values()), default=0)
         waiting: dict[int, tuple[int, Callable[[], object]]] = {self.woken: (select.POLLIN, self._reap)}
         if backlog < BACKLOG:
@@ -82,7 +82,7 @@ class Init:
         return waiting
 
     def _wait(self) -> float:
-        """Return the milliseconds until the next deadline."""
+        """Return the milliseconds until the next deadline or check of limits."""
         due = min((program.deadline for program in self.programs.values()), default=float("inf"))
         busy = any(program.listening for program in self.programs.values())
         pulse = PULSE if self.settings["watch"] and busy else 3600.0
@@ -165,7 +165,7 @@ class Init:
             program.close(frames.INPUT)
 
     def _take(self, program: Program, kind: int) -> bool:
-        """Read once from a stream and forward it; False if nothing is left now."""
+        """Read once from an output stream and forward the bytes; return False if none are available now."""
         file = program.streams.get(kind)
         if file is None:
             return False
@@ -195,7 +195,7 @@ class Init:
         program.deadline = program.started + timeout
 
     def _talk(self, program: Program) -> None:
-        """Send a kernel its step, and check whether it is done."""
+        """Send pending code to a kernel, and report its step if that is done."""
         if program.control < 0:
             return
         if program.pending:
@@ -226,7 +226,7 @@ class Init:
                 pass
 
     def _look(self) -> None:
-        """Kill programs beyond their limits, and reap ended ones."""
+        """Interrupt or kill programs that exceed their limits."""
         now = time.monotonic()
         for program in list(self.programs.values()):
             if now < program.deadline:
@@ -240,7 +240,7 @@ class Init:
             self._look_closer()
 
     def _look_closer(self) -> None:
-        """Kill programs beyond limits that the daemon does not enforce."""
+        """Kill programs that exceed limits that the daemon does not enforce."""
         watch, settings = self.settings["watch"], self.settings
         greedy = "memory" in watch and processes.memory() > settings["memory"]
         files = processes.files_in(settings["folders"]) if "files" in watch else 0
@@ -252,7 +252,7 @@ class Init:
             program.files = min(program.files, files)
 
     def _end(self, program: Program, reason: str) -> None:
-        """Kill a program and everything it started."""
+        """Kill a program and all its descendants, and report its end."""
         if program.number not in self.programs:
             return
         os.kill(program.pid, signal.SIGKILL)  # only this process reaps it, so the id is still valid
@@ -269,7 +269,7 @@ class Init:
                     self._bury(program, "killed" if program.kind == "kernel" or status < 0 else "exit")
 
     def _bury(self, program: Program, reason: str) -> None:
-        """Report the end of a program once nothing is left of it."""
+        """Kill what an ended program left, forward the rest of its output, and report its end."""
         del self.programs[program.number]
         for pid, status in self._end_rest(program, reason):
             for other in list(self.programs.values()):  # including any that ended meanwhile
@@ -292,7 +292,7 @@ class Init:
         self._report(program.number, {"reason": reason, "status": program.status, "seconds": seconds})
 
     def _end_rest(self, program: Program, reason: str) -> list[tuple[int, int]]:
-        """Kill a program's strays, as `processes.end_strays`; in background mode only those of an interrupted one."""
+        """Kill a program's strays and return exit codes; in background mode, kill only an interrupted program's group."""
         if not self.settings["background"]:
             return processes.end_strays({other.pid for other in self.programs.values()})
         if reason not in ("exit", "killed") or program.overflow:
@@ -305,11 +305,11 @@ class Init:
 
 
 def _heed(*_: object) -> None:
-    """Do nothing: the wake-up file already reports the end of a child."""
+    """Do nothing on SIGCHLD: the wake-up file already reports the end of a child."""
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Serve over the container's own input and output, which nothing else here may hold."""
+    """Serve over the container's standard input and output, which are closed for every other process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a handler would let the signal through
     hear, tell = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)

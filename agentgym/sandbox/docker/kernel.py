@@ -10,9 +10,9 @@ from agentgym.sandbox.docker.channel import Channel, told_in
 from agentgym.sandbox.protocol import ExitReason, Limits, Result, SandboxFault
 
 START = 30.0
-"""Seconds in which a kernel must get ready."""
+"""Time limit in seconds for a kernel to get ready."""
 GRACE = 30.0
-"""Seconds beyond a time limit, enforced by process 1, after which the container counts as dead."""
+"""Seconds to wait for a report beyond the time limit that process 1 enforces; then the container counts as dead."""
 MESSAGES = 4096
 
 
@@ -32,7 +32,7 @@ class DockerKernel:
         self._sandbox = sandbox  # keeps the sandbox alive
         self._channel, self._number, self.limits = sandbox.channel, number, sandbox.limits
         self.alive = True
-        """True if its variables still exist."""
+        """True while the kernel runs and has its variables."""
         self._channel.open(number, 2 * self.limits.output + MESSAGES)
         self._channel.send(number, frames.START, json.dumps(request).encode(), time.monotonic() + START)
         started = self.run("", START)
@@ -42,11 +42,11 @@ class DockerKernel:
     def run(self, code: str, timeout: float | None = None) -> Result:
         """Run code; the value of a last line that is an expression is displayed, as in an interactive session.
 
-        A step that takes too long is interrupted as by Ctrl-C and its variables stay (`timeout`, and `alive`); if it ignores
-        that, or ends for any reason other than `exit`, the kernel is gone.
+        After `timeout` seconds the step gets Ctrl-C; if that ends it, the reason is `timeout` and the kernel keeps its
+        variables. If the step ignores Ctrl-C, or ends in another way (memory, output, killed), the kernel is lost.
 
         Raises:
-            EpisodeOver: the kernel was gone before.
+            EpisodeOver: the kernel was already lost.
             SandboxFault: the container failed.
         """
         if not self.alive:

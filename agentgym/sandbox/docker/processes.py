@@ -1,4 +1,4 @@
-"""A container's processes as seen by its process 1. Runs inside the sandbox: standard library only."""
+"""Functions on a container's processes for its process 1. Runs inside the sandbox: standard library only."""
 
 import contextlib
 import os
@@ -7,11 +7,11 @@ import time
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PATIENCE = 5.0
-"""Seconds to wait for killed processes."""
+"""Maximum seconds to wait for killed processes to end."""
 
 
 def ended() -> list[tuple[int, int]]:
-    """Reap ended children and return each with its exit code, -N for signal N."""
+    """Reap ended children; return the process id and exit code of each, -N for signal N."""
     endings: list[tuple[int, int]] = []
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -23,12 +23,12 @@ def ended() -> list[tuple[int, int]]:
 
 
 def wait_for(pid: int) -> int:
-    """Return a child's exit code once it has ended."""
+    """Wait for a child to end, and return its exit code, -N for signal N."""
     return code_of(os.waitpid(pid, 0)[1])
 
 
 def code_of(status: int) -> int:
-    """Return the exit code of a wait status, -N for signal N."""
+    """Convert a wait status to an exit code, -N for signal N."""
     return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
@@ -39,7 +39,7 @@ def end_all() -> None:
 
 
 def end_strays(living: set[int]) -> list[tuple[int, int]]:
-    """Kill every process that is not below a living one, until none is left; return the reaped ones, as `ended`."""
+    """Kill all strays (see `strays`) until none is left; return the process ids and exit codes of reaped children."""
     endings: list[tuple[int, int]] = []
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
@@ -56,7 +56,7 @@ def end_strays(living: set[int]) -> list[tuple[int, int]]:
 
 
 def _stop_and_kill(living: set[int], left: set[int]) -> None:
-    """Kill strays among surviving processes: stop them first, since a running one could fork meanwhile."""
+    """Kill strays and spare the descendants of `living`; stop all strays first, since a running process could fork."""
     stopped: set[int] = set()
     while left - stopped:
         for pid in left - stopped:
@@ -70,7 +70,7 @@ def _stop_and_kill(living: set[int], left: set[int]) -> None:
 
 
 def strays(living: set[int]) -> set[int]:
-    """Return the processes that descend from process 1, but from no living one."""
+    """Return the descendants of process 1 that do not descend from a process in `living`."""
     parents = dict(table())
     pids: set[int] = set()
     for pid in parents:
@@ -83,7 +83,7 @@ def strays(living: set[int]) -> set[int]:
 
 
 def table() -> list[tuple[int, int]]:
-    """Return every process with its parent (0 for those started by the daemon)."""
+    """Return the process id and parent id of every process; the parent is 0 for a process started by the daemon."""
     processes: list[tuple[int, int]] = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -93,13 +93,13 @@ def table() -> list[tuple[int, int]]:
 
 
 def files_in(folders: list[str]) -> int:
-    """Return the number of files and folders in the fullest of some file systems."""
+    """Return the number of files and folders on the file systems of `folders`: the maximum over them."""
     facts = (os.statvfs(folder) for folder in folders)
     return max((each.f_files - each.f_ffree for each in facts), default=0)
 
 
 def memory() -> int:
-    """Return the bytes used by all processes (shared pages are counted for each)."""
+    """Return the sum of the resident bytes of all processes, without shared file pages."""
     total = 0
     for pid, _ in table():
         with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
@@ -109,7 +109,7 @@ def memory() -> int:
 
 
 def kills() -> int:
-    """Return the number of processes killed for lack of memory, if known."""
+    """Return the number of processes that the kernel killed for lack of memory; 0 if unknown."""
     for path in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
         with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
             return int(dict(line.split() for line in file).get("oom_kill", 0))

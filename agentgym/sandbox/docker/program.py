@@ -1,4 +1,4 @@
-"""One program in a container: its process and streams. Runs inside: standard library only, from Python 3.8 on."""
+"""One program in a container. Runs inside the container: standard library only, from Python 3.8 on."""
 
 import contextlib
 import grp
@@ -27,12 +27,12 @@ class Program:
         self.cap = request["cap"]
         self.room = {frames.OUT: self.cap, frames.ERR: self.cap}
         self.streams = streams
-        """Open pipe ends by frame kind: output, and (`INPUT`) input."""
+        """Open pipe ends by kind of frame: `OUT` and `ERR` to read from, `INPUT` to write to."""
         self.control = control
         self.pending = bytearray()
-        """Unread input; for a kernel, steps."""
+        """Input that is not yet written to the program; for a kernel, its steps."""
         self.last = False
-        """True if no more input follows."""
+        """True once the host has sent the end of the input."""
         self.answer = bytearray()
         self.stepping = self.overflow = False
         self.reason = "exit"
@@ -40,27 +40,27 @@ class Program:
         self.deadline = self.started + request["timeout"] if request["timeout"] else float("inf")
         self.starved = processes.kills()
         self.files = files
-        """Number of files in memory at its start."""
+        """Number of files in the in-memory folders when the program started."""
 
     @property
     def listening(self) -> bool:
-        """True if its output is being read outside."""
+        """True if the host currently reads the program's output; for a kernel, only during a step."""
         return self.kind != "kernel" or self.stepping
 
     @property
     def feed(self) -> int:
-        """File that its pending input goes to."""
+        """File descriptor for the pending input; -1 if it is closed."""
         return self.control if self.kind == "kernel" else self.streams.get(frames.INPUT, -1)
 
     def close(self, kind: int) -> None:
-        """Close one of its streams."""
+        """Close the stream of a kind of frame."""
         file = self.streams.pop(kind, None)
         if file is not None:
             os.close(file)
 
 
 def be_program(request: dict[str, Any], files: list[int], settings: dict[str, Any]) -> None:
-    """Become the program: apply limits, and open only its streams."""
+    """Turn this forked process into the program: apply limits, keep only its streams open, and run it."""
     try:
         signal.set_wakeup_fd(-1)
         os.setsid()
@@ -95,7 +95,7 @@ def be_program(request: dict[str, Any], files: list[int], settings: dict[str, An
 
 
 def become(user: str, environment: dict[str, str]) -> None:
-    """Switch to a user, given as a name or a number and a group after a colon; the environment gets its home.
+    """Switch to a user (name or number, optionally a group after a colon), and set its home in `environment`.
 
     Raises:
         ValueError: the system does not have the user.
@@ -120,7 +120,7 @@ def become(user: str, environment: dict[str, str]) -> None:
 
 
 def stream(number: int) -> io.TextIOWrapper:
-    """Return a standard stream that tolerates any model output."""
+    """Return a text stream on a standard file descriptor that never raises an encoding error."""
     file = open(number, "rb" if number == 0 else "wb", closefd=False)  # noqa: SIM115
     return io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", line_buffering=number == 2)
 

@@ -1,4 +1,4 @@
-"""An interactive program in a container: bytes in both directions while it runs."""
+"""Streams of an interactive program in a container, which are open in both directions while the program runs."""
 
 import contextlib
 import json
@@ -10,14 +10,14 @@ from agentgym.sandbox.docker.channel import Channel, told_in
 from agentgym.sandbox.protocol import SandboxFault
 
 MOST = 64 << 20
-"""Default limit on a program's total output in bytes, beyond which it is killed."""
+"""Default limit on a program's total output in bytes; a program that writes more is killed."""
 MESSAGES = 4096
 SECONDS = 30.0
-"""Time limit for a container to accept bytes."""
+"""Time limit in seconds for the container to accept bytes."""
 
 
 class ProgramStream:
-    """The streams of a program, which ends with its container at the latest. Reads block: each needs a thread."""
+    """Streams of a program, which ends with its container at the latest. `read` blocks, so it needs a separate thread."""
 
     def __init__(self, channel: Channel, request: dict[str, object], number: int, most: int = MOST) -> None:
         self._channel, self._number = channel, number
@@ -30,7 +30,7 @@ class ProgramStream:
         channel.send(number, frames.START, json.dumps({**request, "cap": most}).encode(), time.monotonic() + SECONDS)
 
     def read(self) -> bytes:
-        """Return the program's next standard output; empty once it has ended."""
+        """Wait for the next piece of standard output and return it; empty once the program has ended."""
         while self.running:
             try:
                 kind, body = self._channel.receive(self._number, float("inf"))
@@ -45,7 +45,7 @@ class ProgramStream:
         return b""
 
     def _ended(self, body: bytes) -> None:
-        """Record how it ended, if known."""
+        """Record the end of the program from the report in `body`, which is empty if the container is gone."""
         self.running = False
         self._channel.forget(self._number)
         report = told_in(body) if body else {}
@@ -60,12 +60,12 @@ class ProgramStream:
                 self._channel.send(self._number, frames.INPUT, piece, time.monotonic() + SECONDS)
 
     def end_input(self) -> None:
-        """Signal the end of input to the program."""
+        """Close the program's standard input."""
         with self._one:
             self._channel.send(self._number, frames.INPUT, b"", time.monotonic() + SECONDS)
 
     def close(self) -> None:
-        """Kill the program and wake its readers."""
+        """Kill the program, which ends a blocked `read`."""
         if self.running:
             with contextlib.suppress(SandboxFault):
                 self._channel.send(self._number, frames.CUT, b"", time.monotonic() + SECONDS)

@@ -1,4 +1,4 @@
-"""One address in a container that leads to one server outside, without a network."""
+"""Forwards an address in a container to one server outside, without a network."""
 
 import contextlib
 import socket
@@ -18,13 +18,13 @@ READY, OPEN, DATA, EOF, CLOSE = 0, 1, 2, 3, 4
 PIECE = 1 << 15
 CONNECTIONS = 64
 WAITING = 32 << 20
-"""Maximum bytes per connection waiting for the server; a connection with more is closed."""
+"""Maximum bytes of a connection that wait for the server; a connection with more is closed."""
 MOST = 1 << 40
-"""Maximum bytes that the relay passes on over its lifetime."""
+"""Maximum bytes that a relay forwards over its lifetime."""
 
 
 class Streaming(Protocol):
-    """A sandbox with interactive programs."""
+    """A sandbox that can run interactive programs."""
 
     def stream(self, user: str, command: list[str], *, most: int) -> ProgramStream:
         """Start a program and return its streams."""
@@ -32,10 +32,10 @@ class Streaming(Protocol):
 
 
 class Relay:
-    """Forwards connections from programs in a container to `address`; raises SandboxFault if it does not start.
+    """Forwards connections from programs in a container to `server`; raises SandboxFault if it does not start.
 
-    `user` is the relay's user in the container. Everything from there is hostile: it cannot choose a target or block other
-    connections and readers.
+    `user` runs the relay's program in the container. Data from the container is hostile: it cannot choose another server,
+    and cannot block other connections.
     """
 
     def __init__(self, sandbox: Streaming, user: str, server: tuple[str, int]) -> None:
@@ -50,7 +50,7 @@ class Relay:
             self._stream.close()
             raise SandboxFault("the relay did not start in the container")
         self.address = f"http://127.0.0.1:{number}"
-        """Address that programs in the container connect to."""
+        """URL that programs in the container connect to."""
         threading.Thread(target=self._serve, name="relay", daemon=True).start()
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class Relay:
             connection.close()
 
     def _frame(self) -> tuple[int, int, bytes] | None:
-        """Return the next frame; None if none comes, or it is malformed."""
+        """Return the next frame as (connection, kind, body); None if the stream ends or the frame is malformed."""
         while True:
             if len(self._raw) >= HEAD.size:
                 number, kind, length = HEAD.unpack_from(self._raw)
@@ -102,7 +102,7 @@ class Relay:
 
 
 class _Connection:
-    """One connection to the server: a thread per direction."""
+    """One connection to the server, with a thread for each direction."""
 
     def __init__(
         self, number: int, server: tuple[str, int], say: Callable[[int, int, bytes], None], over: Callable[[int], None]
@@ -116,7 +116,7 @@ class _Connection:
         threading.Thread(target=self._run, args=(server,), name="relay-out", daemon=True).start()
 
     def take(self, kind: int, body: bytes) -> None:
-        """Accept a frame without waiting."""
+        """Queue a frame from the container without blocking."""
         with self._more:
             self._size += len(body)
             if kind == DATA and self._size <= WAITING:
@@ -130,7 +130,7 @@ class _Connection:
             self.close()
 
     def close(self) -> None:
-        """Close both directions."""
+        """Close the connection in both directions."""
         with self._more:
             self._closed = True
             self._more.notify()

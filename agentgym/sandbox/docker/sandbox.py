@@ -1,4 +1,4 @@
-"""A container sandbox, by Docker or Podman. Its process 1 is ours (`docker/init.py`), reached over one stream."""
+"""A container sandbox with Docker or Podman. Its process 1 is `docker/init.py`, which it reaches over one stream."""
 
 import contextlib
 import importlib.util
@@ -33,19 +33,19 @@ from agentgym.sandbox.seccomp import denied_calls
 __all__ = ["ROOT_CAPABILITIES", "Docker"]
 
 START = 60.0
-"""Seconds in which process 1 must get ready."""
+"""Time limit in seconds for process 1 to get ready."""
 GRACE = 30.0
-"""Seconds beyond a time limit, enforced by process 1, after which the container counts as dead."""
+"""Seconds to wait for a report beyond the time limit that process 1 enforces; then the container counts as dead."""
 MESSAGES = 4096
 SENT = ("docker.frames", "docker.processes", "inside.system", "inside.kernel", "docker.program", "docker.init")
-"""The modules of process 1, each after those it needs."""
+"""Modules of process 1, each after the modules that it imports."""
 
 
 class Docker(BaseSandbox):
-    """A sandbox in its own container. Keywords: the fields of `docker.container.ContainerSpec`, `image` or `build` first.
+    """A sandbox in its own container; `options` are the fields of `docker.container.ContainerSpec`.
 
-    `packages`: libraries of the image preloaded in its Python. Raises BadConfig if daemon, image or a tool in it is missing,
-    SandboxFault if the container does not start. It closes itself when garbage collected, and at the end of the process.
+    `packages`: libraries preloaded in the image's Python. Raises BadConfig if the daemon, the image or a tool in it is
+    missing, SandboxFault if the container does not start. Closes itself when garbage collected, and at process exit.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Docker(BaseSandbox):
         self._image, brought, self._user, self._entrypoint = image_of(self.daemon, self.spec)
         home = "/root" if self.spec.writable and self.spec.user.partition(":")[0] in ("root", "0") else self.work
         self.environment = {**ENVIRONMENT, "HOME": home, **brought, **self.spec.environment}
-        """Environment variables of the image and the options, without those of a proxy."""
+        """Environment variables from the image and the options, without those for a proxy."""
         stack, self._nets = contextlib.ExitStack(), contextlib.ExitStack()
         self._on = (self.spec.network, self.spec.allowed_hosts)
         sides = contextlib.ExitStack()
@@ -81,7 +81,7 @@ class Docker(BaseSandbox):
         try:
             self._join_services()
             self.version = self._begin(list(packages), self._loose, stack)
-            """Of the image's Python; empty where it has none that serves."""
+            """Version of the image's Python; empty if the image has none or it is older than 3.8."""
             self._prepare()
             if self._services:
                 self._services.join(self.container)
@@ -199,7 +199,7 @@ class Docker(BaseSandbox):
         return egress.name
 
     def reconnect(self, network: str = "none", allowed_hosts: Sequence[str] | None = None) -> None:
-        """Move the container to another network, by default to none."""
+        """Move the container to another network of the daemon; by default, disconnect it."""
         if (network, allowed_hosts) == self._on:
             return
         self._on = (network, allowed_hosts)
@@ -217,14 +217,14 @@ class Docker(BaseSandbox):
                 api.connect_container_to_network(self.container, self._network(network, allowed_hosts))
 
     def run_as(self, user: str, command: Sequence[str], *, timeout: float | None = None) -> Result:
-        """Run a program as a user of the image: a name or a number, and a group after a colon; empty for the image's own.
+        """Run a program as a user: a name or a number, optionally a group after a colon; empty for the image's default user.
 
-        The sandbox's own user is root. An unknown user is reported on standard error, with exit code 127.
+        The sandbox must run as root. An unknown user gives an error on standard error and exit code 127.
         """
         return self._execute({"kind": "command", "command": list(command), "user": user or self._user}, b"", timeout)
 
     def stream(self, user: str, command: Sequence[str], *, most: int = MOST, **request: object) -> ProgramStream:
-        """Start a program as a user of the image and return its streams.
+        """Start a program as a user (see `run_as`), and return its streams.
 
         Raises:
             BadConfig: the image has no Python.
@@ -237,13 +237,13 @@ class Docker(BaseSandbox):
 
     @property
     def variables(self) -> dict[str, str]:
-        """Environment variables of programs."""
+        """Environment variables of programs, including those for the proxy."""
         return {**self.environment, **self._proxy}
 
     def run_entrypoint(self, command: Sequence[str] = ()) -> None:
-        """Start the image's own entry point, which may start services, around a command or an idle one.
+        """Start the image's entry point, which may start services, with `command` or an idle command as its arguments.
 
-        It does not run in an image without Python.
+        Does nothing if the image has no Python.
         """
         words = [*self._entrypoint, *(command or ("/bin/sh", "-c", "sleep infinity"))]
         if (self._entrypoint or command) and self._shell is None:
@@ -278,7 +278,7 @@ class Docker(BaseSandbox):
         return inside.read(self._trusted, path, self.limits.disk)
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, creating its folders; OSError if there is no space."""
+        """Write a file, creating its folders; raise OSError if there is no space."""
         if self._shell is not None:
             docker_archive.write(self._do, path, content)
         else:
@@ -291,7 +291,7 @@ class Docker(BaseSandbox):
         return inside.pack(self._trusted, self._most)
 
     def restore(self, state: bytes) -> None:
-        """Restore the working folder."""
+        """Replace the content of the working folder with that of a snapshot."""
         if self._shell is not None:
             docker_archive.replace(self._do, state)
         else:
@@ -310,7 +310,7 @@ class Docker(BaseSandbox):
             docker_archive.unpack(self._do, archive, path)
 
     def copy_out(self, path: str, service: str = "") -> bytes:
-        """Return a file or folder of the container, or of a service, as a tar archive; FileNotFoundError if missing."""
+        """Return a file or folder of the container or a service as a tar archive; raise FileNotFoundError if missing."""
         if service:
             return docker_archive.get(self.daemon, self.services.container(service), path, self._most)
         if self.spec.writable:
@@ -337,11 +337,11 @@ class Docker(BaseSandbox):
             )
 
     def looked(self, code: str, stdin: bytes, seconds: float) -> Result:
-        """Run trusted code next to the programs, as the sandbox's user."""
+        """Run trusted Python code in the folder `/`, as the sandbox's user; `seconds` is the time limit."""
         return self._execute({"kind": "python", "code": code, "cwd": "/"}, stdin, seconds)
 
     def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
-        """Run trusted code in the container as the program's user, so that no link leads out."""
+        """Run trusted Python code in the container as the programs' user, so that no link leads outside."""
         return self._execute({"kind": "python", "code": code}, stdin, max(GRACE, self.limits.timeout), cap)
 
     def _do(self, script: str, words: Sequence[str], stdin: bytes, cap: int) -> Result:
@@ -390,7 +390,7 @@ class Docker(BaseSandbox):
 
 
 def _free(owner: int, daemon: Daemon, container: str, *stacks: contextlib.ExitStack) -> None:
-    """Kill a container; a forked child leaves its parent's alone."""
+    """Kill a container and close the stacks, unless this process is a fork of the owner."""
     if os.getpid() != owner:
         return
     with contextlib.ExitStack() as ending:

@@ -14,7 +14,7 @@ from agentgym.sandbox.protocol import MEGABYTE, Result, SandboxFault
 MAIN = "main"
 PULSE = 0.1
 PATIENCE = 30.0
-"""Seconds beyond its time limit in which a service's program must have ended."""
+"""Seconds beyond its time limit after which a program in a service counts as hung."""
 PROCESSES = 512
 """Maximum processes of one service."""
 STARTED, HEALTHY, COMPLETED = "service_started", "service_healthy", "service_completed_successfully"
@@ -22,13 +22,13 @@ STARTED, HEALTHY, COMPLETED = "service_started", "service_healthy", "service_com
 
 @dataclass(frozen=True)
 class Service:
-    """One additional container, without privileges and without ports or folders of this machine."""
+    """One additional container, without privileges and without access to ports or folders of this machine."""
 
     name: str
     image: str = ""
-    """An existing image; empty if the image is built from `build`."""
+    """Name of an existing image; empty if the image is built from `build`."""
     build: str = ""
-    """A folder with a Dockerfile."""
+    """Folder with a Dockerfile to build the image from; empty for an existing image."""
     command: tuple[str, ...] = ()
     """Replacement of the image's own command; empty to keep it."""
     entrypoint: tuple[str, ...] = ()
@@ -36,16 +36,16 @@ class Service:
     work: str = ""
     user: str = ""
     networks: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Its networks, each with additional names in it; None for no network."""
+    """Networks of the service, each with the additional names of the service there; empty for no network."""
     shares: str = ""
-    """The service whose network it shares; `main` is the main container."""
+    """Name of the service whose network this service shares, or `main` for the main container; empty for none."""
     volumes: tuple[tuple[str, str, bool], ...] = ()
-    """Volume, folder, and whether it is read-only."""
+    """Volumes as (name, mount point, read-only)."""
     memory_folders: tuple[str, ...] = ()
     health: Mapping[str, object] | None = None
-    """A health check in the daemon's form."""
+    """Health check in the format of the daemon's API; None for the image's own."""
     needs: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Services that start before it, and the condition to wait for."""
+    """Services that must start before this one, each with the condition to wait for."""
     cpus: float | None = None
     memory_mb: float | None = None
 
@@ -56,24 +56,24 @@ class SideServices:
 
     services: tuple[Service, ...]
     networks: Mapping[str, tuple[str, ...]]
-    """The main container's networks, and its names there."""
+    """Networks of the main container, each with the container's names there."""
     volumes: tuple[tuple[str, str, bool], ...] = ()
-    """The main container's volumes."""
+    """Volumes of the main container as (name, mount point, read-only)."""
     seconds: float = 600.0
-    """Time limit for building and for getting healthy."""
+    """Time limit in seconds for building the images, and for all services to become healthy."""
     capabilities: tuple[str, ...] = ()
-    """Capabilities of root in a service."""
+    """Linux capabilities of root in every service."""
 
     @property
     def names(self) -> list[str]:
-        """Return every name by which the main container finds a service."""
+        """All host names of the services."""
         return [
             name for one in self.services for name in (one.name, *(each for more in one.networks.values() for each in more))
         ]
 
 
 class Services:
-    """The running services; BadConfig for a missing image, SandboxFault for a service that stays unhealthy."""
+    """The running services; raises BadConfig for a missing image, SandboxFault for a service that stays unhealthy."""
 
     def __init__(self, daemon: Daemon, beside: SideServices, images: Mapping[str, str], outside: str) -> None:
         self._daemon, self._beside, self._images = daemon, beside, images
@@ -93,11 +93,11 @@ class Services:
 
     @property
     def networks(self) -> dict[str, tuple[str, ...]]:
-        """The main container's networks in the daemon, and its names there."""
+        """The daemon's names of the main container's networks, each with the container's names there."""
         return {self._called(name): names for name, names in self._beside.networks.items()}
 
     def hosts(self, networks: Mapping[str, object]) -> dict[str, str]:
-        """Return the addresses of running services on some networks, since not every daemon resolves names."""
+        """Return IP addresses by host name of the running services on `networks`, since not every daemon resolves names."""
         found = dict[str, str]()
         for service in self._beside.services:
             shared = [name for name in networks if name in service.networks]
@@ -112,12 +112,12 @@ class Services:
 
     @property
     def main_hosts(self) -> dict[str, str]:
-        """Return the addresses of the services reachable from the main container."""
+        """IP addresses by host name of the services that the main container can reach."""
         return self.hosts(self._beside.networks)
 
     @property
     def binds(self) -> list[str]:
-        """Return the main container's volumes."""
+        """Volumes of the main container in the daemon's `binds` format."""
         return self._binds(self._beside.volumes)
 
     def _called(self, name: str) -> str:
@@ -144,7 +144,7 @@ class Services:
                 self._ending.callback(self._remove_volume, self._called(name))
 
     def join(self, main: str) -> None:
-        """Start the services that share the running main container's network, and those that need them."""
+        """Start the services that need the running main container, directly or through other services."""
         self._containers[MAIN] = main
         self._run_all(self._later)
 
@@ -227,10 +227,10 @@ class Services:
             time.sleep(PULSE)
 
     def run(self, name: str, command: Sequence[str], user: str, seconds: float) -> Result:
-        """Run a program in a service and return its first megabyte of output, waiting no longer than the time limit.
+        """Run a program in a service as `user`, for up to `seconds`, and return its first megabyte of output.
 
         Raises:
-            SandboxFault: the service does not end the program.
+            SandboxFault: the program does not end after its time limit.
         """
         api, started = self._daemon.client.api, time.monotonic()
         words = ["timeout", "-s", "KILL", f"{seconds:.0f}", *command] if self._has_timeout(name) else list(command)
@@ -252,7 +252,7 @@ class Services:
             return api.exec_inspect(execution)["ExitCode"] == 0
 
     def container(self, name: str) -> str:
-        """Return a service's container."""
+        """Return the container id of a service."""
         return self._containers[name]
 
     def _remove_network(self, name: str) -> None:
@@ -264,7 +264,7 @@ class Services:
             self._daemon.client.api.remove_volume(name, force=True)
 
     def close(self) -> None:
-        """Remove everything, after the main container."""
+        """Remove all services, networks and volumes; the main container must be removed before."""
         with contextlib.suppress(SandboxFault):  # the next sweep removes what a dying daemon leaves
             self._ending.close()
 
@@ -280,10 +280,10 @@ def _after_main(order: Sequence[Service]) -> list[Service]:
 
 
 def in_order(services: Sequence[Service]) -> list[Service]:
-    """Return services, each after those it needs.
+    """Return the services in starting order: each after the services it needs.
 
     Raises:
-        BadConfig: they need each other in a cycle.
+        BadConfig: services need each other in a cycle.
     """
     left, order = list(services), list[Service]()
     while left:

@@ -1,4 +1,4 @@
-"""Programs in a container whose image has no Python: one daemon exec each, ended by a shell inside."""
+"""Runs programs in a container without Python: each in an exec of the daemon, whose shell kills leftover processes."""
 
 import contextlib
 import select
@@ -15,30 +15,30 @@ from agentgym.sandbox.protocol import Result, SandboxFault
 
 CHUNK = 1 << 16
 PATIENCE = 20.0
-"""Seconds in which killed processes must be gone."""
+"""Maximum seconds to wait for killed processes to end."""
 DONE = 42
 KILL = "kill -9 -1"
-"""Kills all of this user's processes except this shell and process 1 in one call, so that none can fork away."""
+"""Shell command that kills all of the user's processes except itself and process 1 at once, so that none can fork away."""
 SCRIPT = f"""read -r size
 if [ "$size" = 0 ]; then ({{}}) </dev/null; else head -c "$size" | ({{}}); fi
 code=$?
 {KILL} 2>/dev/null
 exit $code"""
-"""Waits for the length of the input, since output before a listener would be lost.
+"""Script around a program. It first reads the length of the input, since output before the host listens would be lost.
 
-A pipe of the shell's own tells the program where its input ends; the program's remains are killed at the end.
+`head` closes the pipe to the program at the end of the input. Finally all processes that the program left are killed.
 """
 
 
 class Shell:
-    """Runs programs one at a time."""
+    """Runs programs in one container, one at a time."""
 
     def __init__(self, daemon: Daemon, container: str, user: str, channel: Channel) -> None:
         self._daemon, self._container, self._user, self._channel = daemon, container, user, channel
         self._one = threading.Lock()
 
     def run(self, request: dict[str, Any], stdin: bytes) -> Result:
-        """Run a request's program, and kill everything it started."""
+        """Run the program of a request, then kill all processes that it left."""
         words = shlex.join(request["command"])
         script = SCRIPT.replace("{}", f"cd {shlex.quote(request['cwd'])} && exec {words}")
         with self._one:
@@ -70,7 +70,7 @@ class Shell:
         return execution["Id"], attached, stream
 
     def _code(self, execution: str) -> int | None:
-        """Return a program's exit code once it has ended.
+        """Wait for an exec to end and return its exit code; None if the daemon does not know it.
 
         Raises:
             SandboxFault: the program does not end.
@@ -85,7 +85,7 @@ class Shell:
         raise SandboxFault("the container does not end a killed program")
 
     def _kill(self) -> None:
-        """Kill all programs, retrying if they leave no process for that.
+        """Kill all programs; retry if they use up all processes, so that the command to kill them cannot start.
 
         Raises:
             SandboxFault: no retry succeeds.
@@ -103,7 +103,7 @@ class Shell:
 
 
 class _Reading:
-    """The stream of an exec: feeds it, and keeps its output up to a limit."""
+    """Stream of an exec: writes the input, and stores up to `cap` bytes of each output."""
 
     def __init__(self, stream: socket.socket, cap: int, feed: bytes) -> None:
         self._stream, self._cap, self._feed = stream, cap, memoryview(feed)
@@ -111,7 +111,7 @@ class _Reading:
         self._buffers = {1: bytearray(), ERRORS: bytearray()}
 
     def until(self, deadline: float) -> str:
-        """Read to the stream's end; return an empty string, or the reason it was cut short: `timeout`, `output`."""
+        """Read to the end of the stream; return an empty string, or the reason for stopping early: `timeout` or `output`."""
         poll = select.poll()
         while True:
             left = deadline - time.monotonic()
@@ -151,7 +151,7 @@ class _Reading:
         return False
 
     def result(self, code: int | None, reason: str, seconds: float) -> Result:
-        """Return the program's result."""
+        """Return the program's result, from its exit code, the reason for stopping early, and its duration."""
         status = -signal.SIGKILL if code is None or reason else code
         if 128 < status <= 128 + signal.NSIG:
             status = 128 - status
