@@ -36,7 +36,7 @@ class CodeDialogue(Code):
     a colleague. If the question names a step by its number, or the result, the answer is the missing sentence; it is never
     code. There are no examples and no public tests. Reward: 1 for a submission that passes every hidden test, else 0. A
     solution without the missing steps fails a hidden test. Metric: `asked`, the share of gaps that the agent asked about.
-    The setting is ColBench's (SWEET-RL, arXiv 2503.15478), but its collaborator is a language model that sees the
+    The setting follows ColBench (SWEET-RL, arXiv 2503.15478), where the collaborator is a language model that sees the
     solution; here, every answer is a sentence of the specification from which the tests were made.
     """
 
@@ -52,7 +52,7 @@ class CodeDialogue(Code):
     # Tasks
 
     def _drawn(self, rng: np.random.Generator, difficulty: int, accepts: Callable[[ProgramSpec], bool]) -> Task:
-        """Draw a task of Code, and sentences to leave out that are necessary to pass its tests."""
+        """Draw a task of Code, and leave out sentences that are necessary to pass its tests."""
         while True:
             task = super()._drawn(rng, difficulty, accepts)
             keys = _keys(task.data["statement"])

@@ -137,7 +137,10 @@ def _imports(code: str) -> str:
 
 
 def _mbpp_split(id: str) -> str:
-    """Return the published split of a problem id (Austin et al. 2021): `prompt` to 10, `test` to 510, `valid` to 600."""
+    """Return the published split of a problem (Austin et al. 2021); empty if its id is not a number.
+
+    Ids up to 10 are `prompt`, up to 510 `test`, up to 600 `valid`, and above `train`.
+    """
     if not id.isdecimal():
         return ""
     place = int(id)

@@ -55,8 +55,8 @@ class Proposer(Puzzles):
 
     `propose` runs the program twice, each time in a fresh sandbox. The puzzle is accepted if every call returns the same
     plain data of moderate size both times, within the time limit. A deduction or abduction has one call; an induction has
-    4 to 8 calls with at least two different results. A copy of an example is refused. The reward does not depend on how
-    good an accepted puzzle is; a task sampler rewards that by how often it is solved.
+    4 to 8 calls with at least two different results. A copy of an example is refused. The reward is 1 for every accepted
+    puzzle; a task sampler may replace it by a reward for how often the puzzle is solved.
     """
 
     offered: ClassVar[tuple[str, ...]] = ("propose",)

@@ -28,7 +28,7 @@ _DAYS = (datetime.date.fromisoformat(LAST_DATE) - datetime.date.fromisoformat(FI
 
 @lru_cache(maxsize=512)
 def content(schema: str, seed: int, rows: int, style: str, only: str = "") -> bytes:
-    """Return a database with rows as the bytes of a SQLite file; recent databases are cached.
+    """Generate a database and return it as the bytes of a SQLite file; recent databases are cached.
 
     `rows` is the approximate number of rows per table. `only` names a single table to create, without its references.
     """

@@ -50,7 +50,7 @@ UNTOLD = (
 
 @dataclass(frozen=True)
 class Questions(Library):
-    """Questions of a data set with their databases; for each question, it finds databases that change the gold result."""
+    """Questions of a data set, and for each question the databases that change the result of its gold query."""
 
     variants: int = 0
     """Number of generated databases to test on if no published database changes the gold query's result; 0: none."""

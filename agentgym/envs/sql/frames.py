@@ -1,4 +1,4 @@
-"""The content of a question apart from its words: a frame, and the SQL clauses for its parts."""
+"""The content of a question, independent of its wording: a frame, and the SQL clauses for the parts of a frame."""
 
 import re
 from dataclasses import dataclass

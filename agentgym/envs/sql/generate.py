@@ -25,7 +25,7 @@ Data = dict[str, Any]
 
 
 def families(difficulty: int, family: str) -> list[QuestionFamily]:
-    """Return the family with the name `family`, the families of level 0 (`one_table`), or those of a difficulty (empty).
+    """Return the families that `family` selects: a name, `one_table` (level 0), or empty (all of a difficulty).
 
     A difficulty has the families of its own level, at most 4, and of the two levels below.
     """

@@ -15,7 +15,7 @@ from agentgym.rewards.sql_result import column_orders, same_in_bird, same_in_spi
 JsonMapping = Mapping[str, Any]
 
 RULES = ("published", "strict")
-"""Comparisons for a file's questions: that of the data set's own evaluation, or that of generated questions."""
+"""Comparisons for a file's questions: the data set's own evaluation, or the comparison for generated questions."""
 
 
 def rewritten_gold(database: Database, data: JsonMapping, rule: str) -> tuple[str, Result]:

@@ -304,4 +304,4 @@ SLIPS: Mapping[str, Callable[[Frame, Clauses], Iterator[str]]] = {
     "change": _slip_change,
     "months": _slip_months,
 }
-"""Family -> function that yields plausible wrong queries, in addition to those with wrong conditions."""
+"""Family -> function that yields plausible wrong queries, in addition to queries with wrong conditions."""

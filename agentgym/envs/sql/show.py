@@ -46,7 +46,7 @@ def tables(database: Database) -> list[str]:
 
 
 def columns(database: Database, table: str) -> list[str]:
-    """Return the names of a table's columns; empty for a view or a virtual table that cannot be read here."""
+    """Return the names of a table's columns; empty for a view or a virtual table that queries cannot read."""
     try:
         return list(database.run(f"SELECT * FROM {quoted(table)}", first=0).columns)
     except QueryError:

@@ -15,7 +15,7 @@ LARGEST = 8 * 2**20
 """Maximum bytes of a database that is copied into memory."""
 PASSES = 20
 PLAIN = 3
-"""Number of the first variant that depends on the gold query: it contains values that the query compares with."""
+"""Variants from this number on depend on the gold query: they contain values that the query compares with."""
 _LITERAL = re.compile(
     r"""(?:\w+\.)?["`\[]?(?P<column>\w+)["`\]]?\s*(?:=|==|!=|<>|<=?|>=?|\bnot\s+like\b|\blike\b|\bbetween\b|\bin\s*\(|\bis\b)\s*"""
     r"""(?P<value>'(?:[^']|'')*'|"[^"]*"|-?\d+(?:\.\d+)?)(?:\s*(?:and|,)\s*(?P<second>'(?:[^']|'')*'|-?\d+(?:\.\d+)?))?""",

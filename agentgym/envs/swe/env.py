@@ -53,17 +53,15 @@ DATE = "2024-01-01T00:00:00Z"
 class SWE(RepositoryEnv):
     """Repair a repository with a bug; hidden tests decide.
 
-    By default the tasks are bugs in small packages that come with agentgym; `data` is a file of tasks written by `agentgym
-    swe make`. `split_key` is the package. `difficulty=d` takes tasks up to that difficulty (see
+    By default, tasks are bugs in small packages that come with agentgym; `data` is a file of tasks written by `agentgym swe
+    make`. `split_key` is the package. `difficulty=d` selects tasks up to that difficulty (see
     `agentgym.envs.swe.tasks.Instance`); by default all.
 
-    The agent gets the broken repository without the tests that notice the bug, as a git repository with a single commit if
-    git is installed. Reward: 1 if after `submit` every fail-to-pass and every pass-to-pass test passes, else 0; tests and
-    configuration are restored first, and the tests run in their own sandboxes (`grading.py`). Measures: `fail_to_pass` and
-    `pass_to_pass`, the shares that passed, and `similarity` of the repair to the known one (SWE-RL), all 0 until `submit`.
-    With `grading="one-process"` tests share a process with the code under test, which can exploit that; backends without
-    kernels support nothing better. With `grading="patch"` no test runs: success is the known repair itself, and `similarity`
-    is the only measure.
+    The agent gets the broken repository without the tests that reveal the bug; if git is installed, it is a git repository
+    with a single commit. Reward: 1 if after `submit` every fail-to-pass and every pass-to-pass test passes, else 0. Tests
+    and configuration are restored before, and the tests run in another sandbox than the code (`grading.py`). Metrics, all
+    0 until `submit`: `fail_to_pass` and `pass_to_pass`, the shares of tests that passed, and `similarity` of the repair to
+    the known repair (SWE-RL). `grading` selects other ways of grading.
     """
 
     task_settings: ClassVar[tuple[str, ...]] = ("strict", "ignore")
@@ -76,9 +74,10 @@ class SWE(RepositoryEnv):
     ignore: Sequence[str] = ()
     """Columns to ignore; a row with text in any other unknown column is bad."""
     grading: str = "tests"
-    """`tests`: hidden tests decide. `one-process`: likewise, but code under test can cheat. `patch`: no tests run.
+    """`tests`: hidden tests decide. `one-process`: they share a process with the code under test, which can then cheat.
 
-    With `patch` the repair must equal the known one (SWE-RL).
+    `patch`: no test runs, the repair must equal the known repair, and `similarity` is the only metric (SWE-RL). Backends
+    without kernels do not support `tests`.
     """
     packages = ("tarfile", *(name for name in PACKAGES if name not in ("pytest", "py")))
     """Modules preloaded in the agent's sandbox: `tarfile` for snapshots, and pytest's dependencies.
@@ -134,7 +133,7 @@ class SWE(RepositoryEnv):
         self.fresh: dict[str, str] = {}
         """Digests of the initial folder's entries by name; empty until the sandbox is prepared."""
         self.alike = 0.0
-        """Similarity of the submitted repair to the known one."""
+        """Similarity of the submitted repair to the known repair, from 0 to 1; 0 until `submit`."""
         observation = super().begin(task)
         self._instance().base()  # raises for a missing or changed repository
         if self.data is not None:
@@ -263,7 +262,7 @@ class SWE(RepositoryEnv):
         return grade(self._instance(), self.tree(), self.elsewhere, one_process=self.grading == "one-process")
 
     def measures(self) -> dict[str, float]:
-        """Return the repair's similarity to the known one and, if tests run, the shares of passed tests."""
+        """Return the repair's similarity to the known repair and, if tests run, the shares of passed tests."""
         return {**(super().measures() if self.grading != "patch" else {}), "similarity": self.alike}
 
     # Policies

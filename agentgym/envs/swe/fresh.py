@@ -136,7 +136,10 @@ class _Places:
 
 
 def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) -> _Places:
-    """Return where the broken code differs; tests that the broken code did not run count only if it ran none."""
+    """Return the positions where the broken code differs from the clean code.
+
+    Tests that the broken code did not run count only if it ran none.
+    """
     by_function: dict[Function, dict[int, list[str]]] = {}
     for test in clean:
         if not broken or test in broken:
@@ -291,7 +294,7 @@ def _is_call_of(node: ast.AST, name: str) -> TypeGuard[ast.Call]:
 
 
 class _ObservationRecorder(ast.NodeTransformer):
-    """Makes assertions report the values they observe, ignoring the expected ones."""
+    """Replaces assertions by reports of the values that they compare, without the expected values."""
 
     def __init__(self) -> None:
         self.inputs: set[str] = set()

@@ -3,7 +3,7 @@
 from agentgym.sandbox.protocol import ExitReason, Limits, Result
 
 OUTPUT = 10_000
-"""Maximum characters shown of a command's output; of longer output, each end shows half of them (mini-swe-agent)."""
+"""Maximum characters shown of a command's output; the middle of longer output is cut (mini-swe-agent)."""
 WINDOW = 100
 """Lines of a file shown by default (SWE-agent)."""
 LARGEST = 4 << 20

@@ -177,7 +177,7 @@ class Terminal(Attacked, SandboxEnv):
     def _played(self, clock: int, *programs: Program, work: Callable[[Sandbox], None] | None = None) -> Result:
         """Run programs, or call `work` with the sandbox, and record the changed folder; return the last program's result.
 
-        Programs take one call of the sandbox.
+        All programs run in one call of the sandbox.
         """
         began, unused = time.time() - 1, self._sandbox is None
         sandbox = self.sandbox  # an unused one holds `self.folder` already

@@ -55,7 +55,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Frame:
-    """The input of a solution and its opening code."""
+    """Description of a solution's input, and the solution's opening code."""
 
     says: str
     arguments: str
@@ -115,7 +115,7 @@ class ProgramSpec:
 
     @property
     def start(self) -> Frame:
-        """The frame without its slots filled."""
+        """The frame with unfilled slots."""
         assert isinstance(self.frame.of, Frame)
         return self.frame.of
 
@@ -154,7 +154,7 @@ class ProgramSpec:
 
 @dataclass(frozen=True)
 class Draft:
-    """A generated task. Cases are pairs of packed input and packed result (see `values`)."""
+    """A generated task; tests are [packed input, packed result] pairs (see `agentgym.rewards.programs.values`)."""
 
     plan: ProgramSpec
     public: list[Any]

@@ -1,4 +1,4 @@
-"""Instances of published SWE data sets as an environment, each in the container that the set built for it."""
+"""Instances of published SWE data sets as an environment, each in the container image published for it."""
 
 import shlex
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Evaluation of a patch on a row: a fresh container of its image, the hidden tests, and the set's own verdict."""
+"""Evaluate a patch on a row: run the hidden tests in a fresh container, and apply the rule of the row's data set."""
 
 import re
 from collections.abc import Iterable

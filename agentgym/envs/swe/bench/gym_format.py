@@ -1,4 +1,4 @@
-"""Rows of SWE-Gym: SWE-bench's columns, with commands and parsers by repository in a fork of swebench."""
+"""Rows of SWE-Gym, with SWE-bench's columns; a fork of swebench has the test commands and log parsers by repository."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Calls the code of a data set's own repository, in a separate Python process."""
+"""Call the code of a data set's own repository in a separate Python process."""
 
 import json
 import os

@@ -27,7 +27,7 @@ _REPO = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 class FreshSandbox(Protocol):
-    """Runs work in a fresh sandbox of the row's image."""
+    """Calls a function with a fresh sandbox of the row's image, and returns the result."""
 
     def __call__(self, work: Callable[[Sandbox], T], /) -> T: ...
 
@@ -72,7 +72,7 @@ class Row:
 
     @property
     def split(self) -> str:
-        """The row's own split, else that of its data set."""
+        """The row's own split, else the default split of the data set."""
         return self.row.get("split") or self.rules.split
 
     @property
@@ -156,10 +156,10 @@ def verdict_of(row: Row, passed: Collection[str], resolved: bool | None = None) 
 
 
 def must(sandbox: Sandbox, command: str | list[str], purpose: str) -> Result:
-    """Run a step that does not depend on the agent's files.
+    """Run a command that should always succeed, since it does not depend on the agent's files.
 
     Raises:
-        SandboxFault: the step fails.
+        SandboxFault: the command fails; the message begins with `purpose`.
     """
     result = sandbox.run(command, timeout=300.0)
     if not result.ok:

@@ -39,7 +39,7 @@ SCRIPT = "/tmp/eval.sh"
 
 
 class OtherLanguage(ValueError):
-    """A row in a language whose tests cannot run here."""
+    """Raised for a row in another language without its own test command and log parser."""
 
 
 class SWEBenchFormat(RowFormat):

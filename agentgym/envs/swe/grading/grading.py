@@ -30,14 +30,14 @@ class FreshSandbox(Protocol):
 
 ROUNDS = 3
 PATTERNS = ((0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0))
-"""Possible choices of the rounds in which a test is altered (1): at least one and not all."""
+"""Possible patterns of rounds: a test is altered (1) in at least one round and unaltered (0) in at least one."""
 SECONDS = 30.0
 """Minimum time limit in seconds of the code under test over all runs; raised to `PATIENCE` times the clean code's time."""
 MORE = 4
 """Factor on the time limit when grading is repeated because the machine was too busy for the clean code."""
 PATIENCE = 10
 SLOW = 3
-"""A repair that takes this many times the clean code's current time is slow by itself; below, the machine is to blame."""
+"""A repair is to blame for slowness from this factor over the clean code's current time; below it, the machine is."""
 REMEMBERED = 4096
 DO_NOT_FIT = "The tests cannot be run: the files do not fit the sandbox."
 BROKE = "The tests came to no end: the code under test broke the sandbox."

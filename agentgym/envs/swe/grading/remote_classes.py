@@ -43,7 +43,7 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "__enter__": lambda this: type(this).__enter__(this),
     "__exit__": lambda this, *error: type(this).__exit__(this, *(error[:2] and (error[0], error[1], None))),
 }
-"""Special method -> function that performs its operation on an object."""
+"""Name of a special method -> function that performs the operation on an object."""
 _ALWAYS = ("__str__", "__repr__", "__copy__", "__deepcopy__", "__format__", "__dir__")
 _LOCAL = ("args", "with_traceback", "add_note", OWN)
 

@@ -38,7 +38,7 @@ LARGEST = 1 << 20
 SEES = "_agentgym_sees"
 """Name of the built-in function that tests with fresh values (`fresh`) call to report a value."""
 ERROR = "an error"
-"""Recorded in place of a value when an exception ends a test."""
+"""Text recorded in place of a value when an exception ends a test."""
 _state: JsonObject = {}
 
 

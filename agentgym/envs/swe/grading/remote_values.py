@@ -140,7 +140,7 @@ def standard(kind: type) -> dict[str, str] | None:
 def is_harmless(kind: object) -> bool:
     """Return True if a class creates only values or exceptions; the code under test may name only such classes.
 
-    Calling `operator.attrgetter`, `operator.methodcaller` or `io.FileIO` in the tests' process would allow it anything.
+    By calling `operator.attrgetter`, `operator.methodcaller` or `io.FileIO`, it could do anything in the tests' process.
     """
     if not isinstance(kind, type) or standard(kind) is None:
         return False

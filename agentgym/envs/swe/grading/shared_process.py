@@ -1,7 +1,7 @@
 """Run tests in the same process as the code under test, which could forge their results.
 
-Such tests fail in a run in two processes even with the clean code, or the environment uses one process for all tests. If
-all pass, they run twice more with alterations (`canaries`), some of which must fail.
+This is for tests that fail in two processes even with the clean code, or for all tests with `grading="one-process"`. If all
+tests pass, they run twice more with alterations (`canaries`), some of which must fail.
 """
 
 import random

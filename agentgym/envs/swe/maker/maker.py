@@ -56,8 +56,8 @@ class MakerResult:
 class Maker:
     """Makes tasks from one repository.
 
-    `repository` is its name, source and files. `open_sandbox` and `close_sandbox` manage the sandboxes that run tests,
-    `say` receives progress messages, and `journal` is the path of the log of verdicts.
+    `repository` is (name, source, files). `open_sandbox` and `close_sandbox` manage the sandboxes that run tests, `say`
+    receives progress messages, and `journal` is the path of the log of verdicts.
     """
 
     def __init__(
@@ -214,7 +214,10 @@ class Maker:
         return {"rejected": wrong, "fail_to_pass": list(trial.fail_to_pass), "issue": issue}
 
     def _described_tests(self, candidate: Candidate, failing: tuple[str, ...]) -> list[str]:
-        """Return the failing tests, first one test for each bug that no other bug fails; empty if a bug has none."""
+        """Return the failing tests, beginning with one per bug that fails because of that bug alone.
+
+        Empty if a bug has no such test.
+        """
         own = [set(self._noticed.get((part.path, part.splice), ())) & set(failing) for part in candidate.parts]
         if len(own) < 2:
             return list(failing)

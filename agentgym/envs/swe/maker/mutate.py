@@ -15,7 +15,7 @@ from agentgym.envs.swe.tasks.suite import is_protected
 from agentgym.rewards.programs.syntax import parse
 
 KINDS = (operators_of_expressions, operators_of_statements)
-"""Modules whose import registers their operators."""
+"""Modules of operators; importing them registers the operators."""
 SKIPPED = {"docs", "doc", "examples", "benchmarks", "bench", "scripts", "tools"}
 """Top-level folders with code that no test runs."""
 

@@ -64,7 +64,7 @@ def survey(
 
 
 def test_files(tree: Mapping[str, bytes]) -> list[str]:
-    """Return the files in which pytest looks for tests."""
+    """Return the files where pytest looks for tests."""
     names = {path: path.rpartition("/")[2] for path in sorted(tree) if is_test(path)}
     return [
         path

@@ -52,7 +52,7 @@ class Workbench:
             return run_files(self.sandbox(number), tree, test_files(tree), timeout=limit, conftest=survey.conftest)
 
     def close(self, *numbers: int) -> None:
-        """Close the numbered sandboxes, or both."""
+        """Close the sandboxes with these numbers; both if there are no numbers."""
         for number in numbers or (0, 1):
             sandbox, self._sandboxes[number] = self._sandboxes[number], None
             if sandbox is not None:

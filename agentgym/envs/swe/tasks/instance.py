@@ -47,9 +47,9 @@ class Repository:
     source: str
     """`package:NAME` for a built-in repository, or the path of a folder or archive."""
     digest: str
-    """Digest of its files (`agentgym.envs.swe.tasks.source.digest`); tasks are valid only for exactly these files."""
+    """Digest of the files (`agentgym.envs.swe.tasks.source.digest`); tasks are valid only for exactly these files."""
     split: str
-    """Split of all its tasks: `train`, `valid` or `test`."""
+    """Split of all tasks of the repository: `train`, `valid` or `test`."""
     tests: tuple[str, ...]
     """Ids of the tests that pass every time."""
     conftest: bool = False

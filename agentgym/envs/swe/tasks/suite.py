@@ -13,7 +13,7 @@ CONFIGURATION = {"conftest.py", "pytest.ini", "pytest.toml", "tox.ini", "setup.c
 
 
 def is_test(path: str) -> bool:
-    """Return whether a file belongs to the tests, by its folder or its name."""
+    """Return True if a file belongs to the tests, judging by its folder and its name."""
     place = PurePosixPath(path)
     named = place.suffix == ".py" and (place.stem.startswith("test_") or place.stem.endswith("_test"))
     return named or place.stem == "conftest" or bool(FOLDERS & set(place.parts[:-1]))
@@ -62,7 +62,7 @@ def _shadows(place: PurePosixPath) -> bool:
 
 
 def is_cache(path: str) -> bool:
-    """Return whether a file is compiled code, which would run in place of its source."""
+    """Return True if a file is compiled code, which would run in place of its source."""
     return path.endswith((".pyc", ".pyo")) or "__pycache__" in PurePosixPath(path).parts
 
 
@@ -86,7 +86,7 @@ def importable(tree: Mapping[str, bytes]) -> list[str]:
 
 
 def without_tests(tree: Mapping[str, bytes], ids: Iterable[str]) -> dict[str, bytes]:
-    """Return a tree without the functions of the given tests, that is, without any parameter set of these tests."""
+    """Return a tree without the test functions of the given test ids, whatever the parameters in these ids."""
     changed = dict(tree)
     by_file: dict[str, set[tuple[str, ...]]] = {}
     for test in ids:

@@ -117,7 +117,7 @@ def table(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("json")
 def settings_json(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Change values in JSON files by a rule; the same key also occurs elsewhere."""
+    """Change values in JSON files by a rule; the same key also occurs in places that must not change."""
     top, port, owner = numbered(ask), number(ask, 20, 90) * 100 + 1, pick(ask, PEOPLE).lower()
     tree, expected = dict[str, Entry](), dict[str, object]()
     stems = names(fill, 5 + 3 * level)

@@ -10,7 +10,7 @@ from agentgym.envs.terminal.words import lines, names, number, numbered, path, s
 
 @family("rename")
 def rename(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Change file extensions, including subfolders; at higher levels, extensions in any letter case."""
+    """Change the extensions of files, also in subfolders; at higher levels, the extensions have any letter case."""
     top = numbered(ask)
     old, new = pick(ask, (("jpeg", "jpg"), ("htm", "html"), ("text", "txt"), ("yml", "yaml"), ("mpeg", "mpg")))
     tree, expected = dict[str, Entry](), dict[str, bytes]()

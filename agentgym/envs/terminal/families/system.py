@@ -139,7 +139,7 @@ def _runner(top: str, code: int, start: str, wait: str, end: str) -> str:
 
 
 def _hidden_workers(fill: Rng, level: int, folder: str) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
-    """Return hidden workers (path -> script), a line with each exit status, and the outputs by worker.
+    """Return hidden workers (path -> script), the lines with their exit statuses, and their outputs by worker.
 
     From level 1 on, one worker runs forever.
     """

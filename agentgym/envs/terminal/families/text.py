@@ -12,7 +12,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 @family("tally")
 def tally(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Count log lines by service, though messages contain the counted word, too; later, some logs are compressed."""
+    """Count log lines by service; messages contain the counted word, too. At higher levels, some logs are compressed."""
     top, out, row = numbered(ask), f"{numbered(ask)}.txt", pick(ask, LEVELS[1:])
     packed = level >= 2
     tree, counts = dict[str, Entry](), dict[str, int]()

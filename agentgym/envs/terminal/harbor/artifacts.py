@@ -49,7 +49,7 @@ class Artifact:
         return not self.exclude and self.service == other.service and other.output == self.output / others.relative_to(mine)
 
     def clashes(self, other: "Artifact") -> bool:
-        """Return whether two artifacts would overwrite each other."""
+        """Return True if two artifacts would overwrite each other."""
         one, two = self.output, other.output
         return one.is_relative_to(two) or two.is_relative_to(one)
 
@@ -214,10 +214,7 @@ def _stays(folder: tuple[str, ...], target: str) -> bool:
 
 
 def _excluded(name: str, patterns: Sequence[str]) -> bool:
-    """Return True if GNU tar excludes a name below `.`.
-
-    That is, a pattern matches the name or one of its folders, either entirely or from any slash on.
-    """
+    """Return True if GNU tar excludes a name below `.`, that is, if a pattern matches consecutive parts of the path."""
     parts = [".", *name.split("/")]
     pieces = ["/".join(parts[begin:end]) for begin in range(len(parts)) for end in range(begin + 1, len(parts) + 1)]
     return any(fnmatch.fnmatchcase(piece, pattern) for piece in pieces for pattern in patterns)

@@ -188,7 +188,7 @@ class _Reader:
     networks: frozenset[str]
 
     def service(self, name: str, raw: Mapped) -> Service:
-        """Return the service with this name.
+        """Parse the service `name`.
 
         Raises:
             BadData: the service has a refused or an unknown key.

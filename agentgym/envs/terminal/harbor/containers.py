@@ -81,7 +81,7 @@ class Containers:
 
     @contextlib.contextmanager
     def made(self, place: Place, policy: Policy, file: Path) -> Generator[Any]:
-        """Start a container without the agent's harness; a context manager that stops it at the end."""
+        """Yield a container without the agent's harness, and stop it at the end of the `with` block."""
         options = {name: value for name, value in self.options.items() if name not in HARNESS}
         container = replace(self, options=options).make(place, policy, file)
         try:
@@ -90,7 +90,7 @@ class Containers:
             container.close()
 
     def connect(self, container: Any, first: Policy, now: Policy, name: str) -> None:
-        """Move a container from the network of the policy `first` to that of `now`, the current phase.
+        """Move a container from the network of the policy `first` to the network of the policy `now`.
 
         Raises:
             BadConfig: the backend cannot change networks.

@@ -49,9 +49,9 @@ class Harbor(ContainerAccess, ServerTools):
 
     Reward: 1 if the task's own `tests/test.sh` writes a reward of at least 1, else 0; the metric `reward` is its value. If
     the tests write no reward, they run again without the agent's work: if they write one then, the episode is lost; if
-    not, it ends as an infrastructure error. A task with steps is one episode, and `submit` ends a step. The tests enter
-    the container at `submit`, the solution only by the oracle. As in Harbor, the tests run in the agent's container after
-    all its processes have ended, unless the task has a separate verifier (see `docs/environments/terminal.md`).
+    not, it ends as an infrastructure error. A task with steps is one episode, and `submit` ends a step. The tests are
+    copied into the container at `submit`; only the oracle copies the solution. As in Harbor, the tests run in the agent's
+    container after all its processes have ended, unless there is a separate verifier (`docs/environments/terminal.md`).
     """
 
     horizon = 50
@@ -71,7 +71,7 @@ class Harbor(ContainerAccess, ServerTools):
     max_chars: float = 8000
     """Maximum characters of a command's output in an observation."""
     background: bool = False
-    """Let processes outlive their command, as in Harbor, for services that tests need; they could forge a reward."""
+    """Let processes outlive their command, as in Harbor, for services that tests need; a process could forge a reward."""
     pull: str = ""
     """Comma-separated registries to pull missing images from, such as `docker.io,ghcr.io`; empty: none."""
     images_gb: float | None = None
@@ -179,7 +179,7 @@ class Harbor(ContainerAccess, ServerTools):
     # The episode
 
     def limit_of(self, task: Task) -> int:
-        """Return the maximum number of turns in an episode: the horizon for each step of the task."""
+        """Return the maximum number of turns in an episode: the horizon times the number of the task's steps."""
         return self.horizon * len(self._library[task.data["name"]].steps)
 
     def begin(self, task: Task) -> str:

@@ -24,7 +24,7 @@ class Health:
 
     @property
     def longest(self) -> float:
-        """Maximum duration in seconds."""
+        """Maximum duration of the check, with all retries, in seconds."""
         once = self.timeout_sec + max(self.interval_sec, self.start_interval_sec)
         return self.start_period_sec + (self.retries + 1) * once
 
@@ -53,7 +53,7 @@ def wait_until_healthy(sandbox: Any, health: Health, user: str = "") -> None:
     """Retry the check until it succeeds.
 
     Raises:
-        SandboxFault: it failed `retries` times in a row.
+        SandboxFault: the check failed `retries` times in a row.
     """
     begin, failures = time.monotonic(), 0
     while True:

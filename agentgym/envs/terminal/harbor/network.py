@@ -80,8 +80,8 @@ def _is_address(name: str) -> bool:
 def options(policy: Policy, network: str, backend: str) -> dict[str, Any]:
     """Return the sandbox's network options for a policy; `network` is the caller's setting.
 
-    Without a policy, `stated` gives no network, and `task` gives `public`. `none` never gives a network. Any other value
-    names the daemon's network to use for `public`, which is then also the default.
+    Without a policy, `stated` means no network, and `task` means `public`. `none` means no network in any case. Any other
+    value names the daemon's network to use for `public`, which then also applies without a policy.
 
     Raises:
         BadConfig: the policy allows some hosts only, which the backend cannot enforce.

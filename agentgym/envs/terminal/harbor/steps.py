@@ -244,7 +244,7 @@ class Reader:
 
 
 def refuse_hardware(raw: tables.Table, file: Path) -> None:
-    """Check that a task needs no hardware that containers here lack; without it, results would be wrong.
+    """Check that a task does not need GPUs, TPUs or Windows, which containers lack; results would be wrong without them.
 
     Raises:
         BadData: the task asks for such hardware.

@@ -75,8 +75,8 @@ def _clear(sandbox: Any, *places: str, keeper: str = "") -> None:
 def _keeper(sandbox: Any, step: Step) -> str:
     """Return the id of the user that runs the tests if access to them must be restricted to that user; else empty.
 
-    Access is restricted if processes of the agent may survive. It cannot be if the agent is root or has the same user as
-    the tests; then the tests are as accessible to it as in Harbor.
+    Access is restricted if processes of the agent may survive. This is impossible if the agent is root or the same user as
+    the tests; then the agent can access the tests as in Harbor.
     """
     if not getattr(getattr(sandbox, "spec", None), "background", False):
         return ""  # nothing of the agent runs any more
