@@ -60,7 +60,7 @@ CALLER = frozenset(
 )
 """Fields that only the caller sets: a stored value other than the default must be given again on the command line."""
 CHANGED = {"train": "--steps and --processes"}
-"""Settings that may change when a run is resumed, by command, as text for an error message."""
+"""Settings that may change when a run is resumed, per command; text for an error message."""
 CALLER_FLAGS = sorted(f"{name.removesuffix('_options')}.KEY" if name.endswith("_options") else name for name in CALLER)
 STAGES: Mapping[str, Seam] = {
     "sampler": SAMPLERS,

@@ -67,7 +67,7 @@ class ImitationConfig:
     attention: Literal["auto", "flash", "flex", "sdpa", "split", "rows", "small"] = "auto"
     """Attention implementation, as in `agentgym train`."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """`fp32`, `bf16` (with fp32 masters), or `auto`: bf16 on a GPU that supports it."""
+    """Number format: `fp32`, `bf16` (with fp32 masters), or `auto`: bf16 on a GPU that supports it."""
     gradient_checkpointing: bool = False
     """Keep only each layer's inputs and recompute the rest in the backward pass: less memory, a third more compute."""
     compile: bool = False

@@ -78,7 +78,7 @@ class PolicyConfig:
     policy_context: int = 2048
     """Longest sequence in tokens."""
     policy_induction_heads: bool = False
-    """Start with weights that copy from the context: needs fewer demonstrations, but at first repeats its input."""
+    """Start with weights that copy from the context: needs fewer demonstrations; at first the policy repeats its input."""
     policy_episodes: int = 1500
     """Episodes played to collect the tokenizer's text; fewer are enough if episodes are slow and similar."""
 
@@ -141,7 +141,7 @@ class AgentConfig:
 
 @dataclass(frozen=True)
 class LoraConfig:
-    """Low-rank adapters."""
+    """Low-rank adapters (LoRA)."""
 
     lora_rank: int = 0
     """Rank of LoRA adapters; only these are then trained. 0 trains all weights."""
@@ -288,7 +288,7 @@ class LossConfig:
     """Unit of equal weight in an update: `token`, `turn` or `episode`; `episode-sum` divides token sums by the number
     of episodes, and `constant` also by a fixed length (Dr.GRPO)."""
     constant: float = 0.0
-    """Fixed length that `loss_aggregation = "constant"` divides by."""
+    """Fixed length in tokens that `loss_aggregation = "constant"` divides by."""
     kl: float = 0.0
     """Weight of the KL penalty towards the policy at the start of reinforcement learning (with adapters: the model with
     its adapters off); 0 needs no reference."""
@@ -342,7 +342,7 @@ class LearnerConfig:
     """Attention implementation: `auto` (the best one available), `flash`, `flex`, `sdpa` or `split` (unpadded), `rows`
     (padded) or `small` (our own forward pass for small models on a CPU)."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """`fp32`, `bf16` (with fp32 masters), or `auto`: bf16 on a GPU that supports it."""
+    """Number format: `fp32`, `bf16` (with fp32 masters), or `auto`: bf16 on a GPU that supports it."""
     gradient_checkpointing: bool = False
     """Keep only the inputs of each layer and recompute the rest in the backward pass: less memory, a third more compute."""
     compile: bool = False

@@ -4,8 +4,8 @@
 def false_negative_rate(state: dict[str, float], accepted: float, overturned: float, decay: float) -> float | None:
     """Add a step's counts to a state and return the share of right answers that a verifier rejected.
 
-    The rate is overturned / (overturned + accepted), over steps with weight `decay` to the power of their age; None
-    before the first right answer.
+    The rate is overturned / (overturned + accepted), where a step that is n steps old counts with weight `decay`^n. It
+    is None before the first right answer.
     """
     state["accepted"] = decay * state.get("accepted", 0.0) + accepted
     state["overturned"] = decay * state.get("overturned", 0.0) + overturned

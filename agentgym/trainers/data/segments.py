@@ -24,11 +24,11 @@ class Segment:
     advantages: npt.NDArray[np.float32]
     """Advantage of each token; 0 where the mask is False."""
     logprobs: npt.NDArray[np.float32]
-    """The engine's log-probabilities; NaN for tokens without any (prompts, demonstrations)."""
+    """The engine's log-probabilities; NaN for prompts and demonstrations, which have none."""
     turns: npt.NDArray[np.int32]
     """Index of the model's call in its episode (notes included) for every sampled token; -1 for prompt tokens."""
     temperatures: npt.NDArray[np.float32] | None = None
-    """Sampling temperature of each token, NaN for the run's temperature; None if the run's applies to all tokens."""
+    """Sampling temperature of each token, NaN for the run's temperature; None if all tokens have the run's temperature."""
     shares: npt.NDArray[np.float32] | None = None
     """Weight of each token if several rows share it (`extra["weight"]` of its turn); None if all weigh 1."""
     extra: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict[str, npt.NDArray[np.float32]])

@@ -23,7 +23,7 @@ from agentgym.logs.foreign import is_logged, read_place
 from agentgym.registry import full_id
 
 LISTED = frozenset({"admissible", "commands", "actions"})
-"""Prompt fields that list the possible actions, which a file of episodes lacks."""
+"""Prompt fields that list the possible actions; a file of episodes does not contain these lists."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
 
 OPPONENT = "opponent"
-"""Label of an episode whose value is the name of the frozen opponent."""
+"""Episode label with the name of the frozen opponent."""
 FIRST_RATING = 1000.0
 OWN = re.compile(r"step-[0-9]{1,9}")
 """Pattern of the names of members that are checkpoints of this run."""
@@ -273,7 +273,7 @@ def _of_role(episode: Episode, opponent: str, role: str) -> None:
 
 
 def _check_roles(episodes: Sequence[Episode]) -> None:
-    """Check that more than one role moved in at least one episode.
+    """Check that more than one role acted in at least one episode.
 
     Raises:
         BadConfig: the environment plays the other roles itself.

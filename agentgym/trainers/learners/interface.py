@@ -51,7 +51,7 @@ class Learner(Stateful, ABC):
         """Write the policy as a model folder."""
 
     def imitate(self, episodes: Sequence[Episode], lr: float) -> dict[str, float]:
-        """Update the policy on demonstrations and return metrics over all processes; for an SFT warm start and `sft`."""
+        """Update the policy on demonstrations (SFT warm start, `agentgym sft`); return metrics over all processes."""
         raise NotImplementedError
 
     def score(self, rows: list[Segment]) -> Values:
@@ -84,7 +84,7 @@ class Learner(Stateful, ABC):
         """Prepare for the phase `sft` or `rl`; the run's `folder` may store data about the policy at this point."""
 
     async def release_engine_memory(self) -> None:
-        """Let the engine release memory until `publish`; it does not sample during an update."""
+        """Let the engine release memory until `publish`; the engine does not sample during an update."""
 
     def about(self) -> dict[str, object]:
         """Return metadata for the log: number of parameters, trained parameters, precision, attention."""

@@ -66,7 +66,7 @@ class ShardedLearner(LocalLearner):
         self.accelerator.wait_for_everyone()
 
     def _frozen(self, model: PreTrainedModel) -> nn.Module:
-        """Return a scorer of a frozen model, also sharded."""
+        """Return a scorer of a frozen model that is sharded like the policy."""
         config = self.config
         scorer = Scorer(model, config.temperature, self._method, shared=config.share_prefixes).eval().requires_grad_(False)
         return sharding.shard(scorer, model, self.accelerator.device, self.accelerator.num_processes)

@@ -41,7 +41,7 @@ class TensorBoard:
 
 @logger("wandb", package="wandb")
 class WandB:
-    """Logs to a run of Weights & Biases, with files in the run's folder `wandb`; WANDB_MODE=offline keeps them there."""
+    """Logs to a run of Weights & Biases, with files in the run's folder `wandb`; WANDB_MODE=offline uploads nothing."""
 
     def __init__(
         self,

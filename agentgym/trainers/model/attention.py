@@ -308,7 +308,7 @@ def _flex(
     attention_mask: Tensor | BlockMask | None,
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend by flex attention under the block mask of `_flex_mask`."""
+    """Attend with flex attention and the block mask of `_flex_mask`."""
     if not isinstance(attention_mask, BlockMask):
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     return flex_attention_forward(module, query, key, value, attention_mask, **options)

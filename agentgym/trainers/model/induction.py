@@ -20,7 +20,7 @@ from agentgym.errors import BadConfig
 QUIET = 0.02
 """Initial factor of the layers' outputs; at 1 they would drown out the tokens that the heads compare."""
 CONSTANT = 4.0
-"""Value of the coordinate that all embeddings share, relative to the others; the previous-token head attends by it."""
+"""Value of the coordinate that all embeddings share, relative to the others; the previous-token head attends with it."""
 ENERGY = (0.4, 0.3, 0.2, 0.1)
 """Weights of the fastest rotations in the previous-token head; with one, it would also attend 6, 13, … tokens back."""
 SLOW = 0.05

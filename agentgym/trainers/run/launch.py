@@ -16,7 +16,7 @@ from agentgym.core.beside import python
 LAUNCHER = "AGENTGYM_LAUNCHER"
 """Environment variable of processes that `launch` started: their standard input closes when the launcher ends."""
 LOST = 75
-"""Exit code of a process that stopped because another one was lost; the other one's error is more useful."""
+"""Exit code of a process that ended because another one had ended; the error of the other one is the cause."""
 
 
 def launched() -> bool:
@@ -108,7 +108,7 @@ def _first(running: Sequence[subprocess.Popen[bytes]]) -> int:
 
 
 def _explained(running: Sequence[subprocess.Popen[bytes]], words: str, folder: str) -> str:
-    """Return the error message of a failure that rank 0 has not printed."""
+    """Return the error message of a failure that rank 0 has not printed; an empty string if it has."""
     for rank, process in enumerate(running):
         if process.returncode and process.returncode < 0:
             return (

@@ -39,7 +39,7 @@ def faultless(
 def too_many_lost(lost: int, attempts: int, config: TrainConfig) -> bool:
     """Return True if more than `MOST_LOST` of the demonstrations so far are faults.
 
-    Until there are 50 demonstrations (or `sft_episodes`, if smaller), the share is computed as if there were.
+    With fewer than 50 demonstrations (or `sft_episodes`, if smaller), that number is the divisor of the share.
     """
     return lost > MOST_LOST * max(attempts, min(config.sft_episodes, 50))
 

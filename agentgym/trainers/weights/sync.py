@@ -90,7 +90,7 @@ class InProcess:
                 yield name, full(value.detach().to(self._dtypes[name]))
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing: there is no connection to close."""
 
 
 class Transfer:

@@ -83,7 +83,7 @@ class Lab:
         config: dict[str, float] | None = None,
         clip: float = 0.0,
     ) -> Scores:
-        """Like `step`, but undo the step before returning the change.
+        """Like `step`, but undo the step before returning the change, [targets].
 
         The step back updates `unit`, because each step leaves a second-order change.
         """

@@ -60,7 +60,7 @@ class Qualification:
         self.findings.append([what, text, verdict])
 
     def refused(self, config: TrainConfig | None = None) -> list[str]:
-        """Return the reasons why the server cannot train, or cannot train the run with this configuration."""
+        """Return the reasons why the server cannot train; with `config`, also why it cannot train this run."""
         reasons = [f"{what}: {text}" for what, text, verdict in self.findings if verdict == "refused"]
         if config is not None and config.grad_clip < UNCLIPPED and not self.clips_gradients:
             reasons.append(f"it clips no gradients, and grad_clip is {config.grad_clip:g}: give --grad-clip {UNCLIPPED:g}")
