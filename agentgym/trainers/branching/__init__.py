@@ -1,1 +1,1 @@
-"""Branching methods, one per module: they choose the branches of a group that are played next."""
+"""Branching methods, one per module: they choose the turns from which a group's next episodes branch off."""

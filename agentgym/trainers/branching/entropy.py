@@ -1,4 +1,4 @@
-"""Branch where the policy's entropy rises after an observation: ARPO, and AEPO, which also spreads the branches out."""
+"""ARPO and AEPO: branch where the policy's entropy rises after an observation; AEPO also spreads the branches."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from agentgym.trainers.branching.interface import branching, surprise
 from agentgym.trainers.seam import Within
 
 Chance = Callable[[float, int], float]
-"""Probability of a branch, given the rise of the entropy and the number of turns just before it that branched too."""
+"""Maps the rise of the entropy and the number of directly preceding turns that branched to the probability of a branch."""
 Weight = Annotated[float, Within(0, 1000)]
 Share = Annotated[float, Within(0, 1)]
 
@@ -30,13 +30,15 @@ def arpo(
 ) -> list[Branch]:
     """Play a `share` of the group from the beginning; branch later turns with probability base + weight (H_t - H_0).
 
-    Source: ARPO, arXiv 2507.19849, entropy-based adaptive rollout: N global rollouts of a budget of M, and partial ones
-    where the entropy of the first `tokens` tokens after a tool's answer (H_t) is above that of the first turn (H_0);
-    branches branch too; what is left of the budget is played from the beginning. `beams` branches are taken at once. The
-    probability, clipped to [0, 1], and the defaults are the published code's; the text compares alpha + beta * (H_t - H_0)
-    with a threshold. Part: H is estimated by the mean of -log p of the sampled tokens, in nats; the published code sums p
-    log p over the ten likeliest tokens and divides by the logarithm of the vocabulary's size. A branch is taken before the
-    turn that was measured, as the text has it; the code takes it after that turn's own tool call.
+    Source: ARPO, arXiv 2507.19849, entropy-based adaptive rollout. Of a budget of M rollouts, N start at the beginning.
+    Others branch off where the entropy of the first `tokens` tokens after a tool's answer (H_t) is above that of the
+    first turn (H_0). Branches can branch again, `beams` branches are taken at once, and the remaining budget is played
+    from the beginning. The probability, clipped to [0, 1], and the defaults are from the published code; the paper
+    compares alpha + beta * (H_t - H_0) with a threshold.
+
+    Here H is estimated by the mean of -log p of the sampled tokens, in nats. The published code sums p log p over the
+    ten likeliest tokens and divides by the logarithm of the vocabulary's size. As in the paper, a branch starts before
+    the measured turn; the published code branches after that turn's tool call.
     """
     if not growth.episodes:
         return [Branch(max(math.ceil(share * growth.size), 1))]
@@ -56,12 +58,15 @@ def aepo(
 ) -> list[Branch]:
     """Let a first episode decide how many start at the beginning; branch as in `arpo`, less often after other branches.
 
-    Source: AEPO, arXiv 2510.14545, dynamic entropy-balanced rollout. Of a budget of k, m = k * sigma(`sensitivity` * (H_root
-    - mean H_tool)) are played from the beginning, rounded up, H_root being the entropy of the first turn and H_tool that of
-    later ones; a turn branches with probability (base + weight (H_t - H_0)) * (1 - `penalty` * l), clipped to [0, 1], where
-    l counts the turns just before it on its path that have a branch. Defaults are the published code's. Part: the first
-    episode, which is measured, is one of the m here, and thrown away there; the code multiplies a random number instead of
-    the probability, which makes its penalty the other way round; what stands for the entropy is as in `arpo`.
+    Source: AEPO, arXiv 2510.14545, dynamic entropy-balanced rollout. Of a budget of k rollouts, m = k *
+    sigma(`sensitivity` * (H_root - mean H_tool)), rounded up, start at the beginning; H_root is the entropy of the
+    first turn and H_tool that of later turns. A turn branches with probability (base + weight (H_t - H_0)) * (1 -
+    `penalty` * l), clipped to [0, 1], where l counts the directly preceding turns on its path that have a branch.
+    Defaults are the published code's.
+
+    Differences: the first episode, which is measured, is one of the m here; the published code discards it. The
+    published code multiplies the random number by the penalty factor, not the probability, so its penalty has the
+    opposite effect. The entropy is estimated as in `arpo`.
     """
     if not growth.episodes:
         return [Branch(1)]
@@ -77,14 +82,14 @@ def aepo(
 
 
 def _whole(episode: Episode, size: int, sensitivity: float, tokens: int) -> int:
-    """Return the number of a group's episodes that start at the beginning of the task."""
+    """Return the number of episodes, of a group of `size`, that start at the beginning; `episode` is the first one."""
     root, *later = (surprise(turn, tokens) for turn in episode.turns)
     gap = root - float(np.mean(later)) if later else math.inf
     return max(min(math.ceil(size / (1 + math.exp(-min(sensitivity * gap, 700.0)))), size), 1)
 
 
 def _drawn(growth: GroupInProgress, tokens: int, beams: int, chance: Chance) -> list[Branch]:
-    """Draw branches at the turns that the new episodes played themselves."""
+    """Draw branches from the turns that the newest episodes sampled themselves."""
     branches: list[Branch] = []
     left = growth.left
     for episode in growth.new:

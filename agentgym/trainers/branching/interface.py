@@ -1,4 +1,4 @@
-"""The branching stage: it chooses the episodes of a group that begin inside another episode of the group."""
+"""The branching stage: it chooses which episodes of a group begin inside another episode of the group, and where."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -32,19 +32,20 @@ BRANCHINGS = Seam(
 def branching(name: str) -> Callable[[Target], Target]:
     """Declare a function `(growth, *, options) -> [Branch, ...]` and give it a short name.
 
-    The function returns the next branches of a group (see `GroupInProgress`) and is called again with the result, until
-    the group is complete or it returns none; the rest of the group then starts at the beginning of the task. Branches
-    beyond `growth.left` are not played. It may take `step`, but no `state`, because steps may be played ahead of updates.
+    The function returns the next branches of a group (see `GroupInProgress`). It is called again with the resulting
+    episodes until the group is complete or it returns no branch; the rest of the group then starts at the beginning of
+    the task. Branches beyond `growth.left` are ignored. It may take `step`, but not `state`, because steps may be
+    played before earlier updates have finished.
     """
     return BRANCHINGS.declare(name)
 
 
 def resolve_branching(config: "TrainConfig") -> Stage | None:
-    """Return the branching stage of a run, or None if no episode branches off.
+    """Return the branching stage of a run; None if the run does not branch.
 
     Raises:
         BadConfig: an option has no effect without --branching, or the function has a parameter that this stage does not
-            get.
+            pass.
     """
     if not config.branching:
         if config.branching_options:
@@ -61,7 +62,7 @@ def resolve_branching(config: "TrainConfig") -> Stage | None:
 
 
 def unbranchable(config: "TrainConfig", env: TextEnv, name: str) -> str:
-    """Return the reason why episodes of an environment cannot be continued from the middle, or an empty string."""
+    """Return the reason why episodes of an environment cannot continue from the middle; empty if they can."""
     plain: Any = env.unwrapped
     if config.agent not in AGENTS:
         return f"agent {config.agent!r} brings its own environment and plays it from the beginning"
@@ -73,10 +74,10 @@ def unbranchable(config: "TrainConfig", env: TextEnv, name: str) -> str:
 
 
 def check(run: "FreshRun") -> None:
-    """Check that the episodes of a run can branch off and that branching works with the other stages.
+    """Check that the episodes of a run can branch, and that branching works with the other stages.
 
     Raises:
-        BadConfig: they cannot, or the combination is not supported.
+        BadConfig: they cannot branch, or the combination is not supported.
     """
     config, stage = run.config, run.stages.branching
     if stage is None:
@@ -103,10 +104,10 @@ def check(run: "FreshRun") -> None:
 
 
 def _try(stage: Stage, episodes: Sequence[Episode]) -> None:
-    """Call the stage for the first round and after a round of two episodes.
+    """Call the stage for the first round, and again after a round of two episodes.
 
     Raises:
-        BadConfig: it does not return a list of branches.
+        BadConfig: the stage does not return a list of branches.
     """
     for rounds, played in enumerate(([], list(episodes))):
         growth = GroupInProgress(4, 4 - len(played), played, played, rounds, np.random.default_rng(0))
@@ -116,6 +117,6 @@ def _try(stage: Stage, episodes: Sequence[Episode]) -> None:
 
 
 def surprise(turn: Turn, tokens: int = 0) -> float:
-    """Return the mean of -log p over a turn's first `tokens` sampled tokens (0: all), to estimate their entropy in nats."""
+    """Return the mean of -log p over a turn's first `tokens` sampled tokens (0: all): an estimate of entropy in nats."""
     logprobs = turn.logprobs[: tokens or None]
     return -sum(logprobs) / len(logprobs) if logprobs else 0.0

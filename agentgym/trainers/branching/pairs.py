@@ -1,4 +1,4 @@
-"""Branch once from a turn of each episode, for the pairs that REFUEL compares."""
+"""Branch once from a turn of each episode, which gives the pairs that REFUEL compares."""
 
 import math
 
@@ -8,11 +8,12 @@ from agentgym.trainers.branching.interface import branching
 
 @branching("pairs")
 def pairs(growth: GroupInProgress) -> list[Branch]:
-    """Play half of the group from the beginning, and one more continuation from a uniformly drawn turn of each.
+    """Play half of the group from the beginning, and one more continuation from a uniformly drawn turn of each episode.
 
-    Source: REFUEL, arXiv 2410.04612, algorithm 1: a turn h is drawn uniformly, the policy plays up to h, and from there
-    two continuations are sampled. Here the first of the two is the rest of that episode. Episodes of one turn
-    have no second one: the rest of the group starts at the beginning, which makes a pair of the first turn.
+    Source: REFUEL, arXiv 2410.04612, algorithm 1: a turn h is drawn uniformly, the policy plays up to h, and two
+    continuations are sampled from there. Here the rest of the episode is the first continuation, and the branch is the
+    second. Episodes of one turn have no branch: more episodes start at the beginning instead, and their first turns
+    form pairs.
     """
     if not growth.episodes:
         return [Branch(math.ceil(growth.size / 2))]

@@ -17,11 +17,11 @@ def treerl(
 ) -> list[Branch]:
     """Start a tree per episode; `rounds` times, add `branches` continuations at its `points` most uncertain turns.
 
-    Source: EPTree of TreeRL, arXiv 2506.11902: M trees, L rounds, the N most uncertain tokens of a tree, T branches at each,
-    M (1 + L N T) leaves. Here a group has a size, so M is that divided by 1 + L N T, rounded up, and later branches are left
-    out once it is full. Uncertainty is -log p as in the published code, here the mean over a turn's first `tokens` tokens
-    (0: all), because a branch begins before a turn; the first turn of a task is never branched (more trees do that), and
-    a turn is branched at most once.
+    Source: EPTree of TreeRL, arXiv 2506.11902: M trees, L rounds, the N most uncertain tokens of a tree, T branches at
+    each, which gives M (1 + L N T) leaves. Here the group size is fixed, so M is the group size divided by 1 + L N T,
+    rounded up, and branches stop when the group is full. Uncertainty is -log p as in the published code, here the mean
+    over a turn's first `tokens` tokens (0: all), because a branch begins before a turn. The first turn of a task never
+    branches (additional trees cover it), and each turn branches at most once.
     """
     if not growth.episodes:
         return [Branch(max(math.ceil(growth.size / (1 + rounds * points * branches)), 1))]
@@ -42,5 +42,5 @@ def treerl(
 
 
 def _left_at(episode: Episode, number: int, branched: set[tuple[int, int]]) -> bool:
-    """Return True if another episode branched off this one before a turn, or if it began there itself."""
+    """Return True if turn `number` already branches: another episode branched off there, or this episode began there."""
     return number == episode.shared or (episode.origin_of(number - 1), number) in branched

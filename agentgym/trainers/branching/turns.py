@@ -1,4 +1,4 @@
-"""Continue from chosen turns of whole episodes: random turns, uncertain turns, or states that the group met before."""
+"""Continue from chosen turns of whole episodes: random turns, uncertain turns, or states visited more or less often."""
 
 import math
 from collections import Counter
@@ -20,13 +20,13 @@ def turns(
     k: Annotated[int, Within(1, 10_000)] = 1,
     tokens: Annotated[int, Within(0)] = 0,
 ) -> list[Branch]:
-    """Play a `share` of the group from the beginning, the rest `k` at a time from its turns: VinePPO's branches, trained.
+    """Play a `share` of the group from the beginning; branch the rest from turns of these episodes, `k` from each turn.
 
-    Source: continuations from turns of an episode as in VinePPO (arXiv 2410.01679), which does not train on them; making
-    them episodes of the group is ours. The turns are those after the first of all whole episodes, in random order
-    (`all`); the least likely first, by the mean of -log p over their first `tokens` tokens (0: all; `uncertain`); those
-    whose state the group met more than once (`anchors`) or once (`alone`), in random order. If there are too few for the
-    rest of the group, it is played from the beginning.
+    Source: continuations from turns of an episode as in VinePPO (arXiv 2410.01679), which does not train on them; here
+    they are trained on as episodes of the group. Branches start from turns after the first of whole episodes, in random
+    order (`all`); least likely turns first, by the mean of -log p over their first `tokens` tokens (0: all tokens)
+    (`uncertain`); or, in random order, turns whose state the group visited more than once (`anchors`) or once
+    (`alone`). If there are too few such turns, the rest of the group starts at the beginning.
     """
     if not growth.episodes:
         return [Branch(max(math.ceil(share * growth.size), 1))]

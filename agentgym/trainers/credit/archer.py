@@ -20,13 +20,13 @@ def archer(
     warmup: Annotated[int, Within(0, 1_000_000)] = 0,
     whiten: bool = False,
 ) -> list[list[Floats]]:
-    """Credit each token of turn k with A_k = min(Q1, Q2)(s_k, a_k) - min(V1, V2)(s_k), of the need `turn_q`.
+    """Credit each token of turn k with A_k = min(Q1, Q2)(s_k, a_k) - min(V1, V2)(s_k); the need `turn_q` computes Q and V.
 
-    Source: ArCHer, arXiv 2402.19446: policy gradient over tokens with the advantage of the whole utterance. In the first
-    `warmup` steps all are 0: only the critic learns (the published code has such a phase). No discount within a turn.
-    Statistics over turns: with `whiten`, A becomes (A - mean) / (std + 1e-8) over all turns of the step (ddof 0), which is
-    ours. A turn without a value has 0. A group of one, or without spread, has a signal: train with `--select keep`.
-    No penalties. Part: the paper's token-level baseline (an option there) is left out.
+    Source: ArCHer, arXiv 2402.19446. Every token of a turn gets the advantage of the whole turn, without discount. In
+    the first `warmup` steps all advantages are 0 and only the critic learns, as in the published code. A turn without a
+    value gets 0. The paper's optional token-level baseline is not implemented.
+    Statistics over turns: with `whiten` (our addition), A becomes (A - mean) / (std + 1e-8) over all turns of the step,
+    ddof 0. Groups of one or without spread also get credit: keep them with `--select keep`. No penalties.
     Returns an array [turns] per episode, in units of the reward, or in standard deviations with `whiten`.
     """
     if step < warmup:

@@ -1,4 +1,4 @@
-"""Credit for some tokens by one algorithm and for the others by a base algorithm."""
+"""Combine two credits: a method credits some tokens itself and leaves the others to a base credit such as `grpo`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,12 +18,12 @@ Options = Mapping[str, object] | None
 def by_base(
     groups: Sequence[Group], name: str, options: Options, *, step: int, state: dict[str, Any], run: Processes | None
 ) -> list[list[Floats]]:
-    """Return, per group and episode, the credit `name` as arrays [output tokens of all turns, in order].
+    """Compute the credit `name` and return, per group and episode, an array [output tokens of all turns, in order].
 
-    Its own state lives in `state["base"]`.
+    The state of this credit is stored in `state["base"]`.
 
     Raises:
-        BadConfig: the credit is unknown, or it needs a value that is computed first; only the outer credit's needs are.
+        BadConfig: the credit is unknown or has needs. A run computes only the needs of the outer credit.
     """
     try:
         credit = resolve(name, **dict(options or {}))
@@ -43,7 +43,7 @@ def by_base(
 
 
 def per_token(episode: Episode, array: Floats) -> Floats:
-    """Return an array [output tokens of all turns] from one with a number per token or per turn."""
+    """Expand an array [turns] to [output tokens of all turns]; return an array that has a number per token unchanged."""
     lengths = [len(turn.output_ids) for turn in episode.turns]
     return np.repeat(array, lengths) if len(array) == len(lengths) else array
 

@@ -1,4 +1,4 @@
-"""On-policy distillation: credit the student's own tokens with the teacher's log-probability above the student's."""
+"""On-policy distillation: credit each sampled token with the teacher's log-probability minus the student's."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -25,16 +25,18 @@ def distill(
     base: Annotated[str, SHAPES] = "",
     base_options: Annotated[Options, SHAPES] = None,
 ) -> list[list[Floats]]:
-    """Credit each token with weight * sum over later tokens u, its own included, of gamma^(u-t) (log T_u - log p_u).
+    """Credit token t with weight * the sum over tokens u >= t of gamma^(u - t) * (log T_u - log p_u).
 
-    T is the teacher's probability of the token (`teacher_logprobs`), p that with which the student sampled it. With gamma
-    0 the update is the gradient of the reverse KL of each token at the states that the student visits; with gamma 1, of
-    the reverse KL of whole episodes, what a token does to later states included. Source: on-policy distillation as in
-    Thinking Machines' cookbook (gamma 0) and GKD, arXiv 2306.13649; gamma 1 is MiniLLM's objective, arXiv 2306.08543,
-    without its variance reduction. `base` names a credit without needs, whose advantages are added (with `base_options`);
-    without a base, the environment's reward has no effect. Nothing is centred or divided, so groups of one or without
-    spread have a signal: train with `--select keep`. A turn's notes get the mean of the turn's tokens. No penalties.
-    Statistics: none of its own, hence no ddof.
+    T_u is the teacher's probability of token u (the need `teacher_logprobs`), p_u the student's probability when it
+    sampled the token. With gamma 0, the update follows the gradient of each token's reverse KL in the states that the
+    student visits. With gamma 1, it follows the reverse KL of whole episodes, which includes the effect of a token on
+    later states.
+
+    Source: Thinking Machines' cookbook and GKD, arXiv 2306.13649 (gamma 0); MiniLLM, arXiv 2306.08543, without its
+    variance reduction (gamma 1). `base` names a credit without needs; its advantages are added, with `base_options`.
+    Without a base, the environment's reward has no effect.
+    Statistics: none (no mean, no ddof). Groups of one or without spread also get credit: keep them with `--select
+    keep`. No penalties. The viewer's notes show the mean over a turn's tokens.
     Returns an array [output tokens of all turns, in order] per episode, in nats times `weight`.
     """
     own = [[_towards(episode, weight, gamma) for episode in group] for group in groups]

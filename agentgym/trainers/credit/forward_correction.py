@@ -1,4 +1,4 @@
-"""Credit for a verifier that rejects right answers: the forward correction of its verdicts."""
+"""Credit for a verifier that sometimes rejects right answers: forward correction of its verdicts."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -12,7 +12,7 @@ from agentgym.trainers.data.error_rates import false_negative_rate
 from agentgym.trainers.seam import Processes
 
 RECHECKED = "tinyv"
-"""The part of a reward that marks a rejected answer as right."""
+"""Name of the reward part that marks a rejected answer as right after all; the reward `tinyv` pays it."""
 
 
 @credit("forward_correction", scope="batch", uniform=True)
@@ -24,19 +24,22 @@ def forward_correction(
     decay: Annotated[float, Within(0, 1)] = 0.9,
     run: Processes | None = None,
 ) -> list[list[Floats]]:
-    """Credit every turn of an accepted episode with rho, and of a rejected one with rho - 1, rho the false-negative rate.
+    """Credit every turn of an accepted episode with rho and of a rejected one with rho - 1; rho is the false-negative rate.
 
-    Source: arXiv 2510.00915, forward correction (weights w_1 = rho and w_0 = rho - 1). If a verifier rejects right answers
-    at rate rho and accepts wrong ones at rate f, the mean over its errors is 0 for a right answer and -(1 - f - rho) for a
-    wrong one: the gradient keeps the clean direction, and f need not be known. Accepted is a success of the environment,
-    flipped by the reward `noise` if it is listed. With a baseline the two weights would differ by 1 whatever rho is, so
-    nothing is subtracted. `false_negative` 0 estimates rho from the reward `tinyv`, which rechecks rejected answers:
-    rechecked and right / (those + accepted), over steps with weight `decay` to the power of their age. A group of one, or
-    without spread, has a signal: `--select keep`. Statistics: only rho, over trajectories; no ddof, no eps. No penalties.
+    Source: arXiv 2510.00915, forward correction (weights w_1 = rho and w_0 = rho - 1). Suppose a verifier rejects right
+    answers at rate rho and accepts wrong ones at rate f. Averaged over its errors, a right answer gets 0 and a wrong
+    one gets -(1 - f - rho). So the gradient keeps its direction without noise, and f need not be known. No baseline is
+    subtracted: with a baseline, the difference of the two weights is 1 for any rho.
+
+    An episode is accepted if the environment counts a success; the reward `noise`, if used, flips this. With
+    `false_negative` 0, rho is estimated from the reward `tinyv`, which rechecks rejected answers: rho = found right /
+    (found right + accepted). A step's counts are weighted by `decay` to the power of their age in steps.
+    Statistics: only rho, over trajectories; no ddof, no eps. Groups of one or without spread also get credit: keep them
+    with `--select keep`. No penalties.
     Returns an array [turns] per episode, dimensionless.
 
     Raises:
-        BadConfig: rho is to be estimated and no episode was rechecked.
+        BadConfig: rho has to be estimated, but no episode was rechecked.
     """
     episodes = [episode for group in groups for episode in group]
     rate = false_negative or _estimated(episodes, state, decay, run)
@@ -44,7 +47,7 @@ def forward_correction(
 
 
 def _accepted(episode: Episode) -> float:
-    """Return 1 for an episode that the verifier accepted, its errors by the reward `noise` included."""
+    """Return 1 if the verifier accepted the episode, else 0; flips by the reward `noise` count as the verifier's errors."""
     flipped = sum(turn.rewards.get("noise", 0.0) for turn in episode.turns)
     return float(episode.success is True) + flipped
 

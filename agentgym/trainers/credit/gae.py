@@ -12,7 +12,7 @@ from agentgym.trainers.data.turn_rewards import turn_rewards
 from agentgym.trainers.seam import Processes
 
 Estimate = Callable[[Episode], tuple[Floats, list[Floats]]]
-"""Maps an episode to its advantages and, per turn, the critic's target at each output token (nan: no target)."""
+"""Maps an episode to its advantages and, for each turn, the critic's targets [output tokens]; nan means no target."""
 
 
 @credit("turn_gae", scope="batch", needs=("values",), uniform=True)
@@ -21,13 +21,13 @@ def turn_gae(
 ) -> list[list[Floats]]:
     """Credit turn k with A_k = D_k + gamma * lam * A_{k+1}, where D_k = r_k + gamma * V_{k+1} - V_k: PPO over turns.
 
-    Source: GAE, arXiv 1506.02438, eq. 16, with a turn as the step; PPO, arXiv 1707.06347. V_k is the critic's value at
-    the turn's first token. V after the last turn is 0, also where the horizon cut the episode: the horizon is part of the
-    task here. The critic learns A_k + V_k at that token. Statistics over turns: with `whiten`, A becomes (A - mean) /
-    (std + 1e-8) over all turns of the step in all processes (ddof 0), whatever their groups. A turn without a value
-    (context only, or an empty reply) has A_k = gamma * lam * A_{k+1}. A group of one, or without spread, has a
-    signal, and a critic that never sees them learns wrong values: train with `--select keep`. No penalties: let the
-    environment or a reward pay them.
+    Source: GAE, arXiv 1506.02438, eq. 16, with a turn as the time step; PPO, arXiv 1707.06347. V_k is the critic's
+    value at the first token of turn k, and A_k + V_k is its target there. V after the last turn is 0, even if the
+    horizon cut the episode: the horizon is part of the task. A turn without a value (context only, or an empty reply)
+    has A_k = gamma * lam * A_{k+1}.
+    Statistics over turns: with `whiten`, A becomes (A - mean) / (std + 1e-8) over all turns of the step in all
+    processes and groups, ddof 0. Groups of one or without spread also get credit, and a critic that never sees them
+    learns wrong values: keep them with `--select keep`. No penalties: let the environment or a reward pay them.
     Returns an array [turns] per episode, in units of the reward, or in standard deviations with `whiten`.
     """
 
@@ -53,17 +53,18 @@ def bilevel_gae(
     whiten: bool = True,
     run: Processes | None = None,
 ) -> list[list[Floats]]:
-    """Credit each token by GAE within its turn, towards the return that GAE over turns gives the turn's end.
+    """Credit each token by GAE within its turn; GAE over turns determines the return at the end of the turn.
 
-    Source: VAGEN's bi-level GAE (arXiv 2510.16907) as its and RAGEN's code have it, where paper and code differ. Over
-    turns, with V(e_k) at the turn's last token: D_k = r_k + turn_gamma * V(e_{k+1}) - V(e_k), A_k = D_k + turn_gamma *
-    lam * A_{k+1}, V after the last turn 0. Within a turn, backwards: the last token's reward is T_k = A_k + V(e_k), that
-    of the others is 0; d_t = r_t + gamma * V_{t+1} - V_t, A_t = d_t + gamma * lam * A_{t+1}, both 0 after the turn. The
-    critic learns A_t + V_t. Turns end where they end; the published code looks for a reward that is not 0. Statistics
-    over output tokens; `whiten`, turns without values, and a group of one or without spread as in `turn_gae` (ddof 0).
-    No penalties.
-    Returns an array [output tokens of all turns, in order] per episode, in units of the reward, or in standard deviations
-    with `whiten`.
+    Source: bi-level GAE of VAGEN, arXiv 2510.16907. Where paper and code differ, this follows the code of VAGEN and
+    RAGEN. Over turns, V(e_k) is the value at the last token of turn k: D_k = r_k + turn_gamma * V(e_{k+1}) - V(e_k),
+    A_k = D_k + turn_gamma * lam * A_{k+1}; V after the last turn is 0. Within a turn, the last token's reward is T_k =
+    A_k + V(e_k) and all other rewards are 0: d_t = r_t + gamma * V_{t+1} - V_t, A_t = d_t + gamma * lam * A_{t+1}; V
+    and A after the turn are 0. The critic's targets are A_t + V_t. The published code finds the end of a turn by a
+    nonzero reward; here the turns themselves determine it.
+    Statistics over output tokens, ddof 0. `whiten`, turns without values, and groups of one or without spread are
+    handled as in `turn_gae`. No penalties.
+    Returns an array [output tokens of all turns, in order] per episode, in units of the reward, or in standard
+    deviations with `whiten`.
     """
 
     def estimate(episode: Episode) -> tuple[Floats, list[Floats]]:
@@ -78,14 +79,14 @@ def bilevel_gae(
 
 
 def _values(episode: Episode) -> list[Floats]:
-    """Return the critic's values per turn as arrays [output tokens]; one nan for a turn without values."""
+    """Return the critic's values of each turn, [output tokens]; a single nan for a turn without values."""
     none = np.full(1, np.nan)
     by_turn = [np.asarray(turn.extra.get("values", none), dtype=np.float64) for turn in episode.turns]
     return [values if len(values) else none for values in by_turn]
 
 
 def _over_turns(rewards: Floats, values: Floats, gamma: float, lam: float) -> tuple[Floats, Floats]:
-    """Return advantages and returns A + V, both [turns]; a turn without a value passes on the advantage that follows it."""
+    """Return the advantages A and the returns A + V, both [turns]; a turn without a value passes on the next advantage."""
     advantages, returns = np.zeros_like(values), np.zeros_like(values)
     later, value_after = 0.0, 0.0
     for k in range(len(values) - 1, -1, -1):
@@ -96,7 +97,7 @@ def _over_turns(rewards: Floats, values: Floats, gamma: float, lam: float) -> tu
 
 
 def _within(values: Floats, end: float, gamma: float, lam: float) -> Floats:
-    """Return the advantages of a turn [output tokens] towards the return of its end; nan if the turn has no values."""
+    """Return the advantages within a turn, [output tokens], given the return `end` at its last token; nan without values."""
     advantages, later = np.empty_like(values), 0.0
     for t in range(len(values) - 1, -1, -1):
         ahead = end if t == len(values) - 1 else gamma * values[t + 1]

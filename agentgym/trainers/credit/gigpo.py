@@ -1,4 +1,4 @@
-"""GiGPO: compare whole episodes within a group, and turns that start from the same state."""
+"""GiGPO: compare whole episodes of a group with each other, and turns that start from the same state."""
 
 from collections.abc import Hashable, Iterable
 from typing import Literal, get_args
@@ -34,23 +34,26 @@ def gigpo(
     punish: Punish = "valid",
     penalty_order: Order = "advantage",
 ) -> list[Floats]:
-    """Credit each turn with A_E + step_weight * A_S: its episode against the group, and itself against its anchor.
+    """Credit each turn with A_E + step_weight * A_S: the advantage of its episode plus the advantage among equal states.
 
-    Source: GiGPO, arXiv 2505.10978, eqs. 3 to 8, with the semantics corrected where the published code departs from
-    them (`gigpo_reference` keeps that). A_E is `grpo` with `norm`. A_S centres the discounted return-to-go
-    G_k = r_k + gamma * G_{k+1} among the turns of the group with the same anchor: what the agent saw
-    (`anchor="observation"`, as published) or the environment's `state_key` (`"state"`; None: no anchor, A_S = 0).
-    Statistics: A_E over trajectories, A_S over turns. `ddof` and `eps` serve both terms where they divide by the
-    spread (`norm`, `step_norm` = `std`; `mean` divides by nothing). Anchor groups are small, so dividing by their own
-    spread makes trifles as large as successes: the default of `step_norm` is `mean`. A group of one has A_E = 0, a turn
-    alone at its anchor A_S = 0, zero spread exactly 0.
-    `revisits=False`: only the first visit of a trajectory to an anchor is compared, later ones have A_S = 0.
-    With `anchor="observation"`, the answer to an invalid action is not a state: turns that see it have no
-    anchor unless `keep_errors`. `keep_invalid=False` leaves out turns whose own action is invalid too.
-    Penalties (see `grpo`): `before`: part of the turn's reward, so it enters R and, discounted, the G of earlier turns;
-    `after`: taken from that turn's score and its own G only; `advantage`: from the turn's finished advantage.
-    Returns an array [turns] per episode; a term with norm `std` is in standard deviations, one with `mean` in units of the
-    reward.
+    Source: GiGPO, arXiv 2505.10978, eqs. 3 to 8. Where the published code departs from the paper, this follows the
+    paper; `gigpo_reference` follows the code. A_E is `grpo` with `norm`. A_S centres the discounted return-to-go G_k =
+    r_k + gamma * G_{k+1} among the turns of the group that have the same anchor: the observation before the turn
+    (`anchor="observation"`, as published) or the environment's `state_key` (`anchor="state"`; turns whose key is None
+    have A_S = 0).
+    Statistics: A_E over trajectories, A_S over turns. `ddof` and `eps` apply to both terms if they divide by the spread
+    (`norm` or `step_norm` is `std`); `mean` divides by nothing. Anchor groups are small, and dividing by their spread
+    makes tiny differences as large as successes, so `step_norm` is `mean` by default. A group of one has A_E = 0, a
+    turn alone at its anchor has A_S = 0, and zero spread gives exactly 0.
+
+    `revisits=False` compares only a trajectory's first visit to an anchor; later visits have A_S = 0. With
+    `anchor="observation"`, the answer to an invalid action is not a state, so the turn after it has no anchor unless
+    `keep_errors`. `keep_invalid=False` also excludes turns whose own action is invalid.
+    Penalties (see `grpo`): `before` makes them part of the turn's reward, so they enter R and, discounted, G of earlier
+    turns; `after` subtracts them from that turn's score and G only; `advantage` subtracts them from the turn's final
+    advantage.
+    Returns an array [turns] per episode. A term with norm `std` is in standard deviations, one with `mean` in units of
+    the reward.
 
     Raises:
         BadConfig: `keep_errors` with `anchor="state"`, which has no effect, or an unknown choice.
@@ -76,7 +79,7 @@ def gigpo(
 
 
 def step_returns(group: Group, *, gamma: float, penalty: float, punish: str, penalty_order: str) -> list[Floats]:
-    """Return the discounted return-to-go per episode [turns], with penalties before or after discounting, or not at all."""
+    """Return the discounted return-to-go, [turns] per episode; `penalty_order` says if and when penalties are subtracted."""
     returns: list[Floats] = []
     for episode in group:
         cost = penalty * punished(episode.turns, punish)
@@ -91,7 +94,7 @@ def step_returns(group: Group, *, gamma: float, penalty: float, punish: str, pen
 def anchor_groups(
     group: Group, anchor: str, *, revisits: bool = True, keep_errors: bool = False, keep_invalid: bool = True
 ) -> dict[Hashable, list[tuple[int, int]]]:
-    """Return the (episode, turn) pairs that are compared with each other, by anchor; see `gigpo` for the options."""
+    """Return, for each anchor, the (episode, turn) indices that are compared with each other; options as in `gigpo`."""
     groups: dict[Hashable, list[tuple[int, int]]] = {}
     for i, episode in enumerate(group):
         answered = False  # True if the observation answers an invalid action
@@ -116,10 +119,10 @@ def anchor_statistics(
     keep_errors: bool = False,
     keep_invalid: bool = True,
 ) -> dict[str, tuple[int, int]]:
-    """Return how many turns can be compared: `anchor_size`, `anchor_singletons` and `anchor_missing`.
+    """Return `anchor_size`, `anchor_singletons` and `anchor_missing`, each as (total, divisor) to be summed over processes.
 
-    These are the mean number of turns per anchor group, the share of anchored turns that are alone at their anchor, and
-    the share of all turns without an anchor. Each is a pair (total, divisor), so that processes can add them up.
+    They are the mean number of turns per anchor, the share of anchored turns that are alone at their anchor, and the
+    share of all turns without an anchor.
     """
     choice("anchor", anchor, ANCHORS)
     sizes: list[int] = []

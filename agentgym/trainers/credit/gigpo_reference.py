@@ -1,4 +1,4 @@
-"""GiGPO exactly as its published code computes it, departures from the paper included."""
+"""GiGPO exactly as its published code computes it, including the differences from the paper."""
 
 from collections.abc import Sequence
 
@@ -23,15 +23,15 @@ def gigpo_reference(
     punish: Punish = "valid",
     copies: Sequence[tuple[int, int]] = (),
 ) -> list[Floats]:
-    """Credit each turn with A_E + step_weight * A_S as the authors' code does, to compare with published numbers.
+    """Credit each turn with A_E + step_weight * A_S exactly as the authors' code does, to compare with published numbers.
 
-    Source: verl-agent, `gigpo/core_gigpo.py` and `ray_trainer.py`. One row per turn, each with its episode's return as
-    score. Statistics of both terms over rows, so long episodes weigh more in A_E, and every visit counts in A_S;
-    anchors are raw observations, answers to invalid actions included. ddof 1, `eps` 1e-6, one `norm` for both terms.
-    Penalties after discounting: from the row's score and its own G. A group of one row keeps its raw score (mean 0,
-    std 1); an anchor group of one gives 0; zero spread gives 0. `copies` are the (episode, turn) rows that the published
-    code repeats at random to fill its batches: each adds one more count to all statistics. (It counts twice in the
-    published loss too; that is left to the caller.)
+    Source: verl-agent, `gigpo/core_gigpo.py` and `ray_trainer.py`. Each turn is one row, and its score is the return of
+    its episode. Statistics of both terms are over rows, so long episodes weigh more in A_E and every visit counts in
+    A_S. Anchors are raw observations, including answers to invalid actions. ddof 1, `eps` 1e-6, one `norm` for both
+    terms. A group of one row keeps its raw score (mean 0, std 1); an anchor group of one gives 0; zero spread gives 0.
+    Penalties are subtracted after discounting: from the row's score and from its G only.
+    `copies` lists the (episode, turn) rows that the published code repeats at random to fill its batches. Each adds one
+    more count to all statistics. The published loss counts it twice as well; the caller has to do that.
     Returns an array [turns] per episode, in units of the reward, or in standard deviations with `norm="std"`.
     """
     choice("norm", norm, NORMS)

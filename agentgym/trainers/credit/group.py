@@ -30,13 +30,14 @@ def grpo(
 ) -> list[Floats]:
     """Credit every turn of an episode with (R - mean) / (std + eps) over the returns R of its group.
 
-    Source: GRPO, arXiv 2402.03300, eq. in section 4.1.2 (outcome supervision). Statistics over trajectories, each
-    counted once, however long. `ddof` 1 as in verl and TRL (0: NumPy's). `norm="mean"` does not divide at all.
-    A group of one gives 0; zero spread gives exactly 0.
-    Penalties: each turn whose action the environment rejected (`punish="valid"`), or in whose reply none was found
-    (`"parsed"`), costs `penalty`. `penalty_order="before"`: it is part of the return, hence shared by all turns of the
-    episode. `"after"`: it lowers that turn's score only; statistics are over each trajectory's mean score.
-    `"advantage"`: it is taken from that turn's finished advantage and never divided by the spread.
+    Source: GRPO, arXiv 2402.03300, section 4.1.2 (outcome supervision). Statistics over trajectories: each counts once,
+    however long it is. `ddof` 1 as in verl and TRL (0 is NumPy's default). `norm="mean"` only subtracts the mean. A
+    group of one gives 0; zero spread gives exactly 0.
+
+    Penalties: a turn costs `penalty` if the environment rejected its action (`punish="valid"`) or if no action was
+    found in its reply (`punish="parsed"`). With `penalty_order="before"` the cost is part of the return, so all turns
+    of the episode share it. With `"after"` it lowers only that turn's score, and statistics use each trajectory's mean
+    score. With `"advantage"` it is subtracted from that turn's final advantage and never divided by the spread.
     Returns an array [turns] per episode, in standard deviations of R, or in units of the reward with `norm="mean"`.
     """
     return episode_advantages(
@@ -48,9 +49,9 @@ def grpo(
 def dr_grpo(
     group: Group, *, penalty: NotNegative = 0.0, punish: Punish = "valid", penalty_order: Order = "advantage"
 ) -> list[Floats]:
-    """Credit every turn of an episode with R - mean over the returns R of its group; nothing is divided.
+    """Credit every turn of an episode with R - mean over the returns R of its group, without dividing by the spread.
 
-    Source: Dr.GRPO, arXiv 2503.20783, section 3.2; it goes with the loss aggregation `constant`, which divides by a
+    Source: Dr.GRPO, arXiv 2503.20783, section 3.2. Use it with the loss aggregation `constant`, which divides by a
     fixed length instead of each episode's own. Statistics over trajectories; no ddof, no eps. A group of one gives 0;
     zero spread gives exactly 0. Penalties as in `grpo`.
     Returns an array [turns] per episode, in units of the reward.
@@ -66,9 +67,9 @@ def rloo(
 ) -> list[Floats]:
     """Credit every turn of an episode with R minus the mean return of the other episodes: n/(n-1) * (R - mean).
 
-    Source: RLOO, arXiv 2402.14740, section 3.2 (leave-one-out baseline of Kool et al., 2019). Statistics over trajectories;
-    no ddof, no eps. A group of one gives 0 (verl: the raw return); zero spread gives exactly 0. Penalties as in `grpo`,
-    and with `penalty_order="advantage"` the factor n/(n-1) does not touch them.
+    Source: RLOO, arXiv 2402.14740, section 3.2 (leave-one-out baseline of Kool et al., 2019). Statistics over
+    trajectories; no ddof, no eps. A group of one gives 0 (verl: the raw return); zero spread gives exactly 0. Penalties
+    as in `grpo`; with `penalty_order="advantage"` they are not multiplied by n/(n-1).
     Returns an array [turns] per episode, in units of the reward.
     """
     n = len(group)

@@ -1,4 +1,4 @@
-"""HGPO: compare turns that start from the same state; a longer shared history weighs more."""
+"""HGPO: compare turns that start from the same state, with more weight for turns that also share earlier states."""
 
 from collections.abc import Hashable
 from typing import Annotated, Literal
@@ -24,14 +24,15 @@ def hgpo(
     ddof: Literal[0, 1] = 0,
     eps: NotNegative = 1e-6,
 ) -> list[Floats]:
-    """Credit a turn with sum_k w_k A_k / sum_k w_k over its last k = 1 .. history + 1 states, w_k = (k + 1)^alpha.
+    """Credit a turn with sum_k w_k A_k / sum_k w_k over history lengths k = 1 .. history + 1, where w_k = (k + 1)^alpha.
 
-    Source: HGPO as verl-agent's `recipe/hgpo` has it. A_k centres G = r + gamma * G_next among the turns of the group
-    whose last k states, their own included, are the same; levels at which a turn is alone are left out. Published
-    defaults: history 2, alpha 1, ddof 0, and division by the spread (`norm="std"`), which makes trifles as large as
-    successes in small groups; there, a level whose advantage is exactly 0 is left out of the mean as well, here it
-    counts. Statistics over turns. A turn that is alone at every level gets 0, and so does a group of one that never
-    visits a state twice. No penalties.
+    Source: HGPO, `recipe/hgpo` of verl-agent. A_k centres G = r + gamma * G_next among the turns of the group with the
+    same last k states, the current state included. Lengths k at which no other turn has the same states are skipped.
+    Published defaults: history 2, alpha 1, ddof 0 and `norm="std"`; dividing by the spread makes tiny differences as
+    large as successes in small groups, so the default here is `mean`. The published code also skips lengths whose
+    advantage is exactly 0; here they count.
+    Statistics over turns. A turn that is alone at every length gets 0, so a group of one that never visits a state
+    twice gets 0. No penalties.
     Returns an array [turns] per episode, in units of the reward, or in standard deviations with `norm="std"`.
     """
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]

@@ -19,15 +19,16 @@ def igpo(
     ddof: Literal[0, 1] = 1,
     eps: NotNegative = 1e-6,
 ) -> list[Floats]:
-    """Credit turn k with sum_{j >= k} gamma^(j - k) N(r_j): r is the gain of the probe, of the last turn the return.
+    """Credit turn k with sum_{j >= k} gamma^(j - k) N(r_j), where r_j is the gain of turn j; the last turn has the return.
 
-    Source: IGPO, arXiv 2510.14967. The gain of turn k is probe_{k+1} - probe_k, the probability of the gold answer after
-    it less that before it: the geometric mean over the answer's tokens, the default of `--needs.mean`. The last turn,
-    which answers, has the episode's return instead. N is (x - mean) / (std + eps) over the group: over all gains, and
-    over all returns; with `together` over both at once, because the paper leaves this open. gamma is open
-    as well; 1 means a plain sum. Statistics over turns (gains) and trajectories (returns). A gain that could not be measured
-    (nan) is left out and counts 0. A group of one compares its gains with one another; one value alone gives 0, no
-    spread exactly 0 (`ddof`). Groups that failed as a whole have a signal: `--select keep`. No penalties.
+    Source: IGPO, arXiv 2510.14967. The gain of turn k is probe_{k+1} - probe_k: the probability of the gold answer
+    after the turn minus the probability before it (by default the geometric mean over the answer's tokens; see
+    `--needs.mean`). The last turn, which answers, has the episode's return instead of a gain. N is (x - mean) / (std +
+    eps) over the group. The paper does not specify if gains and returns are normalized separately (the default) or
+    together (`together`), nor gamma; gamma 1 is a plain sum.
+    Statistics over turns (gains) and trajectories (returns), with `ddof`. A gain that is nan was not measured and
+    counts 0. In a group of one, gains are compared with each other; a single value gives 0, and zero spread gives
+    exactly 0. Groups in which every episode failed also get credit: keep them with `--select keep`. No penalties.
     Returns an array [turns] per episode, in standard deviations.
     """
     rows: list[Floats] = []

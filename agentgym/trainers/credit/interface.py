@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 CreditFunction = Callable[..., Any]
 WORTH = "worth"
-"""Key of `turn.extra` with the advantage of a turn that a selection added."""
+"""Key of `turn.extra` that stores the advantage of a turn that a selection added to the step."""
 
 CREDITS = Seam(
     "credit",
@@ -72,7 +72,7 @@ class Credit:
 
     stage: Stage
     run: Processes | None = None
-    """The run, passed to a function that has a parameter of this name."""
+    """The run, passed to credit functions that have a parameter `run`."""
 
     @property
     def name(self) -> str:
@@ -86,19 +86,19 @@ class Credit:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Values that must be computed into `turn.extra` first."""
+        """Names of the values that a run computes into `turn.extra` before it calls the function."""
         return self.stage.attributes["needs"]
 
     @property
     def hyperparameters(self) -> Mapping[str, object]:
-        """The hyperparameters that were set."""
+        """Hyperparameters that were set, by name; the others have their defaults."""
         return self.stage.options
 
     def __call__(self, groups: Sequence[Group], *, step: int = 0) -> list[list[Floats]]:
-        """Return per group and episode an array [turns], or [output tokens of all turns, in order].
+        """Return, per group and episode, an array [turns] or [output tokens of all turns, in order].
 
         Raises:
-            ValueError: an array has another length or is not finite; the message names the credit and the episode.
+            ValueError: an array has the wrong length or is not finite; the message names the credit and the episode.
         """
         handed: dict[str, object] = {"step": step, "run": self.run}
         call = self.stage
@@ -111,10 +111,10 @@ class Credit:
         return [self._array(episode, array) for episode, array in zip(group, arrays, strict=True)]
 
     def _check_length(self, returned: object, number: int, what: str) -> None:
-        """Check the number of returned items.
+        """Check that the credit returned `number` items; `what` names them in the message.
 
         Raises:
-            ValueError: it is not `number`.
+            ValueError: it returned another number of items, or something without a length.
         """
         if not isinstance(returned, Sized):
             raise ValueError(f"credit {self.name!r} returned {returned!r:.80}; expected {number} {what.format(number)}")
@@ -139,15 +139,17 @@ def credit(
 ) -> Callable[[CreditFunction], CreditFunction]:
     """Declare a credit function `(group, *, hyperparameters) -> one array per episode` and give it a short name.
 
-    An array is [turns] or [output tokens of all turns, in order]. With scope `batch` the function takes the list of all
-    groups and returns one list of arrays per group. `needs` names the values that are computed into `turn.extra` first.
-    Keyword-only parameters called `step`, `state` and `run` are not hyperparameters: the number of updates so far, a dict
-    of plain data that is kept between steps and in the checkpoint, and the run. With several processes, each sees its own
-    groups and has its own state in the checkpoint; to keep one state for all, compute it from everybody's data
-    (`run.gather`) with scope `batch`, which is also called in a process without groups. The function itself is returned
-    unchanged, so it can be called and tested directly. `uniform`: groups whose returns are all equal have a signal too,
-    and a run that drops them gets a warning. `worth`: the function reads `turn.extra["worth"]`, which some selections set
-    in turns that were not sampled in this step.
+    An array is [turns] or [output tokens of all turns, in order]. With scope `batch` the function gets the list of all
+    groups and returns one list of arrays per group. `needs` names the values that the run computes into `turn.extra`
+    first. The decorator returns the function unchanged, so it can be called and tested directly.
+
+    Keyword-only parameters are hyperparameters, except three that the run passes: `step` (number of updates so far),
+    `state` (a dict of plain data that lasts between steps and is saved in checkpoints) and `run`. With several
+    processes, each process has its own groups and its own `state`. To share numbers, use scope `batch` and collect them
+    with `run.gather`; a batch function is also called in processes without groups.
+
+    `uniform`: groups with equal returns also get credit, so a run that drops them warns. `worth`: the function reads
+    `turn.extra["worth"]`, which some selections set in turns that they add.
 
     Raises:
         BadConfig: the scope is unknown.
@@ -160,13 +162,13 @@ def credit(
 def resolve(name: str, /, **hyperparameters: object) -> Credit:
     """Return the credit with this short name (built-in, or declared by `@credit`) or MODULE:NAME, ready to be called.
 
-    Hyperparameters are the function's keyword-only parameters. Strings, as from a command line, are converted to the type
-    of the default.
+    Hyperparameters are the function's keyword-only parameters. Strings, such as values from a command line, are
+    converted to the type of the default.
 
     Raises:
         UnknownName: there is no such credit or need.
-        BadConfig: a hyperparameter is unknown, or its value is rejected by the annotations (`Literal`, `Annotated[float,
-            Within(0, 1)]`) or by the function.
+        BadConfig: a hyperparameter is unknown, or its annotation (`Literal`, `Annotated[float, Within(0, 1)]`) or the
+            function rejects its value.
     """
     credit = Credit(CREDITS.resolve(name, hyperparameters))
     for need in credit.needs:
@@ -176,9 +178,9 @@ def resolve(name: str, /, **hyperparameters: object) -> Credit:
 
 
 def _try(credit: Credit) -> None:
-    """Call the credit on a made-up group, so that it can reject its hyperparameters, such as two that contradict each other.
+    """Call the credit on a made-up group, so that it can reject hyperparameters that contradict each other.
 
-    Other errors are ignored: they may be due to the group.
+    Other errors are ignored, because the made-up group may cause them.
 
     Raises:
         BadConfig: the credit rejects its hyperparameters.
@@ -205,11 +207,10 @@ def _made_up(needs: Sequence[str], reward: float = 0.0) -> Turn:
 
 
 def check(run: "FreshRun") -> None:
-    """Check that the credit works and that it and the selection agree on `worth`.
+    """Check that the run's credit works, and that credit and selection agree on `turn.extra["worth"]`.
 
     Raises:
-        BadConfig: the selection sets `worth` and the credit does not read it, or the reverse; or a credit of the user's
-            own fails on a made-up group.
+        BadConfig: only one of them uses a worth, or a user-defined credit fails on a made-up group.
     """
     config, credit, selection = run.config, run.stages.credit, run.stages.selection
     if config.steps:

@@ -1,4 +1,4 @@
-"""Lite PPO's advantage: the group's mean, the batch's standard deviation."""
+"""Lite PPO's advantage: subtract the group's mean, divide by the standard deviation of the whole batch."""
 
 from collections.abc import Sequence
 
@@ -15,10 +15,10 @@ from agentgym.trainers.seam import Processes
 def lite_ppo(groups: Sequence[Group], *, eps: NotNegative = 1e-6, run: Processes | None = None) -> list[list[Floats]]:
     """Credit each turn with (R - mean R of its group) / (std of R over the step's episodes + eps).
 
-    Source: Lite PPO, "Tricks or Traps", arXiv 2508.08221: group-level mean and batch-level standard deviation, with the
-    token-level loss (`loss_aggregation` `token`, the default) and nothing else. Unlike `reinforce_pp_baseline` the spread is
-    that of the returns over episodes, not of the centred ones over tokens, so long episodes do not set it. Statistics over
-    trajectories of all processes, ddof 1. A group of one gives 0; no spread gives exactly 0. No penalties.
+    Source: Lite PPO, "Tricks or Traps", arXiv 2508.08221: group-level mean, batch-level standard deviation, and the
+    token-level loss (`loss_aggregation` `token`, the default). In contrast to `reinforce_pp_baseline`, the spread is
+    computed from raw returns and counts each episode once, so long episodes do not dominate it. Statistics over
+    trajectories of all processes, ddof 1. A group of one gives 0; zero spread gives exactly 0. No penalties.
     Returns an array [turns] per episode, in standard deviations of R.
     """
     returns = [np.array([turn_rewards(episode).sum() for episode in group]) for group in groups]

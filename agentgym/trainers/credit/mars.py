@@ -1,4 +1,4 @@
-"""Credit for multi-turn self-play: the return of a turn compared with those of all turns of the same role."""
+"""Credit for multi-turn self-play: compare the return-to-go of a turn with all turns of the same role."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -20,17 +20,16 @@ def mars(
     norm: Norm = "mean",
     eps: Annotated[float, Within(0)] = 1e-6,
 ) -> list[list[Floats]]:
-    """Credit turn k with G_k - mean G, where G_k = r_k + gamma G_{k+1} and the mean is over the role's turns in the step.
+    """Credit turn k with G_k - mean G, where G_k = r_k + gamma G_{k+1}, over all turns of its role in the step.
 
-    Source: MARS (later MARSHAL), arXiv 2510.15414: rewards are first summed from a turn on, then normalized, and each
-    role of each environment is normalized separately, since the roles of a game earn differently. r_k is the reward of a
-    role for its turn; the outcome of a role that did not move last belongs to its last turn. `norm="std"` divides by the
-    spread (ddof 0) + eps; the published settings only subtract the mean. A pool without spread gives 0. No penalties.
-    Statistics are over the turns of a pool, those of all processes.
-
-    Part: the paper normalizes over a group; the published code by default over the batch, which is what this does
-    (`turn_mc` is the same over one group). Every turn counts once in both, however many tokens it has; whitening of
-    rewards and of advantages, which its training scripts switch on, is left out.
+    Source: MARS (later MARSHAL), arXiv 2510.15414. Rewards are summed from each turn on before they are normalized.
+    Each role of each environment is normalized separately, because the roles of a game earn different amounts. r_k is
+    the reward that the role gets for its turn; a role that did not move last gets the outcome at its last turn. The
+    paper normalizes over a group. The published code normalizes over the batch by default, and so does this credit
+    (`turn_mc` normalizes over a group). Each turn counts once, however many tokens it has. The published scripts also
+    whiten rewards and advantages, which is not done here.
+    Statistics over turns of a role and environment, in all processes. `norm="std"` also divides by the spread (ddof 0)
+    + eps; the published settings only subtract the mean. Without spread all credits are 0. No penalties.
     Returns an array [turns] per episode, in units of the reward, or in standard deviations with `norm="std"`.
     """
     returns = [[discounted(turn_rewards(e), gamma) for e in group] for group in groups]

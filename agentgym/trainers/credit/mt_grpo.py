@@ -1,4 +1,4 @@
-"""MT-GRPO: turn rewards and the outcome, each compared within the group."""
+"""MT-GRPO: compare turn rewards and the outcome separately with those of the group."""
 
 from typing import Literal
 
@@ -19,14 +19,14 @@ def mt_grpo(
     ddof: Literal[0, 1] = 1,
     eps: NotNegative = 1e-6,
 ) -> list[Floats]:
-    """Credit turn k before the last with N(r_k) + outcome_weight * N(o), the last turn with N(o).
+    """Credit each turn k before the last with N(r_k) + outcome_weight * N(o), and the last turn with N(o).
 
-    Source: arXiv 2505.11821, section 4.2 (version 1, turn-level credit assignment), where episodes have two turns. o is
-    the reward of the last turn, r_k that of turn k. Statistics: N is (x - mean) / (std + eps) (`ddof`) over the group,
-    of o over trajectories, of r_k over those that have a turn k before their last. The paper does not cover
-    more turns or episodes of different lengths; this is the direct extension. `norm="mean"` does not divide. A group
-    of one gives 0, and so does one value alone; no spread gives exactly 0. No penalties. Environments have to pay turns
-    for it to differ from GRPO.
+    Source: arXiv 2505.11821, section 4.2 (version 1, turn-level credit assignment), which covers episodes of two turns;
+    the extension to more turns and to episodes of different lengths is ours. o is the reward of the last turn, r_k the
+    reward of turn k. It differs from GRPO only if the environment or a reward pays single turns.
+    Statistics: N is (x - mean) / (std + eps) over the group with `ddof`. For o it is over all trajectories, for r_k
+    over those in which turn k is not the last. `norm="mean"` does not divide. A group of one gives 0, as does any
+    single value; zero spread gives exactly 0. No penalties.
     Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     rewards = [turn_rewards(episode) for episode in group]

@@ -14,11 +14,12 @@ from agentgym.trainers.data.turn_rewards import turn_rewards
 def ngrpo(group: Group, *, best: float = 1.0, ddof: Literal[0, 1] = 1, eps: NotNegative = 1e-6) -> list[Floats]:
     """Credit every turn of an episode with (R - mean) / (std + eps) over the returns of the group and `best`.
 
-    Source: NGRPO, arXiv 2509.18851, advantage calibration: a virtual sample with the highest reward enters mean and std
-    and is not trained on. A group that failed as a whole then has a negative advantage: train with `--select keep`. The
-    paper's other half, a wider clip for positive advantages than for negative ones, is `--clip-high` above `--clip-low`;
-    its bounds were not found. Statistics over trajectories, the virtual one included; the paper does not name ddof. A
-    group of one is compared with `best`; no spread (all returns are `best`) gives exactly 0. No penalties.
+    Source: NGRPO, arXiv 2509.18851, advantage calibration. `best` is the return of a virtual attempt: it enters mean
+    and std and is not trained on. So a group in which every attempt failed has negative advantages; keep such groups
+    with `--select keep`. The paper also clips positive advantages more widely than negative ones: set `--clip-high`
+    above `--clip-low` (we did not find the paper's bounds).
+    Statistics over trajectories, the virtual one included; the paper does not give the ddof. A group of one is compared
+    with `best`. Zero spread (all returns equal `best`) gives exactly 0. No penalties.
     Returns an array [turns] per episode, in standard deviations of R.
     """
     returns = [turn_rewards(episode).sum() for episode in group]

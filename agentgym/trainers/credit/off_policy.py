@@ -1,4 +1,4 @@
-"""Credit for groups with turns whose advantage a selection has set."""
+"""Credit for steps with added turns, whose advantage the selection has stored in `turn.extra["worth"]`."""
 
 import math
 from collections.abc import Sequence
@@ -25,16 +25,15 @@ def off_policy(
     base: Annotated[str, SHAPES] = "grpo",
     base_options: Annotated[Options, SHAPES] = None,
 ) -> list[list[Floats]]:
-    """Credit turns that have a `worth` in `turn.extra` with it, times a weight, and all other episodes as `base` does.
+    """Credit turns that have a `worth` in `turn.extra` with weight * worth; credit all other episodes by `base`.
 
-    For selections that add turns of an expert (`dagger`: worth 1, plain imitation) or of the past (`self_imitation`:
-    the recalibrated advantage). Source: SPEAR, arXiv 2509.22601. Episodes with a worth are not part of `base`'s group;
-    their other turns get 0. The weight rises from 0 by weight * (1 - cos(pi * step / warmup)) / 2 over the first
-    `warmup` steps (SPEAR's schedule of self-imitation) and is constant afterwards. `base` is a credit without needs.
-    Nothing else is centred or divided. A group of one has the signal of its worth alone. Train with a selection that
-    keeps the added turns; no penalties but the base's. Statistics: none of its own, hence no ddof; a group without
-    spread keeps the signal of its worth.
-    Returns an array [output tokens of all turns, in order] per episode if it has a worth, else the array of `base`.
+    Use it with selections that add turns of an expert (`dagger`: worth 1, plain imitation) or of earlier steps
+    (`self_imitation`: worth is a recomputed advantage). Source: SPEAR, arXiv 2509.22601. An episode with a worth in any
+    turn is not part of `base`'s group, and its other turns get 0. Over the first `warmup` steps the weight rises as
+    weight * (1 - cos(pi * step / warmup)) / 2, SPEAR's schedule; then it is constant. `base` is a credit without needs.
+    Statistics: those of `base`; a worth is neither centred nor divided (no ddof). In groups of one or without spread,
+    only turns with a worth get credit. Penalties: those of `base`.
+    Returns an array [output tokens of all turns, in order] for an episode with a worth, else the array of `base`.
     """
     own = [Group(group.task_id, group.role, [e for e in group if not _has_worth(e)]) for group in groups]
     compared = by_base([group for group in own if len(group)], base, base_options, step=step, state=state, run=run)

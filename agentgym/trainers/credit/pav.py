@@ -1,4 +1,4 @@
-"""PAV: the outcome plus each turn's change of a prover policy's value."""
+"""PAV: add to the outcome each turn's change in the value of a prover policy."""
 
 from typing import Annotated
 
@@ -13,16 +13,17 @@ from agentgym.trainers.data.turn_rewards import turn_rewards
 
 @credit("pav", needs=("prover",), uniform=True)
 def pav(group: Group, *, alpha: Annotated[float, Within(0, 1000)] = 1.0, norm: Norm = "mean") -> list[Floats]:
-    """Credit turn k with R - mean R + alpha * (r_k + V(k + 1) - V(k)), V(k) the prover's value before turn k.
+    """Credit turn k with R - mean R + alpha * (r_k + V(k + 1) - V(k)), where V(k) is the prover's value before turn k.
 
-    Source: PAV, arXiv 2410.08146, eq. 5: the effective reward of a step is Q of the policy plus alpha times the advantage of
-    the prover, which is its value after the step minus before. Q is estimated by the episode's own return, with the group's
-    mean as the baseline (`norm="std"`: divided by the spread, ddof 1, as in `grpo`). V after the last turn is 0, so progress
-    sums to R - V(first). Turns without a value share the progress from the last one with a value on; turns before the first
-    have none. Part: alpha; the paper trains a model to predict the advantage, which is measured here (need `prover`).
-    Statistics over episodes. A group of one and one without spread still have progress: train with `--select keep`. No
-    penalties.
-    Returns an array [turns] per episode, in units of the reward (R - mean R: in standard deviations with `norm="std"`).
+    Source: PAV, arXiv 2410.08146, eq. 5: a step's effective reward is the policy's Q plus alpha times the prover's
+    advantage. Q is the episode's own return, with the group's mean as the baseline. The paper trains a model to predict
+    the prover's advantage; here it is measured (need `prover`). V after the last turn is 0, so the terms add up to R -
+    V(first turn). Turns without a value share the progress of the last turn that has one; turns before the first value
+    get none. The default of alpha is ours.
+    Statistics over episodes; `norm="std"` divides R - mean R by the spread (ddof 1), as in `grpo`. Groups of one or
+    without spread also get credit from progress: keep them with `--select keep`. No penalties.
+    Returns an array [turns] per episode, in units of the reward (with `norm="std"`, R - mean R is in standard
+    deviations).
     """
     plain = episode_advantages(group, norm=norm, ddof=1, eps=1e-6, penalty=0.0, punish="valid", penalty_order="advantage")
     advantages: list[Floats] = []

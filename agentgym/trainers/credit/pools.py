@@ -1,4 +1,4 @@
-"""Statistics over a step's episodes by pool, such as a role, for credits that compare more than one group."""
+"""Means and deviations by pool (such as a role) over a step's episodes, for credits that compare across groups."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +23,7 @@ def spreads(
 
 
 def standing(scores: Floats, pool: tuple[float, float], *, norm: str, eps: float) -> Floats:
-    """Return scores minus their pool's mean, divided by (std + eps) if `norm` is `std`; 0 if the pool has no spread.
+    """Return `scores` minus the mean in `pool` (mean, std), divided by (std + eps) if `norm` is `std`; 0 if std is 0.
 
     `scores` and the result are [scores].
     """

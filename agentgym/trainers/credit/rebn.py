@@ -12,12 +12,12 @@ from agentgym.trainers.seam import Processes
 
 @credit("rebn", scope="batch", uniform=True)
 def rebn(groups: Sequence[Group], *, gamma: Share = 0.9, run: Processes | None = None) -> list[list[Floats]]:
-    """Credit turn k with G_k = r_k + gamma * G_{k+1}, less the mean over (std + 1e-9) of all turns of the step.
+    """Credit turn k with (G_k - mean) / (std + 1e-9) over all turns of the step, where G_k = r_k + gamma * G_{k+1}.
 
-    Source: return batch normalisation of GEM, arXiv 2510.01051, as its code has it (`examples/train_oat`; gamma 0.9 for
-    games, 1 as its default). Statistics over turns of all groups and processes, ddof 0; neither groups nor a critic. A
-    group of one, and one without spread, have a signal: train with `--select keep`. Without any spread exactly 0. No
-    penalties.
+    Source: return batch normalization of GEM, arXiv 2510.01051, as in its code (`examples/train_oat`, which uses gamma
+    0.9 for games and 1 by default). Statistics over turns of all groups and processes, ddof 0; it uses neither the
+    group nor a critic. Groups of one or without spread also get credit: keep them with `--select keep`. Zero spread
+    over the whole step gives exactly 0. No penalties.
     Returns an array [turns] per episode, in standard deviations of G.
     """
     returns = [[discounted(turn_rewards(episode), gamma) for episode in group] for group in groups]

@@ -16,11 +16,12 @@ from agentgym.trainers.seam import Processes
 def reinforce_pp(groups: Sequence[Group], *, gamma: Share = 1.0, run: Processes | None = None) -> list[list[Floats]]:
     """Credit each token with its return G_t = r_t + gamma * G_{t+1}, whitened over all tokens of the step.
 
-    Source: REINFORCE++, arXiv 2501.03262, section 3, without its KL in the reward (use `--kl`). r_t is a turn's reward at
-    its last token; observations are skipped, so a return is not discounted across them (published code for agents ends it
-    there). Statistics over tokens: (G - mean) / (std + 1e-8) over the tokens of all groups and processes, ddof 0; no
-    groups. A group of one, or without spread, has a signal: train with `--select keep`. Without any spread
-    exactly 0. No penalties.
+    Source: REINFORCE++, arXiv 2501.03262, section 3, without its KL term in the reward (use `--kl`). r_t is the turn's
+    reward at the turn's last token and 0 elsewhere. The sum runs over output tokens only, so the tokens of an
+    observation between two turns add no discount (published code for agents ends the return there).
+    Statistics over tokens: (G - mean) / (std + 1e-8) over the tokens of all groups and processes, ddof 0. Groups of one
+    or without spread also get credit: keep them with `--select keep`. Zero spread over the whole step gives exactly 0.
+    No penalties.
     Returns an array [output tokens of all turns, in order] per episode, in standard deviations of G.
     """
     return whitened([[_returns(episode, gamma) for episode in group] for group in groups], run)
@@ -30,10 +31,10 @@ def reinforce_pp(groups: Sequence[Group], *, gamma: Share = 1.0, run: Processes 
 def reinforce_pp_baseline(groups: Sequence[Group], *, run: Processes | None = None) -> list[list[Floats]]:
     """Credit each turn with R - mean R of its group, whitened over all tokens of the step.
 
-    Source: REINFORCE++ with baseline, arXiv 2501.03262, section 3 (its form for several replies a prompt). Statistics:
-    baselines over trajectories; whitening as in `reinforce_pp` (ddof 0), over tokens. The spread is the step's, not a
-    group's, so easy and hard groups keep their weights. A group of one, or without spread, has 0 before
-    the whitening. No penalties.
+    Source: REINFORCE++ with baseline, arXiv 2501.03262, section 3 (the form for several replies per prompt).
+    Statistics: baselines over trajectories; whitening over tokens as in `reinforce_pp` (ddof 0). All groups are divided
+    by the same spread, so easy and hard groups keep their relative weights. Groups of one or without spread have 0
+    before the whitening. No penalties.
     Returns an array [turns] per episode, in standard deviations over tokens.
     """
     centred: list[list[Floats]] = []
@@ -49,7 +50,7 @@ def _lengths(episode: Episode) -> Floats:
 
 
 def _returns(episode: Episode, gamma: float) -> Floats:
-    """Return the return of every output token: [output tokens of all turns, in order]."""
+    """Return the discounted return from each output token on, [output tokens of all turns, in order]."""
     parts: list[Floats] = []
     later = 0.0
     for turn, reward in zip(reversed(episode.turns), turn_rewards(episode)[::-1], strict=True):

@@ -1,4 +1,4 @@
-"""RL-ZVP: credit groups without spread by the entropy of their tokens."""
+"""RL-ZVP: credit groups in which all episodes succeeded, or all failed, by the entropy of their tokens."""
 
 import numpy as np
 
@@ -10,14 +10,16 @@ from agentgym.trainers.credit.scores import NotNegative
 
 @credit("rl_zvp", needs=("entropy",), uniform=True)
 def rl_zvp(group: Group, *, alpha: NotNegative = 0.1, eps: NotNegative = 1e-6) -> list[Floats]:
-    """Credit as `grpo`; tokens of groups that all succeeded by alpha * H_t, that all failed by -alpha * (max H - H_t).
+    """Credit as `grpo`, but tokens with alpha * H_t if all succeeded, and with -alpha * (max H - H_t) if all failed.
 
-    Source: RL-ZVP, arXiv 2509.21880: if all succeeded, decisive tokens are rewarded; if all
-    failed, they are penalized least. H_t is the token's entropy, max H the highest of its episode; alpha was not found.
-    Statistics as in `grpo`, over trajectories, ddof 1. A group counts as one without spread if all returns are equal and
-    all episodes succeeded, or none did; a group of one is such a group. Train with `--select keep`. No penalties.
+    Source: RL-ZVP, arXiv 2509.21880. H_t is the token's entropy, and max H the highest entropy of its episode. So
+    high-entropy tokens gain most if all episodes succeeded, and lose least if all failed. We did not find the paper's
+    alpha.
+    Statistics as in `grpo`: over trajectories, ddof 1. The entropy rule applies to groups without spread: equal
+    returns, and either all episodes succeeded or none did. A group of one is such a group. Keep these groups with
+    `--select keep`. No penalties.
     Returns an array [output tokens of all turns, in order] per episode, in standard deviations of R, or in nats times
-    `alpha`.
+    `alpha` in groups without spread.
     """
     outcomes = {(episode.reward, episode.success is True) for episode in group}
     if len(outcomes) == 1:
@@ -32,6 +34,6 @@ def _shaped(entropies: Floats, alpha: float, won: bool) -> Floats:
 
 
 def _entropies(episode: Episode) -> Floats:
-    """Return the entropy of every output token: [output tokens of all turns]; nan in turns that are not trained."""
+    """Return the entropy of each output token, [output tokens of all turns]; nan in turns that are not trained."""
     by_turn = [np.asarray(t.extra.get("entropy", np.full(len(t.output_ids), np.nan)), np.float64) for t in episode.turns]
     return np.concatenate(by_turn) if by_turn else np.zeros(0)

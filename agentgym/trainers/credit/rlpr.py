@@ -1,4 +1,4 @@
-"""RLPR: reward an episode with its gain in the gold answer's probability, so that no verifier is needed."""
+"""RLPR: reward an episode by how much it raises the probability of the gold answer; this needs no verifier."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,15 @@ from agentgym.trainers.seam import Processes
 def rlpr(
     groups: Sequence[Group], *, spread: NotNegative = 0.5, eps: NotNegative = 1e-6, run: Processes | None = None
 ) -> list[list[Floats]]:
-    """Credit each turn with (r - mean) / (std + eps) of its group, r the probe of the last turn less that of the first.
+    """Credit each turn with (r - mean) / (std + eps) of its group, where r is the last turn's probe minus the first turn's.
 
-    Source: RLPR, arXiv 2506.18254: the probability of the reference answer after the reasoning, less that without it
-    (debiasing), from 0 to 1, as the reward in place of a verifier. `--needs.mean arithmetic` takes the paper's mean of the
-    answer's token probabilities. Groups whose std of r is below `spread` times the mean std of the step's groups have no
-    credit; the paper filters by a moving average of that mean, whose decay is not given. Episodes of one turn have r = 0:
-    reasoning and answer have to be separate turns. Statistics over trajectories, ddof 1. A group of one gives 0; no
-    spread gives exactly 0. The environment's reward is not read: `--select keep`. No penalties.
+    Source: RLPR, arXiv 2506.18254: the probability of the reference answer after the reasoning minus the probability
+    without it (debiasing), clipped to [0, 1], replaces a verifier's reward. `--needs.mean arithmetic` selects the
+    paper's mean of the answer's token probabilities. Episodes of one turn have r = 0, so reasoning and answer have to
+    be separate turns. The environment's reward is not read: train with `--select keep`. Groups whose std of r is below
+    `spread` times the mean std of the step's groups get 0; the paper compares with a moving average of that mean and
+    does not give its decay.
+    Statistics over trajectories, ddof 1. A group of one gives 0; zero spread gives exactly 0. No penalties.
     Returns an array [turns] per episode, in standard deviations of r.
     """
     rewards = [np.array([_reward(episode) for episode in group]) for group in groups]

@@ -1,4 +1,4 @@
-"""Credit relative to a role's moving average, for several roles and for groups that cannot be compared."""
+"""Credit relative to a role's moving average return, for several roles and for groups that cannot be compared."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -21,13 +21,12 @@ def role_baseline(
 ) -> list[list[Floats]]:
     """Credit every turn with R - b, where b is a moving average of its role's returns in that environment.
 
-    Source: SPIRAL, arXiv 2506.24119, role-conditioned advantage estimation. b begins at 0. With `every="step"` b becomes
-    decay * b + (1 - decay) * mean R once a step, before the advantages, over the step's episodes of that role. With
-    `every="episode"`, as SPIRAL has it, b becomes decay * b + (1 - decay) * R with each episode, and that episode's
-    advantage is R - b with the b just updated; episodes count in the order of the step's groups, process by process.
-    Statistics over trajectories, kept in the `state` from step to step; of several processes, over those of all. No ddof,
-    no eps: nothing is divided. A group of one, or without spread, has a signal: train with `--select keep`. No
-    penalties.
+    Source: SPIRAL, arXiv 2506.24119, role-conditioned advantage estimation. b starts at 0. With `every="step"`, b
+    becomes decay * b + (1 - decay) * mean R once per step, over the role's episodes of the step, before advantages are
+    computed. With `every="episode"`, as in SPIRAL, b becomes decay * b + (1 - decay) * R with each episode, and that
+    episode's advantage uses the updated b; episodes count in the order of the step's groups, process by process.
+    Statistics over trajectories of all processes, stored in `state` between steps. No ddof, no eps: nothing is divided.
+    Groups of one or without spread also get credit: keep them with `--select keep`. No penalties.
     Returns an array [turns] per episode, in units of the reward.
     """
     seen = [(f"{e.env} {group.role}", e.reward) for group in groups for e in group]
@@ -47,12 +46,12 @@ def role_baseline(
 
 
 def _before(run: Processes, count: int) -> int:
-    """Return the number of episodes in the processes before this one."""
+    """Return the total number of episodes in processes of lower rank; `count` is this process's number."""
     return sum(run.gather([count])[: run.rank])
 
 
 def _updated(seen: Sequence[tuple[str, float]], state: dict[str, float], decay: float) -> list[float]:
-    """Return each episode's baseline after the moving average includes that episode."""
+    """Return, for each (role, return), the role's baseline after the moving average includes that return."""
     baselines: list[float] = []
     for role, reward in seen:
         state[role] = decay * state.get(role, 0.0) + (1 - decay) * reward

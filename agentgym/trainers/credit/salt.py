@@ -1,4 +1,4 @@
-"""SALT: credit a step that several episodes share with the mean of their advantages."""
+"""SALT: credit a step that several episodes have in common with the mean of their advantages."""
 
 from collections.abc import Hashable
 from typing import Literal
@@ -20,11 +20,12 @@ def salt(
 ) -> list[Floats]:
     """Credit a turn with the mean group advantage of the episodes that took the same action between the same states.
 
-    Source: SALT, arXiv 2510.20022: a graph of the group's episodes, whose edges (state, action, next state) are merged where
-    they are equal; an edge of several episodes has the mean of their advantages (here GRPO's), one of a single episode keeps
-    its own. The paper does not define equality of nodes: here it is that of the `anchor`, the environment's state key or
-    the observation. An episode counts once at an edge, however often it visits. A turn without a key keeps its own.
-    Statistics over trajectories, ddof and eps as in `grpo`. A group of one gives 0; no spread exactly 0. No penalties.
+    Source: SALT, arXiv 2510.20022. The episodes of a group form a graph with edges (state, action, next state), and
+    equal edges are merged. The credit of an edge is the mean advantage (here `grpo`'s) of the episodes that contain it;
+    each episode counts once. The paper does not define when states are equal: here their `anchor` is equal (state key
+    or observation). A turn without a key keeps the advantage of its episode.
+    Statistics over trajectories, ddof and eps as in `grpo`. A group of one gives 0; zero spread gives exactly 0. No
+    penalties.
     Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     whole = episode_advantages(group, norm=norm, ddof=ddof, eps=eps, penalty=0.0, punish="valid", penalty_order="advantage")

@@ -18,7 +18,7 @@ PUNISH, ORDERS, NORMS = get_args(Punish), get_args(Order), get_args(Norm)
 
 
 def choice(name: str, value: str, known: Sequence[str]) -> None:
-    """Check that a hyperparameter has one of the known values.
+    """Check that the hyperparameter `name` has one of the `known` values.
 
     Raises:
         BadConfig: the value is unknown.
@@ -28,13 +28,13 @@ def choice(name: str, value: str, known: Sequence[str]) -> None:
 
 
 def punished(turns: Sequence[Turn], punish: str) -> Floats:
-    """Return [turns]: 1 where the environment rejected the action (`valid`) or no action was found (`parsed`), else 0."""
+    """Return 1 for each turn whose action was rejected (`punish="valid"`) or not found (`"parsed"`), else 0; [turns]."""
     choice("punish", punish, PUNISH)
     return np.array([not (turn.valid if punish == "valid" else turn.parsed) for turn in turns], dtype=np.float64)
 
 
 def discounted(rewards: Floats, gamma: float) -> Floats:
-    """Return G_k = r_k + gamma * G_{k+1}, [turns], from `rewards` [turns]."""
+    """Return the discounted sums G_k = r_k + gamma * G_{k+1} of `rewards`, both [turns]."""
     returns, later = np.empty_like(rewards), 0.0
     for k in range(len(rewards) - 1, -1, -1):
         later = rewards[k] + gamma * later
@@ -43,10 +43,9 @@ def discounted(rewards: Floats, gamma: float) -> Floats:
 
 
 def centred(scores: Floats, *, norm: str, ddof: int, eps: float) -> Floats:
-    """Return scores minus their mean, divided by (std + eps) if `norm` is `std`; same shape as `scores`.
+    """Return `scores` minus their mean, divided by (std + eps) if `norm` is `std`; both are [scores].
 
     A single score gives 0, and scores without spread give exactly 0.
-    `scores` and the result are [scores].
     """
     choice("norm", norm, NORMS)
     if len(scores) < 2 or scores.max() == scores.min():
@@ -56,10 +55,10 @@ def centred(scores: Floats, *, norm: str, ddof: int, eps: float) -> Floats:
 
 
 def rows_against_trajectories(rows: list[Floats], *, norm: str, ddof: int, eps: float) -> list[Floats]:
-    """Center each trajectory's scores [turns] by statistics that count every trajectory once, by its mean score.
+    """Center scores [turns] by statistics over the trajectories' mean scores, so that each trajectory counts once.
 
-    A group of one gives 0, and so do trajectories without spread. If all scores of a trajectory are equal this is GRPO;
-    they differ only if a penalty is subtracted from single turns.
+    A group of one gives 0, and so do trajectories without spread. If each trajectory has equal scores in all of its
+    turns, this is GRPO.
     """
     means = np.array([row.mean() if row.max() > row.min() else row[0] for row in rows])
     base = centred(means, norm=norm, ddof=ddof, eps=eps)

@@ -1,4 +1,4 @@
-"""SPA-RL: split the outcome into each turn's contribution, as predicted by an estimator."""
+"""SPA-RL: split the outcome of an episode into contributions of its turns, which an estimator predicts."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -22,18 +22,20 @@ def spa(
     gamma: Share = 1.0,
     run: Processes | None = None,
 ) -> list[list[Floats]]:
-    """Reward turn k with its contribution c_k + grounding * valid_k, and credit it with the whitened return-to-go of those.
+    """Reward turn k with its contribution c_k + grounding * valid_k; credit is the whitened return-to-go of these rewards.
 
-    Source: SPA-RL, arXiv 2505.20732: a progress estimator, here the head of need `values` at a turn's last token, learns by
-    (sum of c_k - R)^2 to attribute the outcome R to turns; the rewards are then c_k and a grounding signal (the action was
-    executed). The head learns that loss exactly: at the last token of each turn it gets the target c_k + R - sum of c, whose
-    squared error has the same gradient (of the first update of a step; later ones go towards the same targets). `rest`
-    `even`: R minus the sum of estimates is spread evenly, so that contributions sum to R; `none`: as estimated. Statistics
-    over turns. A turn without a value contributes 0 plus its share of the rest. Advantages are the returns-to-go,
-    discounted by `gamma`, less their mean over std over all turns of the step in all processes (ddof 0). Part: the paper
-    trains the estimator beforehand, on episodes of a policy after imitation, and then runs PPO with a critic; the weights of
-    both signals. A group of one, or without spread, has a signal, and an estimator that never sees such groups learns wrong
-    contributions: train with `--select keep`. No penalties.
+    Source: SPA-RL, arXiv 2505.20732. A progress estimator learns by the loss (sum of c_k - R)^2 to attribute the
+    outcome R to turns. Here it is the head of the need `values`, read at the last token of each turn. Its target there
+    is c_k + R - sum of c: this squared error has the gradient of the loss at the first update of a step, and later
+    updates of the step keep the same targets. valid_k is 1 if the environment executed the action. With `rest="even"`,
+    R minus the sum of estimates is spread evenly over the turns, so contributions sum to R; with `"none"`, estimates
+    are used unchanged. A turn without a value contributes 0 plus its share of the rest.
+
+    The paper trains the estimator beforehand, on episodes of the SFT policy, and then runs PPO with a critic; we did
+    not find its weights of the two signals.
+    Statistics over turns: returns-to-go, discounted by `gamma`, minus their mean over std over all turns of the step in
+    all processes, ddof 0. Groups of one or without spread also get credit, and an estimator that never sees them learns
+    wrong contributions: keep them with `--select keep`. No penalties.
     Returns an array [turns] per episode, in standard deviations.
     """
     returns: list[list[Floats]] = []
@@ -46,7 +48,7 @@ def spa(
 
 
 def contributions(episode: Episode, rest: str = "even") -> Floats:
-    """Return each turn's contribution, [turns], and store the estimator's target at its last token."""
+    """Return each turn's contribution, [turns], and store the estimator's target at each turn's last token."""
     total = float(turn_rewards(episode).sum())
     values = [np.asarray(turn.extra.get("values", ()), dtype=np.float64) for turn in episode.turns]
     progress = np.array([value[-1] if len(value) else np.nan for value in values])

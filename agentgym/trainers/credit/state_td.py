@@ -1,4 +1,4 @@
-"""Credit by state values: a turn's change in the mean return of the group's episodes from that state on."""
+"""Credit by state values: the change, over a turn, of the mean return-to-go that the group's episodes got from its state."""
 
 from collections.abc import Hashable, Sequence
 from typing import Literal
@@ -31,22 +31,23 @@ def state_td(
 ) -> list[list[Floats]]:
     """Credit each turn with r_k + gamma * V(s_{k+1}) - V(s_k), where V(s) is the group's mean return-to-go at s.
 
-    Source: our own. TD errors (Sutton, 1988) over a table of first-visit Monte Carlo values, computed from
-    each group separately; docs/seams/credit.md derives when they are unbiased.
-    G_k = r_k + gamma * G_{k+1} is the discounted return-to-go.
-    V(s) = (sum of G at s + shrinkage * mean G of all turns of the group) / (visits + shrinkage); V is 0 after the last
-    turn, whatever ended the episode. s is the environment's `state_key`, or with `anchor="observation"` the agent's
-    observation, without errors as in `gigpo`; a turn without an anchor is its own state. `lam` adds later errors:
-    A_k = delta_k + gamma * lam * A_{k+1}; 0 is the error alone, 1 is G_k - V(s_k). An episode counts in V(s) by its first
-    visit to s; `revisits=True`: by all of them, so that an episode that walks in circles dominates V.
-    `scale="grpo"`: all advantages of the step are multiplied by one number, so that their root mean square over turns is
-    that of `grpo` on the same episodes of all processes, so that both work with the same learning rate. `none`: as they
-    are, in units of the reward.
-    Statistics: V over turns; the scale over the turns of the batch; no ddof, no eps. A group of one: V of its own visits
-    and their mean. No spread: only the discount remains, so wasted turns cost a little; with `scale="grpo"` a batch in
-    which no group has spread gives exactly 0.
-    Penalties (see `grpo`): `before`: part of the turn's reward, so V and earlier turns see them; `advantage`: from the
-    turn's finished, scaled advantage.
+    Source: our own. TD errors (Sutton, 1988) over a table of first-visit Monte Carlo values, computed for each group
+    separately; docs/seams/credit.md derives when they are unbiased. G_k = r_k + gamma * G_{k+1} is the discounted
+    return-to-go. V(s) = (sum of G at s + shrinkage * mean G of all turns of the group) / (visits + shrinkage); V after
+    the last turn is 0, whatever ended the episode. s is the environment's `state_key`, or the observation with
+    `anchor="observation"` (except answers to invalid actions, as in `gigpo`). A turn without an anchor is a state of
+    its own.
+
+    `lam` adds later errors: A_k = delta_k + gamma * lam * A_{k+1}. With lam 0, A_k is the error alone; with lam 1, it
+    is G_k - V(s_k). An episode counts in V(s) only at its first visit to s. With `revisits=True` every visit counts, so
+    an episode that walks in circles dominates V. `scale="grpo"` multiplies all advantages of the step by one number, so
+    that their root mean square over turns (of all processes) equals that of `grpo` on the same episodes and the same
+    learning rate works. `scale="none"` leaves them in units of the reward.
+    Statistics: V over turns; the scale over the turns of the batch; no ddof, no eps. A group of one compares its own
+    visits. Without spread in the returns only discounting remains, so wasted turns cost a little; with `scale="grpo"`,
+    a batch in which no group has spread gives exactly 0.
+    Penalties (see `grpo`): `before` makes them part of the turn's reward, so they enter V and earlier turns;
+    `advantage` subtracts them from the turn's final, scaled advantage.
     Returns an array [turns] per episode, in the scale of `grpo`, or in units of the reward with `scale="none"`.
     """
     early = penalty if penalty_order == "before" else 0.0
@@ -71,10 +72,10 @@ def branch_td(
 ) -> list[list[Floats]]:
     """Credit as `state_td`, with values that include the continuations measured by the need `branches`.
 
-    Source: our own; the values of VinePPO (arXiv 2410.01679) at some turns, a table at the others. A measured turn counts as
-    `branch_visits` more visits of its state with the measured mean as their return: give the need's `k`, and the need this
-    credit's `gamma` (`--needs.gamma 0.95`). `--needs.at alone` measures where `state_td` learns nothing: a state that the
-    group met once has no value except its own return.
+    Source: our own, with values as in VinePPO (arXiv 2410.01679) at measured turns and a table of returns at the
+    others. A measured turn counts as `branch_visits` additional visits of its state, with the measured mean as their
+    return. Set `branch_visits` to the need's `k`, and the need's gamma to this credit's (`--needs.gamma 0.95`).
+    `--needs.at alone` measures states that the group visited once, where `state_td` has only the turn's own return.
     Statistics, ddof, groups of one and groups without spread as in `state_td`. Penalties are subtracted from the final
     advantage.
     Returns an array [turns] per episode, in the scale of `grpo`, or in units of the reward with `scale="none"`.
@@ -91,7 +92,7 @@ def finished(
     penalty: float,
     punish: Punish,
 ) -> list[list[Floats]]:
-    """Return the scaled advantages minus the penalties, [turns] per episode."""
+    """Scale the errors to those of `grpo` if `scale` is `grpo`, subtract the penalties, and return [turns] per episode."""
     factor = factor_to_grpo(groups, errors, run) if scale == "grpo" else 1.0
     return [
         [factor * row - penalty * punished(episode.turns, punish) for row, episode in zip(rows, group, strict=True)]
@@ -100,7 +101,7 @@ def finished(
 
 
 def state_keys(episode: Episode, anchor: Anchor = "state") -> list[Hashable]:
-    """Return the state before each turn; None if it is unknown."""
+    """Return the anchor of the state before each turn; None if it is unknown or answers an invalid action."""
     if anchor == "state":
         return [turn.state_key for turn in episode.turns]
     refused = [False, *(not turn.valid for turn in episode.turns)]  # the next observation answers an error
@@ -118,7 +119,7 @@ def _errors(
     punish: str,
     branch_visits: float = 0.0,
 ) -> list[Floats]:
-    """Return the TD errors of a group, [turns] per episode, with later errors added by `lam`."""
+    """Return a group's TD errors summed over later turns with weight gamma * lam, [turns] per episode."""
     rewards = [turn_rewards(episode) - penalty * punished(episode.turns, punish) for episode in group]
     returns = [discounted(row, gamma) for row in rewards]
     middle = float(np.mean(np.concatenate(returns)))
@@ -146,7 +147,7 @@ def _errors(
 
 
 def factor_to_grpo(groups: Sequence[Group], errors: Sequence[Sequence[Floats]], run: Processes | None) -> float:
-    """Return the factor that gives the advantages of all processes the root mean square of `grpo`'s."""
+    """Return the factor that scales the errors, over all processes, to the root mean square of `grpo`'s advantages."""
     plain = [
         episode_advantages(group, norm="std", ddof=1, eps=1e-6, penalty=0.0, punish="valid", penalty_order="advantage")
         for group in groups

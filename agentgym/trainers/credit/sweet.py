@@ -1,4 +1,4 @@
-"""SWEET-RL: a turn's advantage from a critic that sees the answer and learns from which episodes went better."""
+"""SWEET-RL: turn advantages from a critic that sees the solution and learns which of two episodes went better."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,14 @@ from agentgym.trainers.seam import Processes
 
 @credit("sweet", scope="batch", needs=("log_ratio",), uniform=True)
 def sweet(groups: Sequence[Group], *, run: Processes | None = None, whiten: bool = True) -> list[list[Floats]]:
-    """Credit turn k with A_k - mean A over all turns of its group, A_k of the need `log_ratio`.
+    """Credit turn k with A_k - mean A over all turns of its group, where the need `log_ratio` computes A_k.
 
-    Source: SWEET-RL, arXiv 2503.15478. There A ranks replies to one history for DPO: loss `turn_dpo` with
-    branching `pairs` or `turns`. With another loss A is the advantage of a policy gradient, and the mean is its baseline.
-    Statistics over turns: the mean over the group's, and with `whiten` all are divided by their std over all turns of the
-    step (ddof 0, eps 1e-8), less their mean. A turn without a number has 0. A group of one, or without spread, has a signal
-    once the critic has learned from others: `--select keep` trains on them, `drop` does not. No penalties, no discount.
+    Source: SWEET-RL, arXiv 2503.15478, where A ranks replies to one history for DPO: use loss `turn_dpo` with branching
+    `pairs` or `turns`. With another loss, A is the advantage of a policy gradient and the mean is its baseline. A turn
+    without a number gets 0.
+    Statistics over turns: the mean over the group; with `whiten`, then (A - mean) / (std + 1e-8) over all turns of the
+    step, ddof 0. Groups of one or without spread also get credit once the critic has learned from other groups:
+    `--select keep` trains on them, `drop` does not. No penalties, no discount.
     Returns an array [turns] per episode, in nats per token, or in standard deviations with `whiten`.
     """
     return _centered(groups, "log_ratio", run, whiten)
@@ -26,11 +27,12 @@ def sweet(groups: Sequence[Group], *, run: Processes | None = None, whiten: bool
 
 @credit("sweet_head", scope="batch", needs=("preference",), uniform=True)
 def sweet_head(groups: Sequence[Group], *, run: Processes | None = None, whiten: bool = True) -> list[list[Floats]]:
-    """Credit turn k with A_k - mean A over all turns of its group, A_k of the need `preference`.
+    """Credit turn k with A_k - mean A over all turns of its group, where the need `preference` computes A_k.
 
-    Source: ours, after SWEET-RL (arXiv 2503.15478): a head on the policy's hidden states in place of a language model. A
-    preference over sums determines A up to a constant, hence the mean. Statistics over turns (mean, spread, ddof 0, eps
-    1e-8), groups of one or without spread, and penalties (none) are as in `sweet`.
+    Source: ours, after SWEET-RL (arXiv 2503.15478), with a head on the policy's hidden states in place of a language
+    model. The critic learns only from sums of A, which leave a constant undetermined, so the mean is subtracted.
+    Statistics over turns (mean, spread, ddof 0, eps 1e-8), groups of one or without spread, and penalties (none) as in
+    `sweet`.
     Returns an array [turns] per episode, in units of A, or in standard deviations with `whiten`.
     """
     return _centered(groups, "preference", run, whiten)

@@ -22,12 +22,11 @@ def task_relative(
 ) -> list[list[Floats]]:
     """Credit an episode with (R - mean R) / (std R + eps) over the step's episodes of its environment, role and task type.
 
-    Source: Absolute Zero, arXiv 2505.03335, Task-Relative REINFORCE++: one baseline for each of the six pairs of a type of
-    task (deduction, abduction, induction) and a role (propose, solve); here each role is a separate environment.
-    The type is the episode's label `type`. ddof 0; a pool without spread gives 0.
-    Statistics are over the episodes of all processes. No penalties.
-
-    Part: the paper does not give the ddof.
+    Source: Absolute Zero, arXiv 2505.03335, Task-Relative REINFORCE++. It has one baseline for each of six pairs: a
+    task type (deduction, abduction, induction) and a role (propose, solve). Here each role is a separate environment,
+    and the type is the episode's label `type`.
+    Statistics over the episodes of all processes, ddof 0 (the paper does not give it). Episodes whose environment, role
+    and type have no spread get 0. No penalties.
     Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     scored = [(_pool(e, group.role), [e.reward]) for group in groups for e in group]

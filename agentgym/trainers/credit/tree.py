@@ -17,11 +17,11 @@ from agentgym.trainers.data.turn_rewards import turn_rewards
 def arpo(group: Group, *, norm: Norm = "std", eps: NotNegative = 1e-6) -> list[Floats]:
     """Credit each turn with the mean of `grpo`'s advantage over the episodes that share it.
 
-    Source: ARPO, arXiv 2507.19849, hard advantage estimation: tokens of one chain alone have that chain's A_i = (R_i - mean)
-    / std, tokens that d chains share have the mean of their A_i. Its soft estimation leaves A_i to the ratio of each chain:
-    that is credit `grpo` with `shared_turns` `each`, where the turn is trained in every chain with its share of the weight.
-    Statistics over the episodes of the group, branches too; ddof 1. A group of one gives 0; zero spread gives exactly 0. No
-    penalties. Without branches it is `grpo`.
+    Source: ARPO, arXiv 2507.19849, hard advantage estimation. Tokens of a single chain get its advantage A_i = (R_i -
+    mean) / std; tokens that d chains share get the mean of their A_i. For the paper's soft estimation, use credit
+    `grpo` with `shared_turns` `each`, which trains a shared turn in every chain with a share of the weight.
+    Statistics over the episodes of the group, including branches; ddof 1. A group of one gives 0; zero spread gives
+    exactly 0. No penalties. Without branches it equals `grpo`.
     Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     return _shared(group, _plain(group, norm, eps))
@@ -31,12 +31,12 @@ def arpo(group: Group, *, norm: Norm = "std", eps: NotNegative = 1e-6) -> list[F
 def aepo(
     group: Group, *, alpha: Annotated[float, Within(0, 100)] = 0.2, norm: Norm = "std", eps: NotNegative = 1e-6
 ) -> list[Floats]:
-    """Credit each token with `arpo`'s advantage times (1 + alpha * z), z its entropy minus the mean, divided by std.
+    """Credit each token with `arpo`'s advantage times (1 + alpha * z), where z is its entropy, normalized over the group.
 
-    Source: AEPO, arXiv 2510.14545, entropy-aware advantage estimation: A = A_acc * (1 + alpha * A_dH), where A_dH is the
-    group-normalised entropy. Part: alpha; that z is taken over all tokens of the group, each once (ddof 0). The factor is
-    kept from turning the sign: never below 0. Statistics, a group of one and no spread as in `arpo`; equal entropies give z
-    = 0. No penalties.
+    Source: AEPO, arXiv 2510.14545, entropy-aware advantage estimation: A = A_acc * (1 + alpha * A_dH), where A_dH is
+    the group-normalized entropy. z is (entropy - mean) / std over all tokens of the group, each counted once (ddof 0);
+    this and the default of alpha are ours. The factor is at least 0, so it never changes the sign. Statistics, groups
+    of one and groups without spread as in `arpo`; equal entropies give z = 0. No penalties.
     Returns an array [output tokens of all turns, in order] per episode, in the units of `arpo`.
     """
     by_turn = _shared(group, _plain(group, norm, eps))
@@ -56,15 +56,16 @@ def aepo(
 
 @credit("treerl")
 def treerl(group: Group) -> list[Floats]:
-    """Credit each turn with ((V - V_root) + (V - V_parent)) / sqrt(leaves), V the mean return of the episodes that share it.
+    """Credit each turn with ((V - V_root) + (V - V_parent)) / sqrt(leaves), V being the mean return of its episodes.
 
-    Source: TreeRL, arXiv 2506.11902, section 3.3: V(s) is the mean over the leaves L(s) under a step s, the global advantage
-    V(s) - V(root), the local one V(s) - V(parent), and R(s) their sum divided by sqrt(|L(s)|), so that early steps, which
-    are in many leaves, do not outweigh the rest. A step is a segment of the tree between forks: all of its turns have the
-    same credit. Leaves are episodes; the root is the mean of all of them. Returns are not normalised (the published code
-    takes the mean of the other leaves off each, which cancels in both differences up to a factor n / (n - 1)). Statistics
-    over episodes; no ddof, no eps. A group of one, or without spread, gives exactly 0. Without branches it is 2 (R - mean
-    R). No penalties.
+    Source: TreeRL, arXiv 2506.11902, section 3.3. A step is a segment of the tree between two forks; all of its turns
+    get the same credit. Leaves are episodes. V(s) is the mean return of the leaves L(s) under step s, and V(root) is
+    the mean over all leaves. The global advantage is V(s) - V(root), the local one V(s) - V(parent). Their sum is
+    divided by sqrt(|L(s)|), so that early steps, which are in many leaves, do not dominate. The published code also
+    normalizes returns by subtracting the mean of the other leaves; this changes both differences only by a factor n /
+    (n - 1) and is left out.
+    Statistics over episodes; no ddof, no eps. A group of one, or without spread, gives exactly 0. Without branches it
+    equals 2 (R - mean R). No penalties.
     Returns an array [turns] per episode, in units of the reward.
     """
     returns = np.array([turn_rewards(episode).sum() for episode in group])
@@ -89,12 +90,12 @@ def treerl(group: Group) -> list[Floats]:
 def relative_future(group: Group, *, gamma: Share = 1.0) -> list[Floats]:
     """Credit a turn with siblings with its future reward minus the mean of theirs, and every other turn with 0.
 
-    Source: REFUEL, arXiv 2410.04612, eq. 4: of two continuations from one turn, the difference of their future rewards.
-    Siblings are turns that follow the same turns: those of branches at their first own turn, and first turns of episodes
-    from the beginning. A_i = G_i - mean of G_j over the other siblings, G the return-to-go from that turn on (over all
-    episodes that share it, if branches leave later), discounted by `gamma`. With two it is the difference itself.
-    Statistics over siblings; no ddof, no eps. A group of one gives 0; no spread gives 0. No penalties. Use it with branching
-    `pairs` and loss `refuel`.
+    Source: REFUEL, arXiv 2410.04612, eq. 4, which regresses the difference in future reward between two continuations
+    of one turn. Siblings are turns with the same previous turns: the first own turns of branches from one point, or the
+    first turns of episodes that start at the beginning of the task. A_i = G_i - mean of G_j over the other siblings. G
+    is the return-to-go discounted by `gamma`, averaged over the episodes that share the turn. With two siblings, A is
+    the difference itself. Use it with branching `pairs` and loss `refuel`.
+    Statistics over siblings; no ddof, no eps. A group of one gives 0; zero spread gives 0. No penalties.
     Returns an array [turns] per episode, in units of the reward.
     """
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]
@@ -119,7 +120,7 @@ def _plain(group: Group, norm: str, eps: float) -> list[Floats]:
 
 
 def _shared(group: Group, rows: Sequence[Floats]) -> list[Floats]:
-    """Return rows [turns] in which each turn has the mean over the episodes that share it."""
+    """Replace each number of `rows` [turns] by its mean over the episodes that share the turn; return rows [turns]."""
     holding = _holders(group)
 
     def mean(key: Key) -> float:

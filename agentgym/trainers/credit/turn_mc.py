@@ -16,10 +16,10 @@ def turn_mc(
 ) -> list[Floats]:
     """Credit turn k with G_k - mean, where G_k = r_k + gamma * G_{k+1} and the mean is the group's mean return-to-go.
 
-    Source: the Monte-Carlo policy gradient (REINFORCE; Sutton and Barto, section 13.4) with the group's mean as the
+    Source: the Monte Carlo policy gradient (REINFORCE; Sutton and Barto, section 13.4) with the group's mean as the
     baseline. Statistics over trajectories: each counts once, by the mean of its G. `norm="std"` divides by their std +
-    eps (`ddof`). With gamma 1 and a reward at the end alone it is GRPO. A group of one gives 0; so does one without
-    spread. No penalties.
+    eps (with `ddof`). With gamma 1 and a single reward at the end, it equals GRPO. A group of one gives 0; so does a
+    group without spread. No penalties.
     Returns an array [turns] per episode, in units of the reward, or in standard deviations with `norm="std"`.
     """
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]

@@ -15,11 +15,10 @@ def whitened(
     counts: Sequence[Sequence[Floats]] | None = None,
     eps: float = 1e-8,
 ) -> list[list[Floats]]:
-    """Return advantages minus their mean over (std + eps), both over every number of all processes; ddof 0.
+    """Return (advantages - mean) / (std + eps), with mean and std (ddof 0) over all numbers of all processes.
 
-    Shapes are kept. `counts`: the weight of each number, such as the tokens of its turn. Without spread all are exactly
-    0.
-    `advantages`, `counts` and the result: an array [turns] or [output tokens] per group and episode.
+    `advantages`, `counts` and the result have an array [turns] or [output tokens] per group and episode. `counts` is
+    the weight of each number in the statistics, such as the number of tokens of its turn. Zero spread gives exactly 0.
     """
     own = np.concatenate([array for arrays in advantages for array in arrays]) if any(advantages) else np.zeros(0)
     often = np.ones_like(own)

@@ -1,1 +1,1 @@
-"""The built-in losses other than PPO's clipped loss: functions of a micro-batch's tokens, one file each."""
+"""The built-in losses except PPO's clipped loss: functions of a micro-batch's tokens, one file each."""

@@ -1,4 +1,4 @@
-"""CISPO: cap the weight of a token, never its update."""
+"""CISPO: cap the importance weight of a token without removing its gradient."""
 
 from torch import Tensor
 
@@ -11,7 +11,8 @@ from agentgym.trainers.run.metrics import LIMIT
 def cispo(tokens: Tokens, *, clip_high: float = 0.2) -> tuple[Tensor, dict[str, Tensor]]:
     """Compute CISPO's loss (MiniMax-M1, arXiv 2506.13585, section 3.1): -sg(min(ratio, 1 + clip_high)) * A * log p.
 
-    The weight is capped and not the update, so that every token has a gradient. As there, nothing bounds it from below.
+    The cap applies to the weight, so every token has a gradient (sg: stop-gradient). As in the paper, the weight has no
+    lower bound.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     ratio = (tokens.logprobs - tokens.behaviour).clamp(-LIMIT, LIMIT).exp().detach()

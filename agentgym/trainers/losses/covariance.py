@@ -1,4 +1,4 @@
-"""Clip-Cov and KL-Cov: leave out or penalize the few tokens that would reduce entropy most."""
+"""Clip-Cov and KL-Cov: exclude or penalize the few tokens that would reduce entropy most."""
 
 from typing import Annotated
 
@@ -16,12 +16,12 @@ Share = Annotated[float, Within(0, 1)]
 
 
 def covariances(update: Update) -> npt.NDArray[np.float64]:
-    """Return (log p - mean) * (A - mean) of each token of an update, [tokens]: its contribution to the loss of entropy."""
+    """Return (log p - mean) * (A - mean) for each token of an update, [tokens]: how much the token reduces entropy."""
     return (update.logprobs - update.logprobs.mean()) * (update.advantages - update.advantages.mean())
 
 
 def _between(update: Update, *, share: float, low: float, high: float, step: int) -> npt.NDArray[np.float32]:
-    """Return [tokens]: 0 for a random `share` of all tokens, among those with covariance from `low` to `high`, else 1."""
+    """Return [tokens]: 0 for a random `share` of all tokens, drawn from those with covariance `low` to `high`, else 1."""
     covariance = covariances(update)
     candidates = np.flatnonzero((covariance >= low) & (covariance <= high))
     number = min(max(int(share * len(covariance)), 1), len(candidates))
@@ -40,10 +40,11 @@ def clip_cov(
     low: float = 1.0,
     high: float = 5.0,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Compute Clip-Cov (arXiv 2505.22617, section 4.2): the clipped loss without a few tokens that would cost much entropy.
+    """Compute Clip-Cov (arXiv 2505.22617, section 4.2): the clipped loss without a few tokens that reduce entropy most.
 
-    Those are drawn, a `share` of the update's tokens and at least one, from the tokens whose covariance, (log p - its
-    mean) * (A - its mean), is from `low` to `high`; verl, whose defaults these are, draws from those not clipped already.
+    The covariance of a token is (log p - mean) * (A - mean). The excluded tokens are drawn at random from those with a
+    covariance from `low` to `high`: a `share` of the update's tokens, at least one. Defaults are verl's; verl draws
+    only from tokens that are not clipped already.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     del share, low, high  # for `choose`, which sees the whole update
@@ -51,7 +52,7 @@ def clip_cov(
 
 
 def _highest(update: Update, *, share: float) -> npt.NDArray[np.float32]:
-    """Return [tokens]: 1 for the `share` of tokens with the highest covariance, at least one, else 0."""
+    """Return [tokens]: 1 for the `share` of tokens with the highest covariance (at least one), 0 for others."""
     covariance = covariances(update)
     marks = np.zeros(len(covariance), dtype=np.float32)
     marks[np.argsort(-covariance, kind="stable")[: max(int(share * len(covariance)), 1)]] = 1
@@ -64,8 +65,8 @@ def kl_cov(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Compute KL-Cov (arXiv 2505.22617, section 4.2): -A * ratio, plus `weight` * |log ratio| for a few tokens; no clip.
 
-    Those are the `share` of the update's tokens, one at least, with the highest covariance (see `clip_cov`). Constants as
-    in verl.
+    The penalty applies to the `share` of the update's tokens (at least one) with the highest covariance; see
+    `clip_cov`. Defaults are verl's.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     del share  # for `choose`

@@ -22,13 +22,15 @@ def dppo(
     high: Annotated[float, Within(0)] = 0.2,
     tau: Annotated[float, Within(0)] = 1e-3,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Compute DPPO (arXiv 2602.04879), binary masks: -keep * A * ratio + tau * (log p - log mu)^2, mu being the engine's.
+    """Compute DPPO (arXiv 2602.04879), binary masks: -keep * A * ratio + tau * (log p - log mu)^2; mu is the engine's p.
 
-    A token that is already too far from the sampler is dropped if its advantage pushes it further away: with `tv`
-    if p - mu > high (A > 0) or p - mu < -low (A <= 0); with `kl` if the divergence of the two-way distributions
-    (this token, or another), mu log(mu / p) + (1 - mu) log((1 - mu) / (1 - p)), is above high or low on that side.
-    Probabilities and not ratios, so a rare token may grow by any factor. tv with 0.2 and tau 1e-3, on dropped tokens too,
-    is prime-rl's; verl has kl, and caps the ratio instead. No clip; `tis_cap` corrects as for every loss.
+    `keep` is 0 for a token that is already too far from the sampling policy if its advantage pushes it further away.
+    With `tv`: p - mu > high (A > 0), or p - mu < -low (A <= 0). With `kl`: the divergence of the two-way distributions
+    (this token, any other token), mu log(mu / p) + (1 - mu) log((1 - mu) / (1 - p)), is above high or low on that side.
+    The bounds apply to probabilities, so the ratio of a rare token is unbounded.
+
+    prime-rl uses tv with 0.2 and tau 1e-3, and applies the tau term to masked tokens too, as here; verl uses kl and
+    caps the ratio instead. No clip; `tis_cap` applies as in every loss.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     p, mu = tokens.logprobs.detach().exp(), tokens.engine.exp()

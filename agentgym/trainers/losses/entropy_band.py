@@ -1,4 +1,4 @@
-"""An entropy bonus that changes sign outside a band: EPO's idea with a penalty that has a gradient."""
+"""An entropy bonus that changes sign outside a band: EPO's idea, with a penalty that has a gradient."""
 
 import math
 from typing import Annotated
@@ -26,12 +26,12 @@ def entropy_band(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Compute `clip` - weight * (H - b * S): H is a token's entropy, S its distance from a band around the mean so far.
+    """Compute `clip` - weight * (H - b * S), where H is a token's entropy and S its distance from a band around the mean.
 
-    The idea is that of EPO, arXiv 2509.22576: an entropy bonus, and smoothing by a band (`low` to `high` times) around the
-    mean of earlier steps (the need `entropy_mean`). The penalty is ours: the distance to the band, whose gradient is one
-    towards it, with a weight b = smooth * (1 - exp(-step / phase)) that grows. The published penalty is a constant without a
-    gradient: that is loss `epo`.
+    The idea is EPO's (arXiv 2509.22576): an entropy bonus, smoothed by a band from `low` to `high` times the mean
+    entropy of earlier steps (the need `entropy_mean`). The penalty is ours: the distance to the band, which pulls the
+    entropy back at a constant slope. Its weight b = smooth * (1 - exp(-step / phase)) grows with the step. EPO's own
+    penalty is a constant without a gradient: see loss `epo`.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)
@@ -42,9 +42,10 @@ def entropy_band(
 
 
 def entropy_bonus(tokens: Tokens) -> Tensor:
-    """Return [trained] numbers whose expected gradient is that of the tokens' entropies, which have none themselves.
+    """Return numbers [trained] whose expected gradient is that of the tokens' entropies.
 
-    It is estimated from the sampled token: -(log p + H) * grad log p, times the ratio.
+    The gradient is estimated from the sampled token: -(log p + H) * grad log p, times the ratio. `tokens.entropy`
+    itself has no gradient.
     """
     ratio = (tokens.logprobs - tokens.behaviour).clamp(-LIMIT, LIMIT).exp().detach()
     return -ratio * (tokens.logprobs.detach() + tokens.entropy) * tokens.logprobs

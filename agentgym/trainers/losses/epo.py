@@ -1,4 +1,4 @@
-"""EPO as in its code: an entropy bonus, minus a constant if the entropy is outside a band."""
+"""EPO as in its published code: an entropy bonus, minus a constant if the entropy is outside a band."""
 
 from typing import Annotated
 
@@ -24,13 +24,14 @@ def epo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Compute `clip` - weight * (H - smooth * P): H is a token's entropy, P the constant `penalty` if H is outside a band.
+    """Compute `clip` - weight * (H - smooth * P), where H is a token's entropy and P is `penalty` if H is outside a band.
 
-    Source: EPO, arXiv 2509.22576, in the form of its code (WujiangXu/EPO, 5b6fa98). The band is `low` to `high` times the
-    mean entropy of earlier turns of the same number (the need `turn_entropy_mean`), for turns from half of the horizon on;
-    there is no penalty before. P is a constant: it changes the value of the loss but no gradient, so training equals
-    `clip` and an entropy bonus. Left out: the factor on P that falls with the epochs, and padding of short episodes with
-    zeros in front, which shifts the means. The entropy's gradient is estimated from the sampled token (`entropy_bonus`).
+    Source: EPO, arXiv 2509.22576, as in its code (WujiangXu/EPO, 5b6fa98). The band is `low` to `high` times the mean
+    entropy of turns with the same number in earlier steps (the need `turn_entropy_mean`). It applies to turns from half
+    of the horizon on; P is 0 in earlier turns. P is a constant: it changes the value of the loss but not its gradient,
+    so training equals `clip` with an entropy bonus. The bonus's gradient is estimated from the sampled token
+    (`entropy_bonus`). Two details of the code are not implemented: the factor on P that falls with the epochs, and
+    padding of short episodes with leading zeros, which shifts the means.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)

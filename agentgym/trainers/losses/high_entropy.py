@@ -12,7 +12,7 @@ from agentgym.trainers.seam import Within
 
 
 def highest(update: Update, *, share: float) -> npt.NDArray[np.bool_]:
-    """Return [tokens]: True for the `share` of an update's tokens with the highest entropy, at least one."""
+    """Return [tokens]: True for the `share` of an update's tokens with the highest entropy (at least one)."""
     number = max(1, round(share * len(update.advantages)))
     return np.argsort(np.argsort(-update.extra["entropy"], kind="stable")) < number
 
@@ -27,9 +27,9 @@ def high_entropy(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Compute `clip` on the `share` of tokens with the highest entropy; others have no effect (arXiv 2506.01939).
 
-    Entropies are those before the update. The rank is among the tokens of an optimizer update, of several processes of
-    its own ones; the paper ranks a batch, and does not say whether that is a mini-batch. What is left in counts what it
-    did before.
+    Entropies are measured before the update. Tokens are ranked within an optimizer update; with several processes, each
+    process ranks its own tokens. The paper ranks a batch, and does not say if that is a mini-batch. The weight of the
+    remaining tokens does not depend on the number of excluded ones.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     del share  # for `choose`

@@ -1,4 +1,4 @@
-"""IcePop: leave out tokens on which engine and trainer disagree."""
+"""IcePop: exclude tokens on which engine and trainer disagree."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def _check(config: "TrainConfig") -> None:
-    """Check that engine and trainer can differ.
+    """Check that engine and trainer may compute different probabilities.
 
     Raises:
-        BadConfig: engine and trainer cannot differ.
+        BadConfig: they cannot differ, so the loss would have no effect.
     """
     reason = ""
     if config.engine_kind.in_process and config.precision == "fp32" and not config.async_level:
@@ -43,8 +43,9 @@ def icepop(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Compute IcePop (Ring-1T, arXiv 2510.18855): the clipped loss of tokens on which engine and trainer roughly agree.
 
-    Tokens whose probability ratio before the update, trainer / engine, is outside `band_low` to `band_high` have
-    no effect. The factor trainer / engine of the others is `tis_cap`'s: it is the published one with tis_cap >= band_high.
+    Tokens have no effect if the ratio trainer / engine of their probabilities before the update is outside `band_low`
+    to `band_high`. The other tokens are multiplied by this ratio, up to `tis_cap`; a tis_cap of at least band_high
+    gives the published loss.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     gap = (tokens.behaviour - tokens.engine).clamp(-LIMIT, LIMIT).exp()

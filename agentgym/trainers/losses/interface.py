@@ -1,4 +1,4 @@
-"""The loss stage: table of names and decorator. The functions are in the other files of this folder and need torch."""
+"""The loss stage: table of names and decorator. The functions are in the other files of this folder and import torch."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -54,19 +54,22 @@ def loss(
 ) -> Callable[[Target], Target]:
     """Declare a function `(tokens, *, options) -> loss per token`, [trained], and give it a short name.
 
-    It may also return a pair, the second a mapping from names to numbers per token whose means are logged. The loss is
-    multiplied by the weight of each token (`loss_aggregation`) and by the correction for an engine that rounds
-    differently (`tis_cap`), and summed; a KL penalty and an entropy bonus are added. Keyword-only parameters are its
+    It may also return a pair of the loss and a mapping from names to numbers per token; their means are logged. The run
+    multiplies each token's loss by its weight (`loss_aggregation`) and by the correction for an engine that rounds
+    differently (`tis_cap`), sums, and adds a KL penalty and an entropy bonus. Keyword-only parameters are the loss's
     options; those named like a field of `LossConfig`, such as `clip_low`, get that field's value.
-    `needs` names values that are computed into `turn.extra` first and passed in `tokens.extra`. `choose` is called with
-    the `Update` before packing and returns a factor for the weight of each of its tokens; a loss uses it to leave out
-    tokens by their rank in the whole update. Its keyword-only parameters get the values of the loss's options of the same
-    name, and `step`. With several processes, each sees, ranks and counts the tokens of its own rows; the weight of the
-    remaining tokens does not depend on the number left out. With `marks` the factors change no weight: the loss reads
-    them as `tokens.extra["chosen"]`. `top` names the option with the number of likeliest tokens whose log-probabilities
-    are passed as `tokens.top`. With `present` the tokens are scored again before each update, and `choose` gets the
-    result in `update.present`; the update then holds all rows of the step (`minibatches` 1). `check` is called with the
-    run's settings before anything is loaded and raises BadConfig if the loss would have no effect.
+
+    `needs` names values that are computed into `turn.extra` first and passed in `tokens.extra`. `top` names the option
+    that says how many of the likeliest tokens have their log-probabilities passed as `tokens.top`. `check` is called
+    with the run's settings before anything is loaded, and raises BadConfig if the loss would have no effect.
+
+    `choose` is called with the `Update` before packing and returns a factor for the weight of each token, so that a
+    loss can exclude tokens by their rank in the whole update. Its keyword-only parameters get the values of the loss's
+    options of the same name, and `step`. With several processes, each process ranks and counts the tokens of its own
+    rows; the weight of the remaining tokens does not depend on the number of excluded ones. With `marks`, the factors
+    do not change any weight; the loss reads them as `tokens.extra["chosen"]`. With `present`, the tokens are scored
+    again before each update and `choose` gets the result in `update.present`; the update then holds all rows of the
+    step (`minibatches` must be 1).
     """
     return LOSSES.declare(name, needs=tuple(needs), choose=choose, marks=marks, top=top, present=present, check=check)
 
@@ -91,7 +94,7 @@ def resolve_loss(config: LossConfig) -> Stage:
 
 
 def unread(name: str) -> dict[str, object]:
-    """Return the fields that a loss does not read, at their defaults; {} if torch is not installed."""
+    """Return the `LossConfig` fields that a loss does not read, with their defaults; {} if torch is not installed."""
     try:
         known = options_of(LOSSES.looked_up(name).target)
     except ModuleNotFoundError:
@@ -100,7 +103,7 @@ def unread(name: str) -> dict[str, object]:
 
 
 def _own_fields() -> dict[str, object]:
-    """Return the fields of `LossConfig` that a loss may read, at their defaults."""
+    """Return the fields of `LossConfig` that some losses read and others do not, with their defaults."""
     own = ("loss", "loss_options", *FRAME)
     return {f.name: f.default for f in dataclasses.fields(LossConfig) if f.name not in own}
 
@@ -112,17 +115,17 @@ def top_of(loss: Stage) -> int:
 
 
 def factors(loss: Stage, update: Any, step: int) -> Any:
-    """Return the factors, [tokens], that a loss's `choose` returns for an update."""
+    """Return the factors [tokens] that the loss's `choose` computes for an update."""
     choose = loss.attributes["choose"]
     own = {name: loss.option(name, parameter.default) for name, parameter in options_of(choose).items()}
     return choose(update, **own, **({"step": step} if "step" in parameters(choose) else {}))
 
 
 def check(run: "FreshRun") -> None:
-    """Check that the run's updates suit its loss.
+    """Check that the run's settings and its loss are compatible.
 
     Raises:
-        BadConfig: the updates do not suit the loss.
+        BadConfig: they are not.
     """
     config, loss = run.config, run.stages.named_loss
     if loss is None:
@@ -134,10 +137,10 @@ def check(run: "FreshRun") -> None:
 
 
 def _check_present(config: "TrainConfig", loss: Stage) -> None:
-    """Check that a loss that compares turns of the whole step sees them together.
+    """Check that a loss that compares turns of the whole step gets all of them in one update.
 
     Raises:
-        BadConfig: the step is split, or a setting would distort the comparison.
+        BadConfig: the step is split into minibatches, or a setting would distort the comparison.
     """
     if config.steps and config.minibatches > 1:
         raise BadConfig(

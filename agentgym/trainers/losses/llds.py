@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _check(config: "TrainConfig") -> None:
-    """Check that tokens can become less likely before an update.
+    """Check that a step has more than one update, because the penalty is 0 in the first.
 
     Raises:
         BadConfig: there is only one update per step.
@@ -35,12 +35,13 @@ def llds(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Compute `clip` plus weight * max(0, log p_old - log p) for tokens with A >= 0 whose unit became less likely overall.
+    """Compute `clip` plus weight * max(0, log p_old - log p) for tokens with A >= 0 in units that became less likely.
 
-    Source: LLDS, arXiv 2512.04220. The gate: the sum of log p_old - log p over the tokens of the `unit` is above 0; a
-    turn is its second version's action gate, a sequence (training row) its first version's. Its weight and what the sum
-    is divided by were not found: here `loss_aggregation` divides, as for every loss, and 0.1 is ours. log p_old is from
-    before the step, so it has no effect before the second update of a step: set minibatches or epochs above 1.
+    Source: LLDS, arXiv 2512.04220. A unit became less likely if the sum of log p_old - log p over its tokens is above
+    0. The paper's second version uses turns as units, the first version whole sequences (here: training rows). We did
+    not find the paper's weight and its divisor: the default 0.1 is ours, and `loss_aggregation` divides, as in every
+    loss. log p_old is from before the step, so the penalty is 0 in the first update of a step: set minibatches or
+    epochs above 1.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)

@@ -28,17 +28,18 @@ class Tokens:
     logprobs: Tensor
     """Log-probabilities under the weights being trained, with gradient."""
     behaviour: Tensor
-    """Denominator of the importance ratio: the trainer's log-probabilities before the update, or the engine's. Always the
-    engine's for tokens that were sampled with a hint that the row lacks."""
+    """Denominator of the importance ratio: log-probabilities of the trainer before the update, or else of the engine.
+    For tokens that were sampled with a hint that the training row lacks, it is always the engine's."""
     engine: Tensor
     """Log-probabilities recorded by the engine."""
     advantages: Tensor
     entropy: Tensor
-    """Entropy in nats under the weights being trained, without gradient; `entropy_bonus` has one."""
+    """Entropy in nats under the weights being trained, without gradient; `entropy_bonus` has a gradient."""
     batch: Batch
-    """The micro-batch: `turns` and `rows` group the tokens, `weights` are their weights in the sum."""
+    """The micro-batch: `turns` and `rows` are the indices of each token's turn and row, `weights` its weight in the sum."""
     top: Tensor | None = None
-    """If the loss requests them: log-probabilities of the likeliest tokens at each position, highest first, [tokens, k]."""
+    """Log-probabilities of the k likeliest tokens at each position, highest first, [tokens, k]; None if the loss uses
+    none."""
 
     @property
     def extra(self) -> Mapping[str, Tensor]:
@@ -51,7 +52,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """All tokens of one optimizer update in this process, as NumPy arrays [tokens], for `choose`."""
+    """Input of a loss's `choose`: all tokens of one optimizer update in this process, as NumPy arrays [tokens]."""
 
     advantages: Any
     logprobs: Any
@@ -61,9 +62,9 @@ class Update:
     episodes: Any
     extra: Mapping[str, Any]
     present: Any = None
-    """Log-probabilities under the current weights, if the loss requests them."""
+    """Log-probabilities under the current weights; None unless the loss is declared with `present`."""
     seed: int = 0
-    """Seed of the run; a `choose` that draws combines it with `step`."""
+    """Seed of the run; a `choose` that draws random tokens combines it with `step`."""
 
 
 @loss("clip")
@@ -75,9 +76,10 @@ def clip(
     importance_sampling_level: Literal["token", "turn", "sequence"] = "token",
     dual_clip: Annotated[float, Within(0)] = 0.0,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Compute PPO's clipped loss (arXiv 1707.06347, eq. 7) with DAPO's widths, per token, turn or row (GSPO).
+    """Compute PPO's clipped loss (arXiv 1707.06347, eq. 7) with separate lower and upper widths, as in DAPO.
 
-    `dual_clip` above 0 bounds the loss of tokens with negative advantage (arXiv 1912.09729).
+    The ratio is per token, per turn or per row (GSPO). `dual_clip` above 0 bounds the loss of tokens with negative
+    advantage (arXiv 1912.09729).
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     log_ratio = level_log_ratio(tokens.logprobs, tokens.behaviour, tokens.batch, importance_sampling_level)
@@ -97,19 +99,21 @@ def policy_loss(
     kl_weight: float = 0.0,
     entropy_weight: float = 0.0,
 ) -> tuple[Tensor, Sums]:
-    """Return the loss of a micro-batch (a plain sum: `batch.weights` hold the global denominators) and its metrics.
+    """Return the loss of a micro-batch (a sum without division: `batch.weights` contain the denominators) and its metrics.
 
-    `scores` come from `policy_logprobs`; all tensors are [trained]. `old`: the trainer's own log-probabilities before the
-    update. With it the ratio is new / old, and each token's loss is multiplied by min(old / engine, `correction`), which
-    corrects for an engine with slightly different numbers. Without it the ratio is new / engine. For tokens whose hint
-    was removed (`batch.hint_removed`) the ratio is new / engine in both cases: pi(token | prompt) by pi_old(token |
-    prompt, hint), as in Guide (arXiv 2506.13923). Their ratio has its own metric, `hint_ratio`. `reference`:
-    log-probabilities of the reference model of the KL penalty. `entropy_weight`: each token's entropy times this is
-    subtracted; `scores` then carry its gradient. `function`: see `loss`.
+    `scores` come from `policy_logprobs`; all tensors are [trained]. `function` is the loss per token; see `loss`. `old`
+    contains the trainer's own log-probabilities before the update. With `old`, the ratio is new / old, and each token's
+    loss is multiplied by min(old / engine, `correction`), which corrects for an engine with slightly different numbers.
+    Without `old`, the ratio is new / engine.
+
+    Tokens whose hint was removed (`batch.hint_removed`) always have the ratio new / engine: pi(token | prompt) /
+    pi_old(token | prompt, hint), as in Guide (arXiv 2506.13923). Its mean is the metric `hint_ratio`. `reference`
+    contains the reference model's log-probabilities for the KL penalty. `entropy_weight` times each token's entropy is
+    subtracted; the entropies in `scores` then have a gradient.
 
     Raises:
         ValueError: a trained token has no log-probability to compare with.
-        BadConfig: the loss has another shape or no gradient, or there is no reference for `kl_weight`.
+        BadConfig: the loss has the wrong shape or no gradient, or `kl_weight` is set without a reference.
     """
     removed = batch.hint_removed
     if old is not None and removed is not None:
@@ -148,9 +152,9 @@ def policy_loss(
 
 
 def imitation_loss(scores: Scores, batch: Batch) -> tuple[Tensor, Sums]:
-    """Return the weighted negative log-likelihood of a micro-batch (advantages are ignored) and its metrics.
+    """Return the weighted negative log-likelihood of a micro-batch and its metrics; advantages are ignored.
 
-    The loss is a scalar, in nats; `batch.weights` hold the denominators.
+    The loss is a scalar, in nats; `batch.weights` contain the denominators.
     """
     loss = -(scores.logprobs * batch.weights).sum()
     return loss, {"nll": total_of(-scores.logprobs.detach()), **entropy_sum(scores)}
@@ -159,8 +163,9 @@ def imitation_loss(scores: Scores, batch: Batch) -> tuple[Tensor, Sums]:
 def level_log_ratio(new: Tensor, old: Tensor, batch: Batch, level: str = "token") -> Tensor:
     """Return log(new / old), [trained]: per token, or the mean over its turn or row (GSPO, arXiv 2507.18071, eq. 14).
 
-    For turn and sequence the value is the mean and the gradient is that of the token's own log-probability. A row with
-    several turns is one sequence, so `sequence` depends on how turns were merged; `turn` does not.
+    At the levels `turn` and `sequence`, each token has the value of the mean and the gradient of its own
+    log-probability. A row with several turns is one sequence, so `sequence` depends on how turns were merged into rows;
+    `turn` does not.
 
     Raises:
         BadConfig: the level is unknown.
@@ -182,8 +187,8 @@ def clipped_losses(
 ) -> tuple[Tensor, Tensor]:
     """Return the losses max(-A*ratio, -A*clip(ratio, 1-low, 1+high)) and a mask of the clipped tokens, both [trained].
 
-    PPO, arXiv 1707.06347, eq. 7; different widths are DAPO's clip-higher. `dual_clip` c bounds the loss of tokens with A
-    < 0 by -A*c (arXiv 1912.09729).
+    Source: PPO, arXiv 1707.06347, eq. 7; unequal widths are DAPO's clip-higher. `dual_clip` c limits the loss of tokens
+    with A < 0 to -A*c (arXiv 1912.09729).
     """
     plain, bounded = -advantages * ratio, -advantages * ratio.clamp(1 - low, 1 + high)
     losses = torch.maximum(plain, bounded)
@@ -220,7 +225,7 @@ def divergence(new: Tensor, reference: Tensor, kind: str = "k3") -> Tensor:
 
 
 def add_sums(parts: Iterable[Mapping[str, Tensor]]) -> Sums:
-    """Sum the metrics of micro-batches (name -> [2]); an all-reduce of the result sums over processes."""
+    """Add up the metrics of micro-batches (name -> [2]); an all-reduce of the result adds up processes."""
     sums: Sums = {}
     for part in parts:
         for name, pair in part.items():
@@ -229,7 +234,7 @@ def add_sums(parts: Iterable[Mapping[str, Tensor]]) -> Sums:
 
 
 def means(sums: Mapping[str, Tensor]) -> dict[str, float]:
-    """Return each metric as one number: a mean over tokens, and the loss as the minimized total."""
+    """Return each metric as one number: a mean over tokens, except `loss`, which is the minimized total."""
     return {name: float(pair[0] if name == "loss" else pair[0] / pair[1].clamp(min=1)) for name, pair in sums.items()}
 
 
@@ -239,7 +244,7 @@ def entropy_sum(scores: Scores) -> Sums:
 
 
 def _sums(scores: Scores, batch: Batch, log_ratio: Tensor) -> Sums:
-    """Return metrics without gradient. A falling `logp_positive` while training succeeds is the first sign of a collapse."""
+    """Return metrics without gradient. If `logp_positive` falls while training succeeds, a collapse is beginning."""
     positive = batch.advantages > 0
     log_ratio = log_ratio.clamp(-LIMIT, LIMIT)
     return {
@@ -251,5 +256,5 @@ def _sums(scores: Scores, batch: Batch, log_ratio: Tensor) -> Sums:
 
 
 def total_of(values: Tensor) -> Tensor:
-    """Return the sum and the number of the values, [2]; see `Sums`."""
+    """Return the sum and the number of the values as a tensor [2]; see `Sums`."""
     return torch.stack([values.sum(), values.new_tensor(float(values.numel()))])

@@ -11,11 +11,11 @@ from agentgym.trainers.seam import Within
 
 
 def pulls(update: Update, *, eta: float = 1.0) -> Any:
-    """Return the derivative of each fork's squared error by the log-probability of its turn, [tokens].
+    """Return the derivative of each fork's squared error with respect to the log-probability of its turn, [tokens].
 
-    With l the log ratio of a turn, now against before the step, D = (l - mean l of its siblings) / eta and n siblings in
-    total, it is 4 / (n eta) (D - A): for two, the derivative of ((l - l') / eta - A)^2. It is 0 for a turn without
-    siblings.
+    l is the log ratio of a turn, now against before the step. A fork has n siblings, and D = (l - mean l of the other
+    siblings) / eta. The derivative is 4 / (n eta) (D - A); for two siblings this is the derivative of ((l - l') / eta -
+    A)^2. It is 0 for a turn without siblings.
     """
     fork, turns = np.asarray(update.extra["fork"], dtype=np.float64), update.turns
     slopes = np.zeros(len(turns))
@@ -35,12 +35,15 @@ def pulls(update: Update, *, eta: float = 1.0) -> Any:
 def refuel(tokens: Tokens, *, eta: Annotated[float, Within(0.001, 1000)] = 1.0) -> tuple[Tensor, dict[str, Tensor]]:
     """Compute the squared error ((ln r(y) - ln r(y')) / eta - (R - R'))^2 of two continuations y, y' of one turn.
 
-    Source: REFUEL, arXiv 2410.04612, eq. 4: r is the ratio of a turn's probability to what it was before the update, R the
-    future reward from the turn on; only the turn where the two part is trained. Use credit `relative_future`, branching
-    `pairs`, and `loss_aggregation` `episode-sum`, which weighs every pair equally. With n continuations it is the mean over
-    their pairs. The gradient is exact, also where the two lie in different micro-batches: before each update the tokens are
-    scored again, and the loss is its derivative by ln p times ln p. `refuel_error` is the squared error for
-    two. No clip. `minibatches` has to be 1: all of a pair's tokens are in one update; `epochs` continue the regression.
+    Source: REFUEL, arXiv 2410.04612, eq. 4. r is the ratio of a turn's probability to its probability before the step,
+    and R is the future reward from the turn on. Only the first turn of each continuation is trained. With n
+    continuations, the loss is the mean over their pairs. Use it with credit `relative_future`, branching `pairs`, and
+    `loss_aggregation` `episode-sum`, which weighs every pair equally.
+
+    Before each update the tokens are scored again, and the loss is its derivative with respect to ln p, times ln p. So
+    the gradient is exact even if the two continuations are in different micro-batches. `minibatches` has to be 1, so
+    that an update contains all tokens of a pair; further `epochs` continue the regression. No clip. The metric
+    `refuel_error` is the squared error if there are two continuations.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     pull = tokens.extra["chosen"]

@@ -1,4 +1,4 @@
-"""SimKO: correct answers raise the likeliest tokens together, wrong answers lower the likeliest one more."""
+"""SimKO: in correct answers, raise several likely tokens together; in wrong ones, lower the likeliest token more."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from agentgym.trainers.seam import Within
 
 
 def forks(update: Update, *, share: float) -> npt.NDArray[np.bool_]:
-    """Return a mask [tokens] of entropies above the 1 - `share` quantile of their reply."""
+    """Return a mask [tokens] of the tokens whose entropy is above the 1 - `share` quantile of their reply."""
     entropy, turns = np.asarray(update.extra["entropy"]), np.asarray(update.turns)
     ordered = entropy[np.lexsort((entropy, turns))]
     _, of_turn, sizes = np.unique(turns, return_inverse=True, return_counts=True)
@@ -38,16 +38,17 @@ def simko(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Compute `clip`, but at high entropy with the ratio of the k likeliest tokens together, or with a stronger loss.
+    """Compute `clip`, with a different ratio or a larger loss for tokens of high entropy.
 
-    Source: SimKO, arXiv 2510.14807. With r the token's ratio and r_j those of the k likeliest tokens there: where A > 0
-    it is (1 - alpha) r + alpha / k * sum_j sg(r / r_j) r_j, which is r in value and spreads the gradient; where A < 0 and
-    the token is the likeliest, its loss counts `first` times. Other tokens have `clip`'s loss. Constants, and the quantile
-    over each reply by itself, are those of the published code (CLR-Lab/SimKO 306f4ff).
+    Source: SimKO, arXiv 2510.14807. A token has high entropy if it is above the 1 - `share` quantile of its reply. r is
+    the token's ratio, and r_j are the ratios of the k likeliest tokens at its position. If A > 0, the ratio is (1 -
+    alpha) r + alpha / k * sum_j sg(r / r_j) r_j (sg: stop-gradient): it has the value of r and spreads the gradient
+    over the k tokens. If A < 0 and the token is the likeliest, its loss is multiplied by `first`. All other tokens have
+    `clip`'s loss. Defaults and the quantile per reply are those of the published code (CLR-Lab/SimKO 306f4ff).
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
 
     Raises:
-        BadConfig: the learner computes no likeliest tokens.
+        BadConfig: the learner does not compute the likeliest tokens.
     """
     if tokens.top is None:
         raise BadConfig("loss 'simko' needs the likeliest tokens, and this learner computes none: take learner 'local'")

@@ -1,4 +1,4 @@
-"""Turn-wise DPO: raise the better half of the replies to one history against the worse half (SWEET-RL)."""
+"""Turn-wise DPO (SWEET-RL): raise the better half of the replies to one history relative to the worse half."""
 
 from itertools import product
 from typing import Annotated, Any
@@ -13,11 +13,11 @@ from agentgym.trainers.seam import Within
 
 
 def pulls(update: Update, *, beta: float = 0.1) -> Any:
-    """Return the derivative of each fork's loss by the log-probability of its turn, [tokens].
+    """Return the derivative of each fork's loss with respect to the log-probability of its turn, [tokens].
 
-    The turns of a fork are ranked by their advantage. Its loss is the mean of -log sigmoid(beta (l - l')) over the pairs of
-    a turn of the better half and one of the worse half, with l the log ratio of a turn, now against before the step. The
-    derivative is 0 for a turn without siblings, and in pairs of equal advantages.
+    The turns of a fork are ranked by their advantage. The fork's loss is the mean of -log sigmoid(beta (l - l')) over
+    all pairs of a turn from the better half and a turn from the worse half; l is the log ratio of a turn, now against
+    before the step. The derivative is 0 for a turn without siblings, and for pairs with equal advantages.
     """
     fork, turns = np.asarray(update.extra["fork"], dtype=np.float64), update.turns
     slopes = np.zeros(len(turns))
@@ -33,7 +33,10 @@ def pulls(update: Update, *, beta: float = 0.1) -> Any:
 
 
 def _pulls(moved: npt.NDArray[np.float64], advantages: npt.NDArray[np.float64], beta: float) -> npt.NDArray[np.float64]:
-    """Return the derivative of one fork's loss by the log-probability of each turn, [turns]."""
+    """Return the derivative of one fork's loss with respect to the log-probability of each turn, [turns].
+
+    `moved` is each turn's log ratio, now against before the step.
+    """
     order, half = np.argsort(-advantages, kind="stable"), len(advantages) // 2
     ranked = [(a, b) for a, b in product(order[:half], order[len(order) - half :]) if advantages[a] > advantages[b]]
     slopes = np.zeros(len(advantages))
@@ -48,13 +51,16 @@ def _pulls(moved: npt.NDArray[np.float64], advantages: npt.NDArray[np.float64], 
 def turn_dpo(tokens: Tokens, *, beta: Annotated[float, Within(0.0001, 1000)] = 0.1) -> tuple[Tensor, dict[str, Tensor]]:
     """Compute -log sigmoid(beta (ln r(better) - ln r(worse))) of replies to one history, ranked by their advantages.
 
-    Source: SWEET-RL, arXiv 2503.15478: DPO (2305.18290) on turns that its critic ranks (credit `sweet`): the better half of
-    the replies against the worse half. r is the ratio of a turn's probability to what it was before the step; the paper,
-    which trains once, has the initial policy there. Replies to one history come from branching `pairs` or `turns`; only the
-    turn where they part is trained. Use `loss_aggregation` `episode-sum`. The gradient is exact, also where the two lie in
-    different micro-batches: before each update the tokens are scored again, and the loss is its derivative by ln p times
-    ln p. `minibatches` has to be 1; `epochs` continue. At the first update all pairs pull alike, whatever their margin.
-    `turn_dpo_pull` is the size of the derivative over beta: 1/2 before the first update for a pair, 0 once it is learned.
+    Source: SWEET-RL, arXiv 2503.15478: DPO (2305.18290) on turns ranked by a critic (credit `sweet`), the better half
+    of the replies against the worse half. r is the ratio of a turn's probability to its probability before the step;
+    the paper, which trains once, compares with the initial policy. Branching `pairs` or `turns` samples several replies
+    to one history; only these replies are trained, not the turns after them. Use `loss_aggregation` `episode-sum`.
+
+    Before each update the tokens are scored again, and the loss is its derivative with respect to ln p, times ln p. So
+    the gradient is exact even if the replies are in different micro-batches. `minibatches` has to be 1; further
+    `epochs` continue. In the first update, all pairs have the same derivative, whatever their margin. The metric
+    `turn_dpo_pull` is the absolute derivative divided by beta: 1/2 for a pair before the first update, 0 once the pair
+    is learned.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     pull = tokens.extra["chosen"]

@@ -1,4 +1,4 @@
-"""The reward `calibration`: reward well-calibrated confidence."""
+"""The reward `calibration`: pay for a stated confidence that matches the success rate."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -13,9 +13,9 @@ from agentgym.trainers.seam import Within
 def calibration(episodes: Sequence[Episode], *, weight: Annotated[float, Within(0, 1)] = 0.5) -> list[dict[str, float]]:
     """Pay -`weight` * (q - success)^2, where q from 0 to 1 is the last reply's <confidence>q</confidence>.
 
-    Source: RLCR, arXiv 2507.16806: correctness minus the Brier score, a proper scoring rule, so that honesty pays best. A
-    last reply without exactly one such number is paid -`weight`, like the most confident error. Prompt `rlcr` asks for
-    it. With `weight` below 1 no failure outscores a success.
+    Source: RLCR, arXiv 2507.16806: correctness minus the Brier score, a proper scoring rule, so an honest confidence
+    pays best. A last reply without exactly one such number gets -`weight`, like the most confident error. The prompt
+    `rlcr` asks for the number. With `weight` below 1, no failure earns more than a success.
     """
     return [{"calibration": -weight * _brier(episode)} for episode in episodes]
 

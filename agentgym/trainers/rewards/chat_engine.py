@@ -1,4 +1,4 @@
-"""Chat engine of a reward: checked by name, tried before a run, and reused between steps."""
+"""Chat engine of a reward: check its name, try it before a run, and reuse it between steps."""
 
 import functools
 import json
@@ -14,14 +14,14 @@ from agentgym.errors import BadConfig, Fault
 from agentgym.registry import load
 
 OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-"""Pattern of MODULE:NAME, the user's own chat engine; after the colon of a built-in one comes an address."""
+"""Pattern of MODULE:NAME, a user-defined chat engine; a built-in engine's name has an address after the colon."""
 
 
 def check(name: str, engine: str, options: object) -> None:
-    """Check the engine of the reward `name` by its name.
+    """Check the name and options of the chat engine that the reward `name` uses.
 
     Raises:
-        BadConfig: it is unknown, has no chat, or its options are not a table.
+        BadConfig: the engine is unknown or cannot chat, or its options are not a table.
     """
     if options is not None and not isinstance(options, Mapping):
         raise BadConfig(f"engine_options of reward {name!r} is {options!r}; expected a table, as {{timeout = 60}}")
@@ -39,7 +39,7 @@ def check(name: str, engine: str, options: object) -> None:
 
 
 async def reach(who: str, engine: str, options: Mapping[str, object] | None) -> None:
-    """Check that the engine answers a short question.
+    """Check that the engine answers a short question; `who` names it in the message.
 
     Raises:
         BadConfig: the engine does not answer.
@@ -55,7 +55,7 @@ async def reach(who: str, engine: str, options: Mapping[str, object] | None) -> 
 
 @functools.lru_cache(maxsize=4)
 def shared(name: str, options: str) -> ChatEngine:
-    """Return the engine that earlier steps used, given its options as JSON: connections stay open."""
+    """Return the process's engine for this name and these options (as JSON); later steps reuse it and its connections."""
     return _made(name, json.loads(options))
 
 
@@ -66,7 +66,7 @@ def _made(name: str, options: Mapping[str, Any]) -> ChatEngine:
 
 
 def grades_file(path: str, name: str) -> sqlite3.Connection:
-    """Open the database of earlier grades of the reward `name`, keyed by content; several processes may share it.
+    """Open the database of stored grades of the reward `name`; the key is a hash of the content, and processes may share it.
 
     Raises:
         BadConfig: the file cannot be used.

@@ -1,4 +1,4 @@
-"""The reward `denoise`: correct the rewards of a verifier with known error rates, without bias."""
+"""The reward `denoise`: correct the rewards of a verifier with known error rates, so that their mean is the true reward."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -12,10 +12,10 @@ Share = Annotated[float, Within(0, 1)]
 
 
 def check(*, false_positive: float, false_negative: float) -> None:
-    """Check that the error rates leave something to correct and to learn.
+    """Check that at least one error rate is above 0, and that their sum is below 1.
 
     Raises:
-        BadConfig: the error rates are too high.
+        BadConfig: both error rates are 0, or their sum is 1 or more.
     """
     if false_positive + false_negative >= 1:
         raise BadConfig(
@@ -32,9 +32,10 @@ def denoise(
 ) -> list[dict[str, float]]:
     """Pay the difference to (r - false_positive) / (1 - false_positive - false_negative), where r is the reward so far.
 
-    Source: arXiv 2510.00915, backward correction: if a verifier that pays 1 or 0 errs at these rates, the mean of this
-    over its errors is the true reward. Groups' advantages keep their signs and their noise; credit `forward_correction`
-    is the paper's other correction. List it after `noise`, which makes such errors, or alone for a verifier that has them.
+    Source: arXiv 2510.00915, backward correction. If a verifier that pays 1 or 0 errs at these rates, the corrected
+    reward averages to the true one. The signs and the noise of group advantages stay as they were; the paper's other
+    correction is credit `forward_correction`. List it after `noise`, which makes such errors, or use it alone with a
+    verifier that makes them.
     """
     scale = 1 - false_positive - false_negative
     return [{"denoise": (e.reward - false_positive) / scale - e.reward} for e in episodes]

@@ -1,4 +1,4 @@
-"""The reward `fewest_calls`: reward the success of a group that needed the fewest calls of a tool."""
+"""The reward `fewest_calls`: pay a bonus to the successes of a group that needed the fewest tool calls."""
 
 from collections.abc import Sequence
 from statistics import pvariance
@@ -17,12 +17,12 @@ def fewest_calls(
     tool: Annotated[str, SHAPES] = "search",
     most: Annotated[float, Within(0)] = 0.5,
 ) -> list[dict[str, float]]:
-    """Pay min(2 * variance, `most`) to each success with the fewest calls of its group; the variance is over successes.
+    """Pay min(2 * variance, `most`) to each success with the fewest calls of `tool` among the successes of its group.
 
-    Source: R1-Searcher++, arXiv 2505.17005, group reward: answer from memory where it suffices. The variance is that of the
-    number of calls of `tool` (ddof 0) over the group's successes, so that a bonus is paid only where calls differ, and a
-    failure that never searched earns nothing. A call is an action that the environment accepted. `most` is ours: the
-    paper's cap was not checked.
+    Source: R1-Searcher++, arXiv 2505.17005, group reward, which teaches a policy to answer from memory when it can. The
+    variance (ddof 0) is that of the number of calls over the group's successes. So a bonus is paid only if these
+    numbers differ, and a failure that never searched earns nothing. Only calls that the environment accepted count. The
+    cap `most` is ours; we have not checked the paper's.
     """
     calls: dict[tuple[str, str], list[int]] = {}
     for episode in episodes:

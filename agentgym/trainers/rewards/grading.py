@@ -1,4 +1,4 @@
-"""Grades from 0 to 1 that a model on a chat server gives, by a prompt whose content cannot choose them."""
+"""Grades from 0 to 1 by a model on a chat server; the graded content cannot forge them."""
 
 import asyncio
 import hashlib
@@ -32,7 +32,7 @@ AGAIN = "Your reply did not end with one line of exactly this form, NUMBER from 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A request for a grade: the instructions, the material to grade as JSON lines, and one word for the material."""
+    """A request for a grade: the instructions, the material to grade as JSON lines, and a word that names the material."""
 
     instructions: str
     content: str
@@ -40,12 +40,12 @@ class Prompt:
 
     @property
     def mark(self) -> str:
-        """A hash of everything the model reads, which therefore nothing in it can contain."""
+        """A hash of everything the model reads, which the material therefore cannot contain."""
         return hashlib.blake2b(json.dumps([self.instructions, self.content]).encode(), digest_size=8).hexdigest()
 
     @property
     def text(self) -> str:
-        """The text that the model reads."""
+        """The complete message to the model."""
         return f"{self.instructions}\n\n{MATERIAL.format(what=self.what, mark=self.mark, content=self.content)}"
 
 
@@ -53,7 +53,8 @@ class Prompt:
 class Grader:
     """A model that grades, and the settings of its replies.
 
-    `name`: the reward, in messages. `tries`: requests until a reply ends with a verdict.
+    `name` is the reward's name for messages. `tries` is the maximum number of requests until a reply ends with a
+    verdict.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Grader:
         return chat_engine.shared(self.engine, json.dumps(self.engine_options or {}, sort_keys=True))
 
     async def grades(self, prompts: Sequence[Prompt], path: str) -> list[float | Fault]:
-        """Return the grade of each prompt, or the fault of the model; the database `path` keeps grades by content."""
+        """Return each prompt's grade, or a Fault if the model failed; grades are stored in the database `path` and reused."""
         limit = asyncio.Semaphore(self.concurrency)
         with closing(grades_file(path, self.name)) as stored:
 
@@ -93,7 +94,7 @@ class Grader:
         return [tasks[prompt].result() for prompt in prompts]
 
     async def grade(self, prompt: Prompt) -> float | Fault:
-        """Return the model's grade, or its fault.
+        """Return the model's grade, or a Fault if it fails or gives no verdict.
 
         Raises:
             EngineDead: the model is permanently unavailable.
@@ -125,7 +126,7 @@ class Grader:
 
 
 def verdict(reply: str, mark: str) -> float | None:
-    """Return the grade in the last line of a reply; None if it has another form, or if another line has this form too."""
+    """Return the grade in the last line of a reply; None if that line is no verdict, or if another line is one too."""
     form = re.compile(rf"VERDICT {mark} (0?\.[0-9]+|1\.0+|[01])")
     lines = [line.strip() for line in reply.strip().split("\n")]
     matches = [form.fullmatch(line) for line in lines]

@@ -1,4 +1,4 @@
-"""The reward stage: rewards added to the environment's own, by functions over whole episodes."""
+"""The reward stage: functions over whole episodes that add rewards to the environment's own."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -39,22 +39,22 @@ REWARDS = Seam(
     {"check": None, "reach": None, "fits": None},
 )
 MEASURES = "measures"
-"""Key of a reward's state with numbers that are metrics of the step, as reward/NAME/KEY; equal in all processes."""
+"""Key of a reward's state with numbers to log as `reward/NAME/KEY`, equal in all processes."""
 SCHEDULE = "schedule"
-"""An option of every reward that has a `weight`."""
+"""Option that every reward with a `weight` has: the weight as a function of the step."""
 
 Parts = Mapping[str, float | Sequence[float]]
-"""Rewards of an episode by name: a number, paid in its last turn, or one per turn."""
+"""Rewards of an episode by name: one number, paid in the last turn, or a sequence of one number per turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A weight that follows the step: linear between points (step, weight), constant before the first and after the last."""
+    """A weight that depends on the step: linear between points (step, weight), and constant outside of them."""
 
     points: tuple[tuple[int, float], ...]
 
     def at(self, step: int) -> float:
-        """Return the weight at a step, counted from 0."""
+        """Return the weight at `step`; the first step is 0."""
         steps, weights = zip(*self.points, strict=True)
         return float(np.interp(step, steps, weights))
 
@@ -65,24 +65,27 @@ def reward(
     reach: Callable[..., object] | None = None,
     fits: Callable[[TextEnv, str], None] | None = None,
 ) -> Callable[[Target], Target]:
-    """Declare a function `(episodes, *, options) -> named parts of each`, async or not, and give it a short name.
+    """Declare a function `(episodes, *, options) -> one mapping per episode`, async or not, and give it a short name.
 
-    It gets the episodes without faults (in self-play, each role's view of them) and returns, for each, a mapping from
-    names to rewards, or a `Fault` if it could not judge: the episode is then a fault, which is never trained on.
-    Keyword-only parameters are its options; it may take `step`, `state` and `run`. An option `weight` may follow the
-    step: `schedule` gives its points. Only the environment decides if an episode succeeded.
-    `check` is called with the options (all but `weight`) whenever the reward is chosen, and `reach`, async or not, before
-    a run starts; each raises BadConfig if something cannot work. `fits` is called with each environment of a run and its
-    name, before anything is loaded, and raises BadConfig for one that the reward cannot judge.
+    It gets the episodes without faults (in self-play, each role's view of them). For each episode it returns a mapping
+    from names to rewards, or a `Fault` if it could not judge; the episode is then a fault and not trained on.
+    Keyword-only parameters are its options, except `step`, `state` and `run`, which the run passes. An option `weight`
+    can have a `schedule` over steps. A reward does not change the success of an episode: only the environment decides
+    it.
+
+    `check` is called with the options (except `weight`) when the reward is chosen. `reach`, async or not, is called
+    before a run starts, to check servers. Both raise BadConfig if something cannot work. `fits` is called with each
+    environment of a run and its name before anything is loaded, and raises BadConfig if the reward cannot judge that
+    environment.
     """
     return REWARDS.declare(name, check=check, reach=reach, fits=fits)
 
 
 def check(run: "FreshRun") -> None:
-    """Check that rewards will be paid and suit the run's environments.
+    """Check that the run pays its rewards and that they suit its environments.
 
     Raises:
-        BadConfig: there are no steps, or a reward does not suit an environment or fails on made-up episodes.
+        BadConfig: the run has no steps, or a reward does not suit an environment or fails on made-up episodes.
     """
     if run.stages.rewards and not run.config.steps:
         raise BadConfig(
@@ -97,10 +100,10 @@ def check(run: "FreshRun") -> None:
 
 
 def _try(stage: Stage, episodes: Sequence[Episode], alone: trial.TrialRun) -> None:
-    """Pay made-up episodes; the reward may answer with a Fault.
+    """Call the reward on made-up episodes and pay the result, unless it is a Fault.
 
     Raises:
-        BadConfig: it returns something that cannot be paid.
+        BadConfig: the result cannot be paid.
     """
     try:
         parts = _weighed(stage, 0)(episodes, step=0, run=alone)
@@ -114,7 +117,7 @@ def _try(stage: Stage, episodes: Sequence[Episode], alone: trial.TrialRun) -> No
 
 
 def resolve_rewards(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
-    """Return the reward stages of a run; an option belongs to the reward that has it.
+    """Return the rewards `names` with their options; an option belongs to the reward that has a parameter of that name.
 
     Raises:
         UnknownName: there is no such reward.
@@ -133,10 +136,10 @@ def resolve_rewards(names: Sequence[str], options: Mapping[str, object]) -> list
 
 
 async def reach(stages: Sequence[Stage]) -> None:
-    """Check that everything that the rewards depend on is available, such as a server.
+    """Check that the servers and models that the rewards depend on are available.
 
     Raises:
-        BadConfig: something is not.
+        BadConfig: one of them is not.
     """
     for stage in stages:
         if stage.attributes["reach"]:
@@ -144,9 +147,9 @@ async def reach(stages: Sequence[Stage]) -> None:
 
 
 async def pay(episodes: Sequence[Episode], stages: Sequence[Stage], *, step: int, run: object) -> None:
-    """Add each stage's rewards to the episodes, in order; the turns' `rewards` name them.
+    """Add the rewards of each stage to the episodes, in order; they appear by name in the turns' `rewards`.
 
-    In an episode with several roles, each role is paid by its own view of it.
+    In an episode with several roles, each role is judged and paid by its own view of the episode.
     """
     for stage in stages:
         pairs = [(e, seen_by_role) for e in episodes if not e.fault and e.turns for seen_by_role in _as_seen(e)]
@@ -168,13 +171,13 @@ def measures(stages: Sequence[Stage]) -> dict[str, float]:
 
 
 def _as_seen(episode: Episode) -> list[Episode]:
-    """Return an episode, or each role's view if several roles moved in it."""
+    """Return each role's view of an episode; if only one role moved, return the episode itself."""
     roles = dict.fromkeys(turn.role for turn in episode.turns)
     return [view(episode, role) for role in roles] if len(roles) > 1 else [episode]
 
 
 async def _parts(stage: Stage, episodes: Sequence[Episode], step: int, run: object) -> Sequence[object]:
-    """Return a stage's rewards per episode; a Fault that it raises applies to all of them.
+    """Return a stage's result for each episode. If the stage raises a Fault, return that Fault for all of them.
 
     Raises:
         EngineDead: an engine is permanently unavailable.
@@ -189,16 +192,16 @@ async def _parts(stage: Stage, episodes: Sequence[Episode], step: int, run: obje
 
 
 def _weighed(stage: Stage, step: int) -> Stage:
-    """Return a stage with the scheduled weight of a step."""
+    """Return the stage with the weight that its schedule has at `step`; unchanged without a schedule."""
     weight = stage.options.get("weight")
     return replace(stage, options={**stage.options, "weight": weight.at(step)}) if isinstance(weight, Schedule) else stage
 
 
 def _counted(stage: Stage, parts: object, episodes: int) -> Sequence[object]:
-    """Return a stage's result.
+    """Check that a stage returned one result per episode, and return them.
 
     Raises:
-        BadConfig: it is not one result per episode.
+        BadConfig: it returned something else.
     """
     if not isinstance(parts, Sequence) or isinstance(parts, str):
         raise BadConfig(f"reward {stage.name!r} returned {parts!r:.80}; expected a list with a mapping for each episode")
@@ -209,10 +212,10 @@ def _counted(stage: Stage, parts: object, episodes: int) -> Sequence[object]:
 
 
 def _add(episode: Episode, stage: str, parts: object) -> None:
-    """Pay an episode; a part of a whole episode is recorded even if it is 0.
+    """Pay the parts of an episode. A part for the whole episode is recorded in the last turn even if it is 0.
 
     Raises:
-        BadConfig: the parts are not a mapping to finite numbers.
+        BadConfig: `parts` is not a mapping from names to finite numbers.
     """
     where = f"reward {stage!r}, task {episode.task_id!r}, attempt {episode.attempt}"
     if not isinstance(parts, Mapping):
@@ -274,7 +277,7 @@ def _scheduled(key: str, stages: Sequence[Stage]) -> Stage:
 
 
 def _points(key: str, value: Any) -> tuple[tuple[int, float], ...]:
-    """Return the points of a schedule after checking them.
+    """Check the points of a schedule and return them as (step, weight) pairs.
 
     Raises:
         BadConfig: they are not pairs of increasing steps and weights.

@@ -1,4 +1,4 @@
-"""A model on a chat server that grades episodes by a rubric."""
+"""The reward `judge`: a model on a chat server grades episodes by a rubric."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,10 +14,10 @@ from agentgym.trainers.seam import CALLER, Within
 
 
 def check(*, engine: str, rubric: str, engine_options: object, cache: str, **_: object) -> None:
-    """Check the engine by its name, the rubric's file and the cache's folder.
+    """Check the engine's name, the rubric's file and the folder of the cache.
 
     Raises:
-        BadConfig: the engine is unknown or has no chat, the rubric cannot be read, or the folder does not exist.
+        BadConfig: the engine is unknown or cannot chat, the rubric cannot be read, or the folder does not exist.
     """
     read_rubric(rubric, "judge")
     chat_engine.check("judge", engine, engine_options)
@@ -37,10 +37,10 @@ async def reach(
     fooled: float,
     **_: object,
 ) -> None:
-    """Check that the judge answers a short question and does not reward master keys.
+    """Check that the judge answers a short question and does not reward replies without content (`master_keys`).
 
     Raises:
-        BadConfig: it fails one of them.
+        BadConfig: the judge fails a check.
     """
     await chat_engine.reach("the judge", engine, engine_options)
     grader, text = Grader("judge", engine, engine_options, tokens, temperature, tries), read_rubric(rubric, "judge")
@@ -68,14 +68,16 @@ async def judge(
     engine_options: Annotated[Mapping[str, object] | None, CALLER] = None,
     run: Any = None,
 ) -> list[dict[str, float] | Fault]:
-    """Pay `weight` times the grade from 0 to 1 that a model gives an episode by the text in the file `rubric`.
+    """Pay `weight` times the grade, from 0 to 1, that a model gives an episode by the rubric in the file `rubric`.
 
-    `engine`: `chat:URL#MODEL`, or MODULE:NAME of a factory of a `ChatEngine`. It reads the task, observations and replies,
-    as JSON in which no text can end its own part, shortened to about `characters`. It gives its grade in a line that
-    contains a hash of everything it reads, which nothing in the episode can contain. A reply without that line is requested
-    again, `tries` times in all; then, or if the server fails, the episode is a fault. Before a run it grades ten replies
-    without content (`master_keys`), and a grade above `fooled` refuses it; 1 skips the test. Grades are stored by
-    content, in `judge.sqlite` of the run's folder or in the file `cache`, and no content is graded twice.
+    `engine` is `chat:URL#MODEL`, or MODULE:NAME of a factory of a `ChatEngine`. The model reads the task, observations
+    and replies as JSON, shortened to about `characters`; no text in it can end its JSON string. It gives its grade in a
+    line with a hash of everything it reads, so the episode cannot contain that line. A reply without the line is
+    requested again, up to `tries` times; after that, or if the server fails, the episode is a fault.
+
+    Before a run, the judge grades ten replies without content (`master_keys`). If a grade is above `fooled`, the run is
+    refused; `fooled` 1 skips this test. Grades are stored in `judge.sqlite` in the run's folder, or in the file
+    `cache`, so equal content is graded once.
     """
     if not weight:
         return [{} for _ in episodes]
@@ -88,7 +90,7 @@ async def judge(
 
 
 def by_rubric(rubric: str, episode: Episode, characters: int) -> Prompt:
-    """Return the request to grade an episode by a rubric."""
+    """Return the request to grade an episode by a rubric; `characters` limits the length of the transcript."""
     return Prompt(f"Grade an attempt at a task by this rubric:\n\n{rubric}", transcript(episode, characters))
 
 

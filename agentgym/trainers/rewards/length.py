@@ -20,12 +20,12 @@ def length(
 ) -> list[dict[str, float | list[float]]]:
     """Pay `-weight * min(1, (length - budget) / buffer)` for lengths above `budget`; `-weight` if `buffer` is 0.
 
-    `unit`: the length of an episode in sampled `tokens` or `turns`; with `turn_tokens` each turn is
-    paid for its own tokens. With `budget = L_max - L_cache` and `buffer = L_cache` it is the soft overlong punishment of
-    DAPO (arXiv 2503.14476, eq. 13).
+    `unit` is the unit of length of an episode: sampled `tokens` or `turns`. With `turn_tokens`, each turn is paid for
+    its own tokens. With `budget = L_max - L_cache` and `buffer = L_cache` it is the soft overlong punishment of DAPO
+    (arXiv 2503.14476, eq. 13).
 
     Raises:
-        BadConfig: the unit is tokens and no episode has any.
+        BadConfig: `unit` counts tokens, and no episode has any.
     """
     if unit == "turns":
         return [{"length": -weight * excess(len(episode.turns), budget, buffer)} for episode in episodes]
@@ -38,12 +38,12 @@ def length(
 
 
 def excess(number: int, budget: int, buffer: int) -> float:
-    """Return the excess over the budget, from 0 to 1, which it reaches at `budget + buffer`."""
+    """Return the excess over the budget as a share of `buffer`, from 0 to 1; 1 at `budget + buffer` and above."""
     if number <= budget:
         return 0.0
     return min(1.0, (number - budget) / buffer) if buffer else 1.0
 
 
 def _tokens(turn: Turn) -> int:
-    """Return the number of sampled tokens; for an engine without tokens, its server's count."""
+    """Return the number of sampled tokens; if the engine returns no tokens, the number that its server reported."""
     return turn.sampled or int(turn.extra.get("completion_tokens", 0))

@@ -1,6 +1,7 @@
-"""Test a judge before a run with replies without content that judges are known to reward.
+"""Before a run, test a judge with replies without content ("master keys") that judges are known to reward.
 
-Source: One Token to Fool LLM-as-a-Judge, arXiv 2507.08794: symbols and openings of an explanation, in several languages.
+Source: One Token to Fool LLM-as-a-Judge, arXiv 2507.08794: symbols and openings of an explanation, in several
+languages.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,12 +20,12 @@ Grade = Callable[[Episode], Awaitable[float | Fault]]
 
 
 def attempt(key: str) -> Episode:
-    """Return an attempt at a task whose only reply is a master key."""
+    """Return an episode, on a fixed task, whose only reply is `key`."""
     return Episode("test/Keys-v0", "keys", "keys", 0, turns=[Turn(TASK, text=key)], instruction=TASK, success=False)
 
 
 async def fooled(grade: Grade, most: float, keys: Sequence[str] = KEYS) -> dict[str, float]:
-    """Return the keys that a judge grades above `most`, with their grades; keys that it cannot grade are not paid."""
+    """Return the keys that a judge grades above `most`, with their grades; keys that it fails to grade are not included."""
     found: dict[str, float] = {}
     for key in keys:
         value = await grade(attempt(key))
@@ -34,10 +35,10 @@ async def fooled(grade: Grade, most: float, keys: Sequence[str] = KEYS) -> dict[
 
 
 async def check(who: str, grade: Grade, most: float, reward: str = "judge") -> None:
-    """Check that the judge of a reward does not reward a master key; `most` 1 skips the check.
+    """Check that the judge `who` of a reward does not grade a master key above `most`; `most` 1 skips the check.
 
     Raises:
-        BadConfig: it rewards one.
+        BadConfig: it grades one above `most`.
     """
     found = await fooled(grade, most) if most < 1 else {}
     if found:

@@ -11,7 +11,7 @@ from agentgym.trainers.seam import Within
 
 
 def check(*, false_positive: float, false_negative: float, **_: object) -> None:
-    """Check that something is flipped.
+    """Check that at least one rate is above 0.
 
     Raises:
         BadConfig: both rates are 0.
@@ -31,10 +31,11 @@ def noise(
     false_negative: Annotated[float, Within(0, 1)] = 0.0,
     seed: Annotated[int, Within(0)] = 0,
 ) -> list[dict[str, float]]:
-    """Flip the outcome reward of some episodes: a failure is paid 1, a success loses its 1.
+    """Flip the outcome reward of some episodes: a failure gets 1, a success loses its 1.
 
-    A failure is flipped with probability `false_positive`, a success with `false_negative`, as a function of
-    `seed` and of the episode's own seed, task and attempt. Success, and so every measured rate, does not change.
+    A failure is flipped with probability `false_positive`, a success with probability `false_negative`. The draw
+    depends on `seed` and on the episode's own seed, task and attempt. The success of an episode, and therefore every
+    measured success rate, does not change.
     """
     return [_flipped(episode, false_positive, false_negative, seed) for episode in episodes]
 

@@ -1,4 +1,4 @@
-"""The reward `patch_similarity`: similarity of a patch to the known one, and a penalty for no patch."""
+"""The reward `patch_similarity`: pay the similarity of a patch to the reference patch, and punish a missing patch."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -14,7 +14,7 @@ MEASURE = "similarity"
 
 
 def _fits(env: TextEnv, name: str) -> None:
-    """Check that an environment measures the similarity and does not pay for it already.
+    """Check that an environment measures the similarity of patches and does not already pay for it.
 
     Raises:
         BadConfig: the environment does not measure the similarity, or already pays for it.
@@ -32,12 +32,12 @@ def _fits(env: TextEnv, name: str) -> None:
 def patch_similarity(
     episodes: Sequence[Episode], *, weight: Annotated[float, Within(0, 0.99)] = 0.5
 ) -> list[dict[str, float]]:
-    """Pay `weight` times the similarity of the submitted patch to the known one, and -`weight` without a patch.
+    """Pay `weight` times the similarity of the submitted patch to the reference patch, and -`weight` without a patch.
 
-    Source: SWE-RL, arXiv 2502.18449: the ratio of difflib between both patches (`agentgym.envs.swe.similarity`), and -1 for
-    a reply in the wrong form, which here is an episode that ends without a patch: nothing changed, too long, or
-    never submitted. With `grading="patch"` of the environment no test is run. The weight stays below 1, so that no failure
-    earns what a success does.
+    Source: SWE-RL, arXiv 2502.18449: difflib's ratio between the two patches (`agentgym.envs.swe.similarity`), and -1
+    for a reply in the wrong form. Here the wrong form is an episode that ends without a patch: nothing changed, the
+    patch is too long, or it was never submitted. With the environment's `grading="patch"`, no tests are run. The weight
+    stays below 1, so no failure earns as much as a success.
     """
     return [{"patch_similarity": weight * _earned(episode)} for episode in episodes]
 

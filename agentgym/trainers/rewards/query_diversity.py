@@ -1,4 +1,4 @@
-"""The reward `query_diversity`: reward queries that differ from one another."""
+"""The reward `query_diversity`: pay for search queries that differ from each other."""
 
 import itertools
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ def query_diversity(
 ) -> list[dict[str, float]]:
     """Pay `weight` times the mean of 1 - similarity over all pairs of queries, if the episode ends with an answer.
 
-    Source: the published code of ReZero, arXiv 2504.11001, whose diversity reward is built around that mean, the similarity
-    that of difflib; its bonuses for search operators and for single queries, and its other penalties, are not implemented: a
-    repeated query already makes the mean lower. Nothing is paid for fewer than two queries.
+    Source: the published code of ReZero, arXiv 2504.11001. This mean, with difflib's similarity, is the core of its
+    diversity reward. Its bonuses for search operators and single queries, and its other penalties, are not implemented:
+    a repeated query already lowers the mean. With fewer than two queries, nothing is paid.
     """
     return [{"query_diversity": weight * _diversity(episode, query)} for episode in episodes]
 

@@ -1,4 +1,4 @@
-"""A penalty on repetition."""
+"""The reward `repetition`: a penalty on repeated n-grams."""
 
 from collections.abc import Hashable, Sequence
 from typing import Annotated
@@ -17,14 +17,14 @@ def repetition(
 ) -> list[dict[str, list[float]]]:
     """Pay each turn `-weight * repeated / total`: its n-grams that occurred before, divided by the episode's n-grams.
 
-    Over an episode that is `-weight * (1 - distinct / total)`, Open R1's form of the penalty in arXiv 2502.03373. An n-gram
-    consists of tokens, or of words if an engine reports no tokens, and lies within one reply.
+    The sum over an episode is `-weight * (1 - distinct / total)`, Open R1's form of the penalty in arXiv 2502.03373. An
+    n-gram lies within one reply and consists of tokens, or of words if the engine returns no tokens.
     """
     return [{"repetition": [-weight * share for share in repeated(episode, n)]} for episode in episodes]
 
 
 def repeated(episode: Episode, n: int) -> list[float]:
-    """Return, per turn, the share of all the episode's n-grams that are repetitions in this turn."""
+    """Return, for each turn, its number of repeated n-grams divided by the number of n-grams in the episode."""
     seen: set[tuple[Hashable, ...]] = set()
     again: list[int] = []
     total = 0

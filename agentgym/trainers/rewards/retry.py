@@ -1,4 +1,4 @@
-"""The reward `retry`: reward a reformulated query after a search that did not settle the question."""
+"""The reward `retry`: pay for another, reworded query after a search."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -18,15 +18,16 @@ def retry(
     decay: Annotated[float, Within(0, 0.99)] = 0.5,
     weight: Annotated[float, Within(0)] = 0.05,
 ) -> list[dict[str, list[float]]]:
-    """Pay the k-th query of an episode, k from 2 on, `weight * decay^(k - 2)`, if the episode ends with an answer.
+    """Pay `weight * decay^(k - 2)` for the k-th query of an episode (k >= 2), if the episode ends with an answer.
 
-    Source: ReZero, arXiv 2504.11001, and its published code: queries are paid only if the episode ends with an answer. The
-    code pays 0.2, and 0.15 for each of up to five queries, also repeated ones; the decay
-    and both constants are ours. A query is a valid turn whose action calls `query` (`search[...]`, `<search>...`, or
-    JSON with this name); a repeated query does not count. With `failed` only those are paid that follow a query
-    without a result, which left the environment's state unchanged: the abstract's retry after a failed
-    search, the k-th of them with k - 1 in the exponent. An episode earns at most `weight / (1 - decay)`, and nothing if
-    the horizon or the context cut it off.
+    Source: ReZero, arXiv 2504.11001, and its published code. The code pays 0.2, and 0.15 for each of up to five
+    queries, even repeated ones; `decay` and the defaults are ours. A query is a valid turn whose action calls `query`
+    (`search[...]`, `<search>...`, or JSON with this name); a repeated query does not count. An episode earns at most
+    `weight / (1 - decay)`, and nothing if the horizon or the context cut it off.
+
+    With `failed`, a query is paid only if the previous one had no result, that is, left the environment's state
+    unchanged. This is the retry after a failed search of the paper's abstract; the k-th such retry has the exponent k -
+    1.
     """
     return [{"retry": _paid(episode, query, failed, decay, weight)} for episode in episodes]
 

@@ -1,4 +1,4 @@
-"""The reward `tinyv`: a small model rechecks the answers that a program rejected."""
+"""The reward `tinyv`: a small model rechecks answers that the environment's program rejected."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,15 +20,15 @@ INSTRUCTIONS = """\
 A program compared the answer of a task with its reference answers and rejected it. Such programs also reject correct \
 answers in another form. Grade 1 if the answer means the same as a reference answer, otherwise 0."""
 ACCEPTED = 0.5
-"""Least grade of an answer that is accepted after all."""
+"""Minimum grade at which the model accepts an answer that the program rejected."""
 KEYS_TASK = Task(master_keys.TASK, {"answer": "331"}, "keys")
 
 
 def check(*, engine: str, engine_options: object, **_: object) -> None:
-    """Check the engine by its name.
+    """Check the name and options of the chat engine.
 
     Raises:
-        BadConfig: it is unknown or has no chat.
+        BadConfig: the engine is unknown or cannot chat.
     """
     chat_engine.check("tinyv", engine, engine_options)
 
@@ -36,10 +36,10 @@ def check(*, engine: str, engine_options: object, **_: object) -> None:
 async def reach(
     *, engine: str, tokens: int, fooled: float, engine_options: Mapping[str, object] | None, **_: object
 ) -> None:
-    """Check that the model answers a short question and does not accept master keys as answers.
+    """Check that the model answers a short question and does not accept replies without content (`master_keys`) as answers.
 
     Raises:
-        BadConfig: it fails one of them.
+        BadConfig: the model fails a check.
     """
     await chat_engine.reach("the verifier of reward 'tinyv',", engine, engine_options)
     grader = Grader("tinyv", engine, engine_options, tokens)
@@ -77,12 +77,13 @@ async def tinyv(
 ) -> list[dict[str, float] | Fault]:
     """Pay `weight` for an answer that the environment's program rejected and a model finds equivalent to the reference.
 
-    Source: TinyV, arXiv 2505.14625: the program decides first, and a small model sees only the answers that it rejected,
-    so that a model which errs can never take a success away. Only episodes that ended with their own answer are
-    rechecked. `success`, and so every measured rate, stays the program's. The metric `reward/tinyv/false_negatives` is the
-    program's error rate by this model: rechecked and accepted / (those + accepted by the program), over steps with weight
-    `decay` to the power of their age. The model is protected and tested as in the reward `judge`; verdicts are stored in
-    `tinyv.sqlite`.
+    Source: TinyV, arXiv 2505.14625. The program decides first, and a small model sees only the answers that it
+    rejected, so an error of the model never turns a success into a failure. Only episodes that the agent's own answer
+    ended are rechecked. `success` is still the program's decision, and so is every measured success rate. The model is
+    protected and tested as in the reward `judge`; verdicts are stored in `tinyv.sqlite`.
+
+    The metric `reward/tinyv/false_negatives` estimates the program's error rate: (accepted by the model) / (accepted by
+    the model + accepted by the program). A step's counts are weighted by `decay` to the power of their age in steps.
 
     Raises:
         BadConfig: it is called without a run.
@@ -104,7 +105,10 @@ async def tinyv(
 
 
 def count(state: dict[str, Any], run: Processes, accepted: int, overturned: int, decay: float) -> None:
-    """Add a step's counts of all processes to the state, and update the program's rate of false negatives in it."""
+    """Add a step's counts of all processes to `state`, and update the program's false-negative rate, a logged measure.
+
+    `accepted` counts answers that the program accepted, `overturned` those that only the model accepted.
+    """
     every = run.gather([(accepted, overturned)])
     rate = false_negative_rate(state, sum(own[0] for own in every), sum(own[1] for own in every), decay)
     if rate is not None:
@@ -112,7 +116,7 @@ def count(state: dict[str, Any], run: Processes, accepted: int, overturned: int,
 
 
 def question(episode: Episode, task: Task, answers: Sequence[str]) -> Prompt:
-    """Return the request to compare an episode's answer with the task's reference answers, in `task.data[answers]`."""
+    """Return the request to compare an episode's answer with the references: the values of `task.data` at `answers`."""
     lines: list[dict[str, object]] = [
         {"task": cut(task.instruction, 2000), "observation": cut(episode.turns[0].observation, 4000)},
         {"reference": [cut(str(task.data[name]), 2000) for name in answers if name in task.data]},

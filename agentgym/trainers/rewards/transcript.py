@@ -1,4 +1,4 @@
-"""An episode as text for a judge, in which no content can end its own part."""
+"""Write an episode as text for a judge, so that no content can pass for another part of the text."""
 
 import json
 import re
@@ -11,10 +11,10 @@ _LEAST = 100  # minimum characters of a text, for any number of texts
 
 
 def transcript(episode: Episode, characters: int) -> str:
-    """Return the task, the turns and the end as JSON lines; each text gets the same share of `characters`.
+    """Return the task, the turns and the end of an episode as JSON lines of about `characters` in total.
 
-    Longer texts are cut in the middle. In the JSON, `<` and `[` are escaped if they could begin a control string that a
-    server would interpret.
+    Each text gets the same share and is cut in the middle if it is longer. `<` and `[` are escaped if they could begin
+    a control string that a server would interpret.
     """
     share = max(_LEAST, characters // (2 * len(episode.turns) + 2))
     lines: list[dict[str, str | int | bool]] = [{"task": cut(episode.instruction, share)}]
@@ -29,7 +29,7 @@ def _reply(turn: Turn) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text of at most `most` characters, cut in the middle."""
+    """Return `text`, with its middle replaced by a note if it has more than `most` characters."""
     text = text.encode("utf-8", "replace").decode("utf-8")  # replaces lone surrogates, which no request can contain
     if len(text) <= most:
         return text
@@ -38,5 +38,5 @@ def cut(text: str, most: int) -> str:
 
 
 def harmless(line: str) -> str:
-    """Return a line of JSON without control strings that a server would interpret."""
+    """Return a line of JSON in which control strings that a server would interpret are escaped."""
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", line)

@@ -1,4 +1,4 @@
-"""The reward `ufo`: fewer attempts, and a different answer each time."""
+"""The reward `ufo`: pay for fewer attempts, and for a different answer in each attempt."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -15,8 +15,8 @@ def ufo(episodes: Sequence[Episode], *, decay: Share = 0.9, weight: Share = 0.1)
     """Pay `decay`^(turns - 1) - 1 to a success, and -`weight` times the share of turns that repeat an earlier action.
 
     Source: UFO, arXiv 2507.14295: a success in turn T is worth decay^T, and a repetition penalty weighs 1 - distinct
-    answers / turns. Here the first turn costs nothing, so an episode of one turn keeps the environment's own reward. For
-    environments that let a policy try again. Actions are compared without surrounding white space.
+    answers / turns. Here the first turn is not discounted, so an episode of one turn has the environment's own reward.
+    Use it with environments that let a policy try again. Actions are compared without surrounding white space.
     """
     parts: list[dict[str, float]] = []
     for episode in episodes:

@@ -1,4 +1,4 @@
-"""The reward `verif`: programs verify hard constraints, a model the soft ones, and both verdicts are one reward."""
+"""The reward `verif`: a program verifies hard constraints and a model soft ones; one reward combines both verdicts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -18,14 +18,14 @@ the task, so judge only these. Grade 1 if all of them are met, otherwise 0.
 
 {rubric}"""
 ACCEPTED = 0.5
-"""Least grade of an attempt that meets the soft constraints."""
+"""Minimum grade of an attempt that meets the soft constraints."""
 
 
 def check(*, engine: str, rubric: str, engine_options: object, **_: object) -> None:
-    """Check the engine by its name, and the file of the soft constraints.
+    """Check the chat engine's name and options, and the file of the soft constraints.
 
     Raises:
-        BadConfig: the engine is unknown or has no chat, or the file cannot be read.
+        BadConfig: the engine is unknown or cannot chat, or the file cannot be read.
     """
     read_rubric(rubric, "verif")
     chat_engine.check("verif", engine, engine_options)
@@ -41,10 +41,10 @@ async def reach(
     engine_options: Mapping[str, object] | None,
     **_: object,
 ) -> None:
-    """Check that the model answers a short question and does not accept master keys.
+    """Check that the model answers a short question and does not accept replies without content (`master_keys`).
 
     Raises:
-        BadConfig: it fails one of them.
+        BadConfig: the model fails a check.
     """
     await chat_engine.reach("the judge of reward 'verif',", engine, engine_options)
     grader, text = Grader("verif", engine, engine_options, tokens), read_rubric(rubric, "verif")
@@ -69,13 +69,13 @@ async def verif(
     engine_options: Annotated[Mapping[str, object] | None, CALLER] = None,
     run: Any = None,
 ) -> list[dict[str, float] | Fault]:
-    """Pay the difference between F(code, model) and the outcome, where F combines two verdicts of 0 or 1.
+    """Pay F(code, model) minus the outcome, so that the total is F(code, model), a combination of two verdicts of 0 or 1.
 
-    Source: VerIF, arXiv 2506.09942: `code` says that every hard constraint is met, `model` that every soft one is, and
-    the reward is F of both. `code` is the environment's own success, such as that of `rlvr/Instructions-v0`. `model` is 1
-    if a judge's grade of the attempt, by the soft constraints in the file `rubric`, is at least 0.5. `combine`: `mean` pays
-    (code + model) / 2; `product` pays 1 only if both hold, and never asks about a failure. In both no failure outscores
-    a success. The judge is protected and tested as in the reward `judge`; verdicts are stored in `verif.sqlite`.
+    Source: VerIF, arXiv 2506.09942. `code` is 1 if every hard constraint is met: the environment's own success, for
+    example in `rlvr/Instructions-v0`. `model` is 1 if every soft constraint is met: a judge grades the attempt at least
+    0.5 by the file `rubric`. With `combine="mean"`, F is (code + model) / 2. With `"product"`, F is 1 only if both are
+    1, and failures are not sent to the model. In both cases no failure earns more than a success. The judge is
+    protected and tested as in the reward `judge`; verdicts are stored in `verif.sqlite`.
     """
     text, path = read_rubric(rubric, "verif"), str(run.folder / "verif.sqlite") if run else ":memory:"
     judged = [episode for episode in episodes if episode.success or combine == "mean"]

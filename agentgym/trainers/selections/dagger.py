@@ -1,4 +1,4 @@
-"""The selection `dagger`: the expert's action in every state that the policy visited."""
+"""The selection `dagger`: train on the expert's action in every state that the policy visited."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,16 +32,17 @@ async def dagger(
     step: int = 0,
     run: Any,
 ) -> list[Group]:
-    """Replace each episode by the expert's replies in the states that it visited, for imitation.
+    """Replace each episode by the expert's replies in the states that the policy visited, for imitation.
 
-    Source: DAgger, arXiv 1011.0686. Each episode is replayed, the expert is queried in every state, and its action
-    is written in the agent's own tokens after the prompt that the policy had there, with a worth of 1 (credit
-    `off_policy`). An SFT warm start is the first iteration, in which the expert plays (beta 1); then the policy does (beta
-    0). DAgger trains on all labels so far in every iteration; here a step trains on its own and on `earlier` times as many
-    episodes drawn from the last `capacity` of this process. `own` keeps the policy's episodes in their groups, for the
-    credit's base. Labels have the log-probabilities of the policy before the update, so the ratio starts at 1. States that
-    are not reached again, those without an expert action, and those within a reply of several calls have no
-    label.
+    Source: DAgger, arXiv 1011.0686. Each episode is replayed, and the expert is asked for its action in every state.
+    The action is written in the agent's own tokens after the policy's prompt, with a worth of 1 (use credit
+    `off_policy`). An SFT warm start corresponds to the first iteration, in which the expert acts (beta 1); afterwards
+    the policy acts (beta 0). DAgger trains on all labels so far in every iteration. Here a step trains on its own
+    labels and on `earlier` times as many episodes, drawn from the last `capacity` of this process.
+
+    With `own`, the policy's episodes stay in their groups, and the credit's base applies to them. Labels have the
+    log-probabilities of the policy before the update, so the ratio starts at 1. There is no label for a state that the
+    replay does not reach, a state without an expert action, and a state within a reply of several calls.
     """
     pairs = [(group, episode) for group in groups for episode in group]
     labels = await _labelled([episode for _, episode in pairs], run)
@@ -64,7 +65,7 @@ async def dagger(
 
 
 async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
-    """Return episodes with the expert's replies in place of the policy's, one per input."""
+    """Replace the policy's replies in each episode by the expert's, and return the episodes in the same order."""
     by_env: dict[str, list[int]] = {}
     for place, episode in enumerate(episodes):
         by_env.setdefault(run.env_name(episode), []).append(place)
@@ -86,7 +87,7 @@ async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
 
 
 def _label(turn: Turn, action: str | None, demonstrator: Demonstrator, talk: TokenConversation) -> Turn | None:
-    """Return the expert's reply at a turn of the policy; None if it has none or does not fit."""
+    """Return the expert's reply at a turn of the policy; None without an action or if the reply exceeds the context."""
     if action is None or not turn.prompt_ids:
         return None
     ids, limit = demonstrator.reply_ids(talk, action), demonstrator.agent.context_tokens
@@ -98,7 +99,7 @@ def _label(turn: Turn, action: str | None, demonstrator: Demonstrator, talk: Tok
 
 
 def _with_turns(episode: Episode, turns: list[Turn]) -> Episode:
-    """Return an episode with other turns, without reward."""
+    """Return a copy of an episode with these turns and without reward."""
     built = replace(episode, turns=[], reward=0.0, final_rewards={}, role_outcomes={}, forks=[])
     for turn in turns:
         built.add(turn)
@@ -106,6 +107,6 @@ def _with_turns(episode: Episode, turns: list[Turn]) -> Episode:
 
 
 def _drawn(labels: Sequence[str], number: int, seed: int, step: int) -> list[Episode]:
-    """Return `number` labels of earlier steps, drawn without replacement, or all if there are fewer."""
+    """Draw `number` episodes from the stored `labels` (JSON text) without replacement; return all if there are fewer."""
     order = generator("dagger", seed, step).permutation(len(labels))[:number]
     return [Episode.from_json(labels[int(place)]) for place in order]

@@ -1,4 +1,4 @@
-"""Selections within groups: episodes without void turns, the cleanest successes, success within bounds."""
+"""Selections within and between groups: drop episodes with void turns, keep clean successes, bound the success rate."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -15,11 +15,11 @@ Share = Annotated[float, Within(0, 1)]
 
 @select("void_turns")
 def void_turns(groups: Sequence[Group], *, void: Literal["parsed", "valid"] = "parsed") -> list[Group]:
-    """Select episodes without a void turn, in groups of two and more whose returns differ (SimpleTIR, arXiv 2509.02479).
+    """Select episodes without a void turn, from groups with at least two of them and different returns (SimpleTIR).
 
-    A turn is void if no action was found in the reply (`parsed`; SimpleTIR: neither code nor an answer), or if the
-    environment rejected it (`valid`). Episodes with one are removed as a whole, so they are neither trained on nor
-    part of a baseline; it is unclear if the paper's advantages still count them.
+    Source: arXiv 2509.02479. A turn is void if no action was found in the reply (`parsed`; SimpleTIR: neither code nor
+    an answer), or if the environment rejected the action (`valid`). An episode with a void turn is removed completely:
+    it is neither trained on nor part of a baseline. The paper does not say if its baselines include such episodes.
     """
     whole = [_with(group, [e for e in group if all(getattr(turn, void) for turn in e.turns)]) for group in groups]
     return drop([group for group in whole if len(group) > 1])
@@ -36,11 +36,12 @@ def resample_on_correct(
 ) -> list[Group]:
     """Select a `share` of each group's successes, preferably clean ones, and the same share of its failures.
 
-    Source: resample on correct (rStar2-Agent, arXiv 2508.20722): play twice as many attempts as are trained on (set
-    `group_size` to that), keep uniformly drawn failures, and successes with a probability that falls with their penalty,
-    here 1 / (`floor` + share of invalid turns + share of replies without an action). At least one of each kind is kept.
-    The paper's conversion of penalties into probabilities is unclear. The draw depends on seed, step and group. Groups
-    whose returns are all equal afterwards are dropped.
+    Source: resample on correct (rStar2-Agent, arXiv 2508.20722). Set `group_size` to the number of attempts that are
+    sampled; with a `share` of 0.5, half of them are trained on. Failures are drawn uniformly. Successes are drawn with
+    a probability that falls with their penalty: 1 / (`floor` + share of invalid turns + share of replies without an
+    action). At least one success and one failure are selected, if the group has them. The paper does not say how it
+    converts penalties into probabilities. The draw depends on seed, step and group. Groups with equal returns after the
+    selection are dropped.
     """
     seed = 0 if run is None else run.config.seed
     resampled: list[Group] = []
@@ -67,8 +68,9 @@ def accuracy(
 ) -> list[Group]:
     """Select groups with a success rate from `low` to `high`, and play fresh tasks in place of the others.
 
-    Source: online difficulty filtering, arXiv 2504.03380, balanced on both sides; tasks are replaced for at most
-    `rounds`. Its bounds were not found: these are ours. Groups whose returns are all equal are never selected.
+    Source: online difficulty filtering, arXiv 2504.03380, with bounds on both sides. Tasks are replaced for at most
+    `rounds` rounds. We did not find the paper's bounds; the defaults are ours. Groups with equal returns are never
+    selected.
     """
     rates = [sum(episode.success is True for episode in group) / len(group) for group in groups]
     return drop([group for group, rate in zip(groups, rates, strict=True) if low <= rate <= high])

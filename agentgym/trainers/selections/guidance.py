@@ -14,7 +14,7 @@ from agentgym.trainers.selections.interface import drop, select
 
 Level = Annotated[float, Within(0.001, 1)]
 HintedGroup = tuple[Group, Sequence[Hint]]
-"""A group, and the hint of each further attempt at its task."""
+"""A group, and the hint of each additional attempt at its task."""
 
 
 @select("guide", requires=("hint",))
@@ -27,14 +27,15 @@ async def guide(
     step: int,
     run: Any,
 ) -> list[Group]:
-    """Select groups whose returns differ; groups without success are repeated with a hint, and trained without it.
+    """Select groups whose returns differ; attempt a group's task again with a hint if all attempts failed.
 
-    Source: Guide (arXiv 2506.13923). The ratio of a token is pi(token | prompt) / pi_old(token | prompt, hint): rows are
-    built from the prompt without the hint, and the log-probabilities are those sampled with it. `attempts`: the number
-    with the hint; 0 for as many as failed. They `replace` the failed ones, as the published code does, or `join`
-    them, so that a hint with which every attempt succeeds has a contrast too. In the paper hints are written by a larger
-    model and reveal no answer; here they are the environment's, of the given `level`. The published code also clips these
-    tokens with wider bounds and reshapes their weights, which is not done here.
+    Source: Guide (arXiv 2506.13923). Training removes the hint: rows contain the prompt without it and the
+    log-probabilities that were sampled with it, so the ratio of a token is pi(token | prompt) / pi_old(token | prompt,
+    hint). `attempts` is the number of attempts with the hint; 0 means as many as failed. With `failed="replace"`, as in
+    the published code, they replace the failed attempts. With `"join"` they are added, so that the group has different
+    returns even if every attempt with the hint succeeds. In the paper a larger model writes hints that reveal no
+    answer; here they are the environment's hints at `level`. The published code also clips these tokens with wider
+    bounds and reshapes their weights, which is not done here.
     """
     poor = [group for group in groups if not _solved(group)]
     hinted = [(group, [Hint(level)] * (attempts or len(group))) for group in poor]
@@ -45,12 +46,12 @@ async def guide(
 
 @select("ghpo", requires=("hint",))
 async def ghpo(groups: Sequence[Group], *, level: Level = 0.75, rise: Level = 0.25, step: int, run: Any) -> list[Group]:
-    """Select groups whose returns differ; groups without success are repeated with hints of rising levels.
+    """Select groups whose returns differ; attempt a group's task again with hints of rising levels if all attempts failed.
 
-    Source: GHPO (arXiv 2507.10628) and its published code: the hint ratio is `rise`, then twice `rise` and so on up to
-    `level` (there 0.25, 0.5, 0.75), each only for groups whose attempts all failed at the one before. Training keeps the
-    hint in the prompt. In the paper the first steps of a run may have a hint for every task; that is not done here, and
-    sampler `questa` does it.
+    Source: GHPO (arXiv 2507.10628) and its published code. The hint level is `rise`, then twice `rise` and so on up to
+    `level` (published: 0.25, 0.5, 0.75). A task gets the next level only if all attempts at the previous level failed.
+    Training keeps the hint in the prompt. In the paper, the first steps of a run may have a hint for every task; for
+    that, use the sampler `questa`.
     """
     current = list(groups)
     for number in range(1, math.ceil(level / rise - 1e-9) + 1):  # all processes take part in each level
@@ -72,14 +73,14 @@ async def agent_rlvr(
     step: int,
     run: Any,
 ) -> list[Group]:
-    """Select groups whose returns differ, after repeating each failed attempt with guidance based on the failure.
+    """Select groups whose returns differ, after another attempt, with guidance, for each failed attempt.
 
-    Source: Agent-RLVR (arXiv 2506.11425): an attempt, guidance if its tests fail (a plan, the environment's output),
-    an attempt with the guidance, and an update on its reward. The plan is the environment's hint of the given `level`;
-    the environment's last output and the last error of an invalid action follow in at most `feedback` characters. Both
-    attempts are in the group, so the guided success is compared with the failure. In the paper a teacher model writes the
-    guidance, and the update is DPO on offline pairs. It is unclear if its prompts keep the guidance, hence the option
-    `hint_in_training`.
+    Source: Agent-RLVR (arXiv 2506.11425): an attempt; if its tests fail, guidance (a plan, the environment's output);
+    an attempt with the guidance; and an update on its reward. Here the plan is the environment's hint at `level`. It is
+    followed by the environment's last output and the last error of an invalid action, in at most `feedback` characters.
+    Both attempts are in the group, so a guided success is compared with the failure. In the paper a teacher model
+    writes the guidance, and the update is DPO on offline pairs. The paper does not say if training prompts contain the
+    guidance; the option `hint_in_training` decides it.
     """
     hinted = [
         (group, [Hint(level, failure_report(e, feedback), hint_in_training) for e in group if not e.success])
@@ -98,9 +99,9 @@ def failure_report(episode: Episode, most: int) -> str:
 
 
 async def _played(hinted: Sequence[HintedGroup], run: Any, step: int) -> list[list[Episode]]:
-    """Play and reward further attempts at the tasks of groups, and return each group's faultless ones.
+    """Play and reward additional attempts at the tasks of groups, and return the faultless ones of each group.
 
-    The run counts them with the step's episodes. All processes call it, even without anything to play.
+    The run counts them with the step's episodes. Every process has to call it, even with an empty list.
     """
     jobs = [_job(group, n, hint, run) for group, hints in hinted for n, hint in enumerate(hints)]
     agents = run.rollouts.agents(run.config.temperature)
@@ -128,7 +129,7 @@ def _solved(group: Group) -> bool:
 
 
 def _with(group: Group, episodes: Sequence[Episode], *, join: bool) -> Group:
-    """Return a group with further episodes added, or replaced by them if there are at least two."""
+    """Return the group with `episodes` added (`join`), or replaced by them if there are at least two."""
     if join:
         return Group(group.task_id, group.role, [*group, *episodes])
     return Group(group.task_id, group.role, list(episodes)) if len(episodes) > 1 else group

@@ -1,4 +1,4 @@
-"""The selection stage: it chooses the groups of a step to train on."""
+"""The selection stage: it chooses which groups of a step are trained on."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -38,14 +38,16 @@ def select(
 ) -> Callable[[Target], Target]:
     """Declare a function `(groups, *, options) -> groups to train on`, async or not, and give it a short name.
 
-    It gets this process's groups with at least two faultless episodes. The loop also reads its options `rounds` and
-    `oversample`: how often fresh tasks are played in place of rejected groups, and the initial multiple of the requested
-    number of tasks. It may take `step`, `state` and `run`. All processes call it in every round, even without groups, and
-    each has its own `state`, which the checkpoint holds. `requires`: `expert` if it plays demonstrations, `repeats` if it
-    has an effect only when tasks repeat, `hint` if it plays with hints (at most at the level of its option `level`), or
-    `replays` if it replays episodes; a run without these is refused before anything is loaded. `worth`: it adds turns
-    whose `turn.extra["worth"]` is their advantage, which only some credits read. `drops_equal`: it drops groups whose
-    returns are all equal, from which some credits learn; the run then warns.
+    It gets this process's groups with at least two faultless episodes. It may take `step`, `state` and `run`, which are
+    not options. Every process calls it in every round, even without groups, and each has its own `state`, which
+    checkpoints save. The loop also reads two options of the function: `rounds`, the number of rounds in which fresh
+    tasks replace rejected groups, and `oversample`, the factor on the number of tasks in the first round.
+
+    `requires` lists requirements, and a run that does not meet them is refused before anything is loaded: `expert` if
+    it plays demonstrations, `repeats` if it has an effect only when tasks repeat, `hint` if it plays with hints (at
+    most at the level of its option `level`), `replays` if it replays episodes. `worth`: it adds turns whose
+    `turn.extra["worth"]` is their advantage, which only some credits read. `drops_equal`: it drops groups with equal
+    returns, from which some credits learn; a run with such a credit warns.
     """
     return SELECTIONS.declare(name, requires=required(requires), worth=worth, drops_equal=drops_equal)
 
@@ -80,10 +82,10 @@ def variance(
     share: Annotated[float, Within(0, 1)] = 0.5,
     oversample: Annotated[float, Within(1, 1000)] = 2.0,
 ) -> list[Group]:
-    """Select the `share` of groups whose rewards vary most, from `oversample` times the step's number of groups.
+    """Select the `share` of groups whose rewards vary most, out of `oversample` times the step's number of groups.
 
-    The variance of a binary reward is p(1 - p), the measure of learnability of arXiv 2502.12272. Groups whose rewards
-    are all equal are never selected; every process selects from its own groups.
+    The variance of a binary reward is p(1 - p), the measure of learnability of arXiv 2502.12272. Groups with equal
+    rewards are never selected. Every process selects from its own groups.
     """
     spread = [float(np.var([episode.reward for episode in group])) for group in groups]
     best = sorted(range(len(groups)), key=lambda place: -spread[place])[: math.ceil(share * len(groups))]
@@ -91,10 +93,10 @@ def variance(
 
 
 def check(run: "FreshRun") -> None:
-    """Check that a run has everything that its selection requires, and that the user's own works on made-up groups.
+    """Check that a run meets its selection's requirements, and that a user-defined selection works on made-up groups.
 
     Raises:
-        BadConfig: it has not, or the selection fails.
+        BadConfig: a requirement is not met, or the selection fails.
     """
     requirements.check(run.stages.selection, run)
     if run.config.steps:
@@ -102,7 +104,7 @@ def check(run: "FreshRun") -> None:
 
 
 def _try(stage: Stage, alone: trial.TrialRun, group: Group) -> None:
-    """Select from a group and from none.
+    """Call the selection with one group and with an empty list.
 
     Raises:
         BadConfig: the selection does not return a list of groups.

@@ -1,4 +1,4 @@
-"""The selection `memorize`: learn the answers of successful searches without the search."""
+"""The selection `memorize`: teach the policy to give the answers of successful searches without searching."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,13 +20,13 @@ def memorize(
     weight: Annotated[float, Within(0)] = 0.1,
     run: Any,
 ) -> list[Group]:
-    """Select groups whose returns differ, and add the answer of a search as a reply to the question alone.
+    """Select groups whose returns differ, and add the answer that a search found as a direct reply to the question.
 
-    Source: R1-Searcher++, arXiv 2505.17005, external knowledge memorization: a loss -log p of successes rewritten without
-    retrieval. There a second model rewrites the reasoning; here the last reply of the group's success with the fewest
-    calls of `tool` (at least one) follows the episode's first prompt, which shows no document. Its worth is `weight`
-    (credit `off_policy`): the size of this loss. It has the log-probabilities of the policy before the update, so the
-    ratio starts at 1, and the loss's clip bounds what one step memorizes.
+    Source: R1-Searcher++, arXiv 2505.17005, external knowledge memorization: a loss -log p on successes that a second
+    model rewrote without retrieval. Here no model rewrites. The group's success with the fewest calls of `tool` (at
+    least one) is used: its last reply follows the episode's first prompt, which shows no document. Its worth is
+    `weight` (use credit `off_policy`), which scales this loss. It has the log-probabilities of the policy before the
+    update, so the ratio starts at 1, and the loss's clip limits how much one step memorizes.
     """
     added = [_from_memory(group, tool, weight) for group in groups]
     stand_in([episode for episode in added if episode], run)
@@ -39,7 +39,7 @@ def memorize(
 
 
 def _from_memory(group: Group, tool: str, weight: float) -> Episode | None:
-    """Return the group's answer without the search that found it; None without such a success."""
+    """Return the answer of the success with the fewest calls as a reply to the question; None without such a success."""
     found = [(len(valid_calls(episode, tool)), episode) for episode in group if episode.success and not episode.forks]
     searched = [(calls, episode) for calls, episode in found if calls and episode.turns[-1].output_ids]
     if not searched:

@@ -1,4 +1,4 @@
-"""Selections that add episodes of another policy to failed groups: the run's own successes, or the expert's."""
+"""Selections that add other episodes to failed groups: the run's own earlier successes, or the expert's."""
 
 import json
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ def replay(
 ) -> list[Group]:
     """Select groups whose returns differ; groups without success get `number` earlier successes at their task.
 
-    The newest successes at each task are stored, at most `capacity` episodes in total (as JSON text, also in
-    the checkpoint). They have the log-probabilities at which they were sampled, so the importance ratio is that of
-    off-policy data, and its clip bounds their effect. RLEP (arXiv 2507.07451) replays the successes of an earlier run
-    in a second one that starts from scratch; here they are the same run's.
+    The newest successes at each task are stored, at most `capacity` episodes in total (as JSON text, also in the
+    checkpoint). They keep the log-probabilities of the policy that sampled them, so the importance ratio is off-policy
+    and its clip limits their effect. RLEP (arXiv 2507.07451) replays successes of an earlier run in a second run that
+    starts from scratch; here they come from the same run.
     """
     stored: dict[str, list[str]] = state.setdefault("episodes", {})
     mixed: list[Group] = []
@@ -49,9 +49,9 @@ async def demonstrations(
 ) -> list[Group]:
     """Select groups whose returns differ; groups without success get `number` successful expert episodes at their task.
 
-    They are played without noise, in the agent's tokens, and rewarded like the others. An expert has no
-    log-probabilities: those of the policy before the update replace them, so the ratio starts at 1 and the advantage
-    weights plain imitation, bounded by the clip. LUFFY (arXiv 2504.14945) does this with a shaped weight instead.
+    The expert plays without noise, in the agent's tokens, and is rewarded like the policy. Its tokens get the
+    log-probabilities of the policy before the update, so the ratio starts at 1: plain imitation weighted by the
+    advantage and bounded by the clip. LUFFY (arXiv 2504.14945) uses a shaped weight instead.
     """
     poor = [place for place, group in enumerate(groups) if not _solved(group)]
     jobs = [_job(groups[place], n, run) for place in poor for n in range(number)]
@@ -66,9 +66,9 @@ async def demonstrations(
 
 
 def stand_in(episodes: Sequence[Episode], run: Any) -> None:
-    """Set the log-probabilities of unsampled episodes to the current policy's, so that their ratio starts at 1.
+    """Set the log-probabilities of episodes that no policy sampled to the current policy's, so that the ratio starts at 1.
 
-    All processes call it together, even without episodes.
+    Every process has to call it, even with an empty list.
     """
     score(episodes, ("logprobs",), run.learner.score)
     for call in (call for episode in episodes for turn in episode.turns for call in turn.calls):
@@ -77,7 +77,7 @@ def stand_in(episodes: Sequence[Episode], run: Any) -> None:
 
 
 def joined(group: Group, episodes: Sequence[Episode]) -> Group:
-    """Return a group with further episodes as its attempts."""
+    """Return the group with `episodes` added as further attempts at its task."""
     for place, episode in enumerate(episodes):
         episode.group_id, episode.attempt, episode.forks = group[0].group_id, _attempt(group) + place, []
     return Group(group.task_id, group.role, [*group, *episodes]) if episodes else group
@@ -91,7 +91,7 @@ def _job(group: Group, n: int, run: Any) -> Job:
 
 
 def _attempt(group: Group) -> int:
-    """Return the first free attempt number of a group."""
+    """Return the smallest attempt number above those in the group."""
     return max(episode.attempt for episode in group) + 1
 
 

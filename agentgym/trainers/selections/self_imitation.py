@@ -1,4 +1,4 @@
-"""The selection `self_imitation`: the policy's own good episodes of recent steps, with updated advantages."""
+"""The selection `self_imitation`: replay the policy's own good episodes of recent steps, with updated advantages."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -30,14 +30,16 @@ def self_imitation(
 ) -> list[Group]:
     """Select groups whose returns differ, and add up to `number` earlier episodes that are still better than the median.
 
-    Source: SPEAR, arXiv 2509.22601, and its published code. An episode is stored if its reward R exceeds its group's mean
-    by more than `threshold`, for `stale` steps and at most `capacity` of them. When it is replayed, its advantage is
-    recomputed: R minus the median of the mean rewards of the last `baseline` groups, and it is used only if that is
-    above 0: as the policy improves, earlier episodes lose their advantage. Its turns have that as their worth, for the
-    credit `off_policy`, whose `warmup` is the paper's schedule; they keep the log-probabilities at which they were
-    sampled, so the ratio is that of off-policy data and the loss's clip bounds it. Part: the code replays when its buffer
-    is full, a power of two episodes at once, and optionally divides by a median spread; here each step replays its share.
-    All processes know all episodes and together replay the same as one process would.
+    Source: SPEAR, arXiv 2509.22601, and its published code. An episode is stored if its reward R exceeds its group's
+    mean by more than `threshold`. It stays for `stale` steps, and at most `capacity` episodes are stored. On replay,
+    its advantage is R minus the median of the mean rewards of the last `baseline` groups. It is used only if that is
+    above 0, so earlier episodes drop out as the policy improves. The advantage is the worth of its turns for credit
+    `off_policy`; that credit's `warmup` is the paper's schedule. Turns keep the log-probabilities of the policy that
+    sampled them, so the ratio is off-policy and the loss's clip bounds it.
+
+    The published code replays when its buffer is full, a power of two episodes at once, and can divide by a median
+    spread; here every step replays a part. All processes have the same buffer and together replay the same episodes as
+    one process would.
     """
     means: list[float] = state.setdefault("means", [])
     buffer: Buffer = state.setdefault("kept", [])
@@ -63,12 +65,12 @@ def self_imitation(
 
 
 def _key(group: Group) -> tuple[str, str]:
-    """Return a group's key, which does not depend on the number of processes."""
+    """Return a key to sort groups by, the same for any number of processes."""
     return group[0].group_id, group.role
 
 
 def _drawn(buffer: Buffer, middle: float, number: int, seed: tuple[int, int]) -> list[Episode]:
-    """Return `number` uniformly drawn episodes above the median, with their advantage as their turns' worth."""
+    """Draw `number` stored episodes with a reward above `middle`, uniformly; each turn's worth is the difference."""
     order = generator("self_imitation", *seed).permutation(len(buffer))
     drawn: list[Episode] = []
     for place in order:
