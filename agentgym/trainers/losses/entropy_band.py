@@ -29,7 +29,7 @@ def entropy_band(
     """Compute `clip` - weight * (H - b * S), where H is a token's entropy and S its distance from a band around the mean.
 
     The idea is EPO's (arXiv 2509.22576): an entropy bonus, smoothed by a band from `low` to `high` times the mean
-    entropy of earlier steps (the need `entropy_mean`). The penalty is ours: the distance to the band, which pulls the
+    entropy of the last steps (the need `entropy_mean`). The penalty is ours: the distance to the band, which pulls the
     entropy back at a constant slope. Its weight b = smooth * (1 - exp(-step / phase)) grows with the step. EPO's own
     penalty is a constant without a gradient: see loss `epo`.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].

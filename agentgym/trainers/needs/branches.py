@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 BranchQuery = tuple[Task, Episode, list[int]]
 At = Literal["all", "alone", "uncertain"]
 Number = Annotated[int, Within(1, 10_000)]
-"""Continuations per turn."""
+"""Number of continuations per turn."""
 Every = Annotated[int, Within(1, 1_000_000)]
-"""One turn of this many is continued."""
+"""Stride: every n-th turn of an episode is continued."""
 Discount = Annotated[float, Within(0, 1)]
 
 
 def uncontinuable(config: "TrainConfig", env: TextEnv, name: str) -> str:
-    """Return the reason why a need cannot continue episodes from their turns, or an empty string."""
+    """Return the reason why a need cannot continue an environment's episodes from their turns; empty if it can."""
     reason = unbranchable(config, env, name)
     if not reason and config.reward:
         reason = f"reward {', '.join(config.reward)} pays whole episodes, and continuations are parts of episodes"
@@ -65,13 +65,15 @@ async def branches(
 ) -> dict[str, float]:
     """Measure the mean reward over `k` continuations from each turn, which is sampled again (VinePPO, arXiv 2410.01679).
 
-    Sets a number in every `every`-th turn, from the first, of those that `at` selects: `all`; `alone`, if the state key
-    occurs once in the group, so that no other turn estimates the state's value; `uncertain`, the `share` of the step's
-    turns whose sampled tokens were the least likely on average. The others are nan, and so are turns that cannot be
-    reached again or whose continuations were all faults. A reward j turns later is discounted by gamma^j. The environment
-    and the conversation are brought to the turn by replaying the episode; continuations are sampled like the run's
-    episodes, at the run's own temperature. Returns `branch_episodes`, `branch_tokens` (sampled), `branch_faults` and
-    `branch_turns_lost`.
+    Sets a number in every `every`-th turn of an episode, starting with the first, if `at` selects it. `all` selects all
+    turns. `alone` selects turns whose state key occurs once in the group, so that no other turn estimates the state's
+    value. `uncertain` selects the `share` of the step's turns with the least likely sampled tokens on average. Other
+    turns get nan, as do turns that a replay does not reach and turns whose continuations were all faults. A reward j
+    turns later is discounted by gamma^j.
+
+    The episode is replayed to bring the environment and the conversation to the turn. Continuations are sampled like
+    the run's episodes, at the run's temperature. Returns `branch_episodes`, `branch_tokens` (sampled), `branch_faults`
+    and `branch_turns_lost`.
     """
     turn_ids = {id(turn) for turn in _chosen(groups, at, share)}
     played = Continuations(run, step, k, every, gamma, "branches", run.config.temperature)
@@ -86,7 +88,7 @@ async def branches(
 
 @dataclass(slots=True)
 class Continuations:
-    """Continuations from turns of episodes, which are not trained on, and their cost."""
+    """Plays continuations from turns of episodes and counts their cost; continuations are not trained on."""
 
     run: Any
     step: int
@@ -94,16 +96,17 @@ class Continuations:
     every: int
     gamma: float
     salt: str
-    """Part of their random seed, with seed, step and turn."""
+    """Name that, with the run's seed, the step and the turn, determines the continuations' random seeds."""
     temperature: float
     took: dict[str, float] = field(
         default_factory=lambda: dict.fromkeys(("episodes", "tokens", "faults", "turns_lost"), 0.0)
     )
 
     async def of(self, groups: Sequence[Group], turn_ids: Container[int]) -> dict[int, list[float]]:
-        """Return the rewards of continuations by the id of the turn that they start from, without faults.
+        """Return the rewards of the faultless continuations, by the id of the turn at which they start.
 
-        Of the turns in `turn_ids` every `every`-th is continued, once each, even if several episodes share it.
+        `turn_ids` are Python ids of turns. Of these, every `every`-th turn of an episode is continued; a turn that
+        several episodes share is continued once.
         """
         run, paid = self.run, dict[int, list[float]]()
         by_env: dict[str, list[tuple[Episode, list[int]]]] = {}
@@ -141,7 +144,7 @@ class Continuations:
 
 
 def _chosen(groups: Sequence[Group], at: At, share: float) -> list[Turn]:
-    """Return the turns of the groups whose values are measured."""
+    """Return the turns of the groups that `at` selects."""
     by_group = [[turn for episode in group for turn in episode.turns] for group in groups]
     if at == "alone":
         visits = [Counter(turn.state_key for turn in turns) for turns in by_group]

@@ -15,9 +15,9 @@ from agentgym.trainers.seam import Within
 def entropy_mean(
     groups: Sequence[Group], *, run: Scoring, state: dict[str, list[float]], window: Annotated[int, Within(1, 100_000)] = 50
 ) -> None:
-    """Measure the mean entropy in nats over the trained tokens of the last `window` steps, this one included (EPO).
+    """Measure the mean entropy, in nats, of the trained tokens of the last `window` steps, including this step (EPO).
 
-    It is one number for every turn, over the tokens of all processes. The steps' means are kept in the `state`.
+    Every turn gets the same number, which covers the tokens of all processes. `state` stores the means of the steps.
     """
     rows = build([episode for group in groups for episode in group])
     entropies = run.learner.score(rows)["entropy"]
@@ -42,11 +42,11 @@ def turn_entropy_mean(
     state: dict[str, list[float]],
     after: Annotated[float, Within(0, 1)] = 0.5,
 ) -> None:
-    """Measure the mean entropy in nats of turns of the same number over all steps, this one included (EPO's code).
+    """Measure the mean entropy, in nats, of turns with the same number over all steps, including this step (EPO's code).
 
-    It is the mean over steps of each step's mean over tokens, without steps whose episodes were shorter. NaN in turns
-    before the share `after` of their episode's horizon, for which EPO has no band. With several processes the means are over
-    the tokens of all. Sums over the steps are kept in the `state`.
+    It is the mean over steps of each step's mean over tokens of all processes; steps whose episodes were shorter do not
+    count. Turns before the share `after` of their episode's horizon get nan, because EPO has no band there. `state`
+    stores sums over the steps.
     """
     episodes = [episode for group in groups for episode in group]
     rows = build(episodes)

@@ -1,4 +1,4 @@
-"""The need `fork`: identify turns that continue from the same turn."""
+"""The need `fork`: give turns that continue from the same previous turns a common number."""
 
 from collections.abc import Sequence
 from math import nan
@@ -10,9 +10,9 @@ from agentgym.trainers.needs.interface import needs
 
 @needs("fork")
 def fork(groups: Sequence[Group]) -> None:
-    """Store fork numbers: a turn gets the same number as its siblings, which follow the same turns; nan without siblings.
+    """Set `turn.extra["fork"]`: siblings, which are turns with the same previous turns, get the same number; others nan.
 
-    If several episodes share a turn, only the first one gets the number.
+    If several episodes share a turn, only the first episode's copy of it gets the number.
     """
     number = 0
     for group in groups:

@@ -1,4 +1,4 @@
-"""The needs stage: values per turn for credit and losses, computed into `turn.extra` before they are called."""
+"""The needs stage: values per turn that a run computes into `turn.extra` before it calls credit and loss."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agentgym.trainers.run.stages import FreshRun
 
 Values = Mapping[str, Sequence[npt.NDArray[np.float32]]]
-"""Per need, an array [tokens] per row."""
+"""Values by need: for each row, an array [tokens]."""
 
 SCORED = ("entropy", "logprobs", "values")
 """Needs that one forward pass of the trainer computes together."""
@@ -48,10 +48,10 @@ Check = Callable[["TrainConfig", TextEnv, str], None]
 
 
 class Scorer(Protocol):
-    """Scores tokens under the current weights."""
+    """A model that computes values of tokens under its current weights."""
 
     def score(self, rows: list[Segment]) -> Values:
-        """Return arrays by name, [tokens] per row."""
+        """Return values by need, as one array [tokens] per row."""
         ...
 
 
@@ -60,24 +60,24 @@ class Scoring(Processes, Protocol):
 
     @property
     def learner(self) -> Scorer:
-        """The policy being trained."""
+        """The learner, which contains the policy being trained."""
         ...
 
 
 def needs(name: str, check: Check | None = None, *, embeds: bool = False, asks: Asks = "") -> Callable[[Target], Target]:
     """Declare a function `(groups, *, run, options)`, async or not, that sets `turn.extra[NAME]` in every turn; name it.
 
-    Every process calls it in every step on its own groups, even without any. It may return a mapping from names to
-    numbers, which are summed over the processes and logged. It may take `step`, `state` and `run`. `check` is called with
-    the run's settings, each of its environments and their names before anything is loaded. `embeds`: it asks the learner
-    for hidden states. `asks`: a requirement of the learner: a `critic`, which is made with the options of the need,
-    the whole `distribution` of a token, or the policy's `weights` in this process.
+    Every process calls it in every step with its own groups, even if it has none. It may return a mapping from names to
+    numbers, which are summed over the processes and logged. It may take `step`, `state` and `run`. `check` is called
+    with the run's settings, each environment and its name before anything is loaded. `embeds`: the function uses the
+    learner's hidden states. `asks`: a requirement for the learner: a `critic` (made with the need's options), the whole
+    `distribution` of a token, or the policy's `weights` in this process.
     """
     return NEEDS.declare(name, check=check, embeds=embeds, asks=asks)
 
 
 def resolve_needs(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
-    """Return the needs by name, each once; an option belongs to the need that has it.
+    """Return the needs `names`, each once, with their options; an option belongs to the need that has such a parameter.
 
     Raises:
         BadConfig: there are options but no needs.
@@ -105,10 +105,10 @@ def check(run: "FreshRun") -> None:
 
 
 def tried(run: "FreshRun", group: Group) -> Group:
-    """Return a made-up group with all needs of a run's credit and loss.
+    """Return the made-up `group` after computing all needs of a run's credit and loss for it.
 
     Raises:
-        NeedsStartedRun: only a run can compute one of them.
+        NeedsStartedRun: a need can be computed only in a started run.
     """
     for stage in run.stages.needs:
         if stage.name in SCORED:
@@ -125,11 +125,11 @@ def tried(run: "FreshRun", group: Group) -> Group:
 
 
 def _fill(group: Group, stage: Stage, alone: trial.TrialRun) -> None:
-    """Let a need set its value in every turn.
+    """Compute a need for a made-up group, and check that every turn gets its value.
 
     Raises:
-        BadConfig: it leaves a turn without its value.
-        NeedsStartedRun: it is a coroutine.
+        BadConfig: a turn has no value afterwards.
+        NeedsStartedRun: the need is a coroutine.
     """
     if trial.awaited(stage([], run=alone, step=0)) or trial.awaited(stage([group], run=alone, step=0)):
         raise trial.NeedsStartedRun(stage.name)
@@ -149,14 +149,14 @@ def values(
     low: float = -1.0,
     high: float = 2.0,
 ) -> None:
-    """Predict the return from before each output token, with a head on the policy's hidden states: the critic.
+    """Predict the return from each output token on, with a head on the policy's hidden states: the critic.
 
-    The learner trains it, in every update, on the `value_target` that the credit sets in `turn.extra`. `lr`:
+    In every update the learner trains it on the `value_target` that the credit sets in `turn.extra`. `lr`:
     approximately the largest change of a value in one update. `policy_weight`: weight of the value loss in the policy's
-    gradient; with 0 the head is trained on detached states. `clip`: largest change of a value from before the update, 0
-    for no limit (PPO's clipped value loss). `classes` above 0: the critic classifies the return into this many equal
-    ranges from `low` to `high`, which have to contain all returns, and its value is the mean (HL-Gauss; 51 is usual). The
-    head and its optimizer are in the checkpoint.
+    gradient; with 0, the head is trained on detached states. `clip`: maximum change of a value from its value before
+    the update (PPO's clipped value loss); 0 means no limit. With `classes` above 0, the critic classifies the return
+    into this many equal ranges from `low` to `high`, which have to cover all returns, and its value is the expected
+    return (HL-Gauss; 51 is usual). The head and its optimizer are saved in checkpoints.
     """
     score([episode for group in groups for episode in group], ("values",), run.learner.score)
 
@@ -168,7 +168,7 @@ def critic_options(stage: Stage) -> dict[str, object]:
 
 @needs("entropy", asks="distribution")
 def entropy(groups: Sequence[Group], *, run: Scoring) -> None:
-    """Compute the entropy (nats) of the distribution that each output token was drawn from, under the trainer's weights."""
+    """Compute the entropy, in nats, of the distribution of each output token under the trainer's weights."""
     score([episode for group in groups for episode in group], ("entropy",), run.learner.score)
 
 
@@ -179,10 +179,10 @@ def logprobs(groups: Sequence[Group], *, run: Scoring) -> None:
 
 
 def score(episodes: Sequence[Episode], names: Sequence[str], scored: Callable[[list[Segment]], Values]) -> None:
-    """Set an array [output tokens] per name in `turn.extra` of every trained call.
+    """Score the trained turns and set an array [output tokens] per name in each turn's `extra`.
 
-    `scored` returns arrays by name, [tokens] per row. It is called even without rows: all processes go through the model
-    together.
+    `scored` maps rows to arrays by name, [tokens] per row. It is called even without rows, because all processes have
+    to run the model's forward pass together.
 
     Raises:
         BadConfig: the learner does not compute one of the names.
@@ -195,7 +195,7 @@ def score(episodes: Sequence[Episode], names: Sequence[str], scored: Callable[[l
 
 
 def place(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[str], values: Values) -> None:
-    """Set the values of rows, [tokens] each, in `turn.extra` of every trained call, [output tokens] each."""
+    """Copy values from rows, [tokens] each, to `turn.extra` of every trained turn, [output tokens] each."""
     calls: list[list[Turn]] = [[call for turn in episode.turns for call in turn.calls] for episode in episodes]
     for i, row in enumerate(rows):
         for number in np.unique(row.turns[row.mask]):
@@ -204,7 +204,7 @@ def place(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[
 
 
 def attach(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[str]) -> None:
-    """Lay out values in `turn.extra` (a number, or one per output token) by the tokens of the rows."""
+    """Copy values from `turn.extra` (a number, or one per output token) to `row.extra`, [tokens]; nan for missing values."""
     calls: list[list[Turn]] = [[call for turn in episode.turns for call in turn.calls] for episode in episodes]
     for row in rows if names else ():
         row.extra = {name: np.full(len(row), np.nan, dtype=np.float32) for name in names}
@@ -216,9 +216,9 @@ def attach(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence
 
 
 async def compute(groups: Sequence[Group], stages: Sequence[Stage], run: Scoring, step: int = 0) -> dict[str, float]:
-    """Compute all needs and return their logged numbers, summed over all processes.
+    """Compute all needs and return the numbers to log, summed over all processes.
 
-    Values that one forward pass gives together are computed once.
+    Needs that one forward pass can compute together (`SCORED`) share that pass.
     """
     scored = [stage.name for stage in stages if stage.name in SCORED]
     if scored:
@@ -234,7 +234,7 @@ async def compute(groups: Sequence[Group], stages: Sequence[Stage], run: Scoring
 
 
 async def finished(result: Any) -> Any:
-    """Return a stage's result, awaited if the stage is a coroutine."""
+    """Return `result`; if it is awaitable, await it and return its value."""
     if not hasattr(result, "__await__"):
         return result
     with contained(f"the coroutine {getattr(result, '__qualname__', result)!s:.100}"):

@@ -1,4 +1,4 @@
-"""The need `log_ratio`: advantages of turns as log-ratios of a language model that sees the task's solution (SWEET-RL)."""
+"""The need `log_ratio`: turn advantages as log-ratios of a language model that reads the task's solution (SWEET-RL)."""
 
 import math
 from collections.abc import Sequence
@@ -44,15 +44,16 @@ async def log_ratio(
 ) -> dict[str, float]:
     """Compute A(o, a, c), the mean log-ratio of a reply's tokens under a critic that reads the oracle's plan c.
 
-    Source: SWEET-RL, arXiv 2503.15478: A = 1 / L sum log p(a | o, c) / p_ref(a | o, c), where p is a copy of the policy
-    from the start of reinforcement learning, trained on -log sigmoid(beta (sum_t A(better) - sum_t A(worse))) over pairs of
-    episodes at one task with different rewards, and p_ref is that copy untrained. Each step takes `updates` steps of Adam
-    on `batch` pairs from the newest `capacity` groups, and then scores its own turns. At most `plan_tokens` of the
-    oracle's actions precede the prompts, for the critic alone. nan in turns without tokens. The critic is the same in
-    all processes and, with its optimizer and p_ref, in the checkpoint: five times the policy's weights. Logged:
-    `log_ratio_loss`, `log_ratio_right` (the share of the step's pairs in which the better episode has the larger sum,
-    before its update), and per process `log_ratio_pairs`. Left open by the paper: the critic learns alongside the
-    policy; there it is trained once, on episodes of the initial policy.
+    Source: SWEET-RL, arXiv 2503.15478: A = 1 / L sum log p(a | o, c) / p_ref(a | o, c). p_ref is a copy of the policy
+    from the start of reinforcement learning. p starts as p_ref and is trained on -log sigmoid(beta (sum_t A(better) -
+    sum_t A(worse))) over pairs of episodes of one task with different rewards. Each step makes `updates` Adam updates
+    on `batch` pairs from the newest `capacity` groups, then scores its own turns. Only the critic reads the plan: at
+    most `plan_tokens` tokens of the oracle's actions, before each prompt. Turns without tokens get nan. In the paper
+    the critic is trained once, on episodes of the initial policy; here it learns alongside the policy.
+
+    All processes have the same critic. Checkpoints contain the critic, its optimizer and p_ref: five times the policy's
+    weights. Logged: `log_ratio_loss`; `log_ratio_right`, the share of the step's pairs in which the better episode has
+    the larger sum, before the critic's updates; and `log_ratio_pairs`, the number of pairs, summed over processes.
     """
     from agentgym.trainers.needs.turn_critics.log_ratio import ScoredTokens, packed
     from agentgym.trainers.needs.turn_critics.pairs import pairs
@@ -87,7 +88,7 @@ async def log_ratio(
 
 
 def _critic(run: Any, state: dict[str, Any], lr: float, beta: float) -> "LogRatioCritic":
-    """Return the critic, made from the policy at the first call and from the checkpoint after a resumption."""
+    """Return the critic, made from the policy on the first call and restored from `state` if the run was resumed."""
     from agentgym.trainers.needs.turn_critics.log_ratio import LogRatioCritic
 
     critic: LogRatioCritic = run.resource(
@@ -103,7 +104,7 @@ def _critic(run: Any, state: dict[str, Any], lr: float, beta: float) -> "LogRati
 
 
 def _right(critic: "LogRatioCritic", found: Sequence[tuple[Any, Any]]) -> float:
-    """Return the number of pairs in which the better episode has the larger sum; half for equal sums."""
+    """Return the number of pairs in which the better episode has the larger sum of A; a tie counts 1/2."""
     sums = critic.judged([episode for pair in found for episode in pair]) if found else []
     totals = [float(advantages.sum()) for advantages in sums]
     return sum((a > b) + 0.5 * (a == b) for a, b in zip(totals[::2], totals[1::2], strict=True))

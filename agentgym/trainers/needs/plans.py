@@ -1,4 +1,4 @@
-"""The oracle's plan as tokens: what a critic may read at training time and the policy never sees."""
+"""The oracle's plan as tokens, which a critic may read during training and the policy never sees."""
 
 import math
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ PLAN = "The task is solved by:\n"
 
 
 def check_oracle(need: str, config: "TrainConfig", env: TextEnv, name: str) -> None:
-    """Check that an environment has an oracle whose plan a need can read.
+    """Check that a need can read the plan of an environment's oracle.
 
     Raises:
-        BadConfig: it has none, or the agent plays elsewhere.
+        BadConfig: the environment has no oracle, or the agent brings its own environment.
     """
     plain: Any = env.unwrapped
     reason = ""
@@ -35,9 +35,9 @@ def check_oracle(need: str, config: "TrainConfig", env: TextEnv, name: str) -> N
 
 
 async def plans(episodes: Sequence[Episode], run: Any, most: int) -> list[list[int]]:
-    """Return the tokens of the oracle's actions per episode, at most `most` and what the context holds.
+    """Return the tokens of the oracle's actions for each episode, limited to `most` tokens and to the room in the context.
 
-    An episode whose oracle fails has none.
+    The list is empty for an episode whose task the oracle fails.
     """
     tasks: dict[tuple[str, str], Task] = {}
     for episode in episodes if most else ():

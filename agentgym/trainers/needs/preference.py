@@ -1,4 +1,4 @@
-"""The need `preference`: advantages of turns by a critic that sees the task's solution (SWEET-RL)."""
+"""The need `preference`: turn advantages by a critic that reads the task's solution (SWEET-RL)."""
 
 import math
 from collections.abc import Sequence
@@ -36,17 +36,18 @@ async def preference(
     capacity: Annotated[int, Within(1, 1_000_000)] = 64,
     plan_tokens: Annotated[int, Within(0, 1_000_000)] = 256,
 ) -> dict[str, float]:
-    """Compute A(s, a, c) of each turn, where c is known only to the trainer: the oracle's plan (SWEET-RL, arXiv 2503.15478).
+    """Compute A(s, a, c) of each turn; c is the oracle's plan, which only the trainer knows (SWEET-RL, arXiv 2503.15478).
 
-    The critic takes `updates` steps of Adam on -log sigmoid(beta (sum_t A(better) - sum_t A(worse))) over `batch` pairs of
-    episodes at one task with different rewards, drawn from the newest `capacity` groups; then it scores the step's turns.
-    The actions with which the oracle solves the task, at most `plan_tokens`, are prepended to the episode in a separate
-    forward pass without gradient; hidden states at the end of each turn's prompt and of its reply are the inputs of the
-    critic (`hidden` units). The plan is in no prompt for sampling or training, and only these states are kept of it. nan
-    in turns without tokens. All processes hold the same critic and pairs, also in the checkpoint. Logged:
-    `preference_loss`, and per process `preference_pairs`.
-    Part: the paper's A is the need `log_ratio`. Here it is a head on the policy's own states, which the paper found to
-    generalize worse and which costs far less.
+    Each step makes `updates` Adam updates on -log sigmoid(beta (sum_t A(better) - sum_t A(worse))) over `batch` pairs
+    of episodes of one task with different rewards, drawn from the newest `capacity` groups; then the critic scores the
+    step's turns. The plan is at most `plan_tokens` tokens of the oracle's actions. It precedes the episode in a
+    separate forward pass without gradient, and no prompt for sampling or training contains it. The critic (`hidden`
+    units) reads the hidden states at the end of each turn's prompt and of its reply; only these states are stored.
+    Turns without tokens get nan.
+
+    All processes have the same critic and pairs, which checkpoints save. Logged: `preference_loss`, and
+    `preference_pairs`, the number of pairs, summed over processes. The paper's A is the need `log_ratio`. This one is a
+    head on the policy's own states; the paper found that it generalizes worse, but it is much cheaper.
     """
     from agentgym.trainers.learners.embedding import turn_states
     from agentgym.trainers.needs.turn_critics.pairs import pairs

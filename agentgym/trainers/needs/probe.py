@@ -42,11 +42,11 @@ def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
 async def probe(groups: Sequence[Group], *, run: Any, mean: Mean = "geometric") -> dict[str, float]:
     """Compute the probability of the gold answer at each turn, given the turn's prompt tokens (IGPO, arXiv 2510.14967).
 
-    A turn's gain is the next turn's number minus its own. The answer is the action with which the oracle
-    ends the task, as the agent's demonstrator would write it, thought (empty), marks and stop token included; the trainer
-    scores all of it under the current weights. `mean` over its tokens: `geometric`, as in IGPO; `arithmetic`, as in RLPR;
-    `none` for the probability of the whole answer, which is tiny for long answers. nan
-    if the oracle fails. Returns `probe_tokens`, the tokens that the trainer scored for it.
+    A turn's gain is the next turn's number minus its own. The gold answer is the action with which the oracle ends the
+    task, written as the agent's demonstrator would: with an empty thought, tags and stop token. The trainer scores all
+    of these tokens under the current weights. `mean` combines their probabilities: `geometric` as in IGPO, `arithmetic`
+    as in RLPR, or `none` for the probability of the whole answer, which is tiny for long answers. All turns get nan if
+    the oracle fails. Returns `probe_tokens`, the number of tokens that the trainer scored for this need.
     """
     episodes = [episode for group in groups for episode in group]
     winning = await _answers(episodes, run)
@@ -73,7 +73,7 @@ def _averaged(logprobs: npt.NDArray[np.float64], mean: Mean) -> float:
 
 
 async def _answers(episodes: Sequence[Episode], run: Any) -> dict[tuple[str, str], list[int]]:
-    """Return the tokens of the winning action by environment and task; [] if the oracle failed."""
+    """Return the tokens of the oracle's last action by (environment, task id); [] if the oracle failed."""
     tasks: dict[tuple[str, str], Task] = {}
     for episode in episodes:
         tasks.setdefault((run.env_name(episode), episode.task_id), run.task(episode))

@@ -1,4 +1,4 @@
-"""The need `prover`: the return that another policy, derived from the trained one, would get from each turn."""
+"""The need `prover`: the return that a prover, a stronger or different version of the policy, would get from each turn."""
 
 from collections.abc import Sequence
 from math import comb, nan
@@ -41,13 +41,15 @@ async def prover(
 ) -> dict[str, float]:
     """Estimate a prover's return from each turn, which is sampled again: the best of `best_of` attempts of the policy.
 
-    Source: PAV, arXiv 2410.08146: values of a prover policy mu, for which it proposes best-of-K of the policy, from Monte
-    Carlo rollouts. Of `k` continuations the expected maximum of `best_of` drawn without replacement, which is an unbiased
-    estimate of that prover's value: sum over i of r_(i) C(i - 1, best_of - 1) / C(k, best_of), r_(i) the i-th smallest. With
-    `best_of` 1 it is the mean, the policy's own value. `temperature` above 0: the prover samples at this temperature
-    instead of the run's own. Measured at every `every`-th turn, nan elsewhere and for turns that cannot be reached again;
-    a reward j turns later is discounted by gamma^j. Returns `prover_episodes`, `prover_tokens` (sampled), `prover_faults`
-    and `prover_turns_lost`.
+    Source: PAV, arXiv 2410.08146, which estimates the value of a prover policy mu by Monte Carlo rollouts and proposes
+    best-of-K of the policy as mu. Here it is the expected maximum of `best_of` continuations drawn without replacement
+    from `k`, an unbiased estimate: sum over i of r_(i) C(i - 1, best_of - 1) / C(k, best_of), where r_(i) is the i-th
+    smallest reward. With `best_of` 1 it is the mean, the policy's own value. `temperature` is the prover's sampling
+    temperature; 0 means the run's.
+
+    Every `every`-th turn is measured; other turns, and turns that a replay does not reach, get nan. A reward j turns
+    later is discounted by gamma^j. Returns `prover_episodes`, `prover_tokens` (sampled), `prover_faults` and
+    `prover_turns_lost`.
     """
     played = Continuations(run, step, k, every, gamma, "prover", temperature or run.config.temperature)
     turn_ids = {id(turn) for group in groups for episode in group for turn in episode.turns}

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from agentgym.trainers.config.train_config import TrainConfig
 
 OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-"""Pattern of MODULE:NAME, the user's own token engine."""
+"""Pattern of MODULE:NAME, a user-defined token engine."""
 Floats = npt.NDArray[np.float32]
 
 
 def different(ours: Mapping[str, int], theirs: Mapping[str, int]) -> str:
-    """Return how a teacher's vocabulary differs from the policy's; empty if all our tokens have the same ids there."""
+    """Return how the teacher's vocabulary differs from the policy's; empty if it has all our tokens with the same ids."""
     wrong = [token for token, id in ours.items() if theirs.get(token) != id]
     if not wrong:
         return ""
@@ -45,7 +45,7 @@ def _other_vocabulary(teacher: str, why: str) -> str:
 
 
 def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
-    """Check that the teacher exists, can score the run's samples, and has the same vocabulary as far as known.
+    """Check that the teacher exists and can score the run's samples, and that its vocabulary, if known, is the policy's.
 
     Raises:
         BadConfig: the teacher fails one of these checks.
@@ -76,10 +76,10 @@ def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
 
 
 def _kind(teacher: str) -> EngineKind | None:
-    """Return the kind of a teacher's engine; None for MODULE:NAME.
+    """Return the kind of the teacher's engine; None for MODULE:NAME.
 
     Raises:
-        BadConfig: the engine scores no tokens.
+        BadConfig: the engine cannot score tokens.
     """
     name = teacher.partition(":")[0]
     if OWN.fullmatch(teacher) and name not in ENGINES:
@@ -119,11 +119,12 @@ async def teacher_logprobs(
 ) -> dict[str, float]:
     """Compute a `teacher`'s log-probability of each output token, given the policy's exact prompt tokens.
 
-    `teacher`: `hf:FOLDER` (for the folder of a run, its newest checkpoint), `vllm:URL,URL`, `openai:URL`, or
-    MODULE:NAME of a class that makes a `TokenEngine`; `teacher_options` are the engine's. It scores at the temperature at
-    which each token was sampled, `concurrency` rows at a time, and must have every token of the policy's vocabulary with
-    the same id. A teacher that fails permanently ends the run. Returns `teacher_tokens`, which it scored, and `teacher_kl`,
-    the mean of log p - log T over the sampled tokens of all processes: the reverse KL that distillation reduces.
+    `teacher` is `hf:FOLDER` (for the folder of a run: its newest checkpoint), `vllm:URL,URL`, `openai:URL`, or
+    MODULE:NAME of a class that makes a `TokenEngine`; `teacher_options` are the engine's options. The teacher scores
+    `concurrency` rows at a time, each token at the temperature at which it was sampled. Every token of the policy's
+    vocabulary must have the same id in the teacher's. A teacher that fails permanently ends the run. Returns
+    `teacher_tokens`, the number of tokens it scored, and `teacher_kl`, the mean of log p - log T over the sampled
+    tokens of all processes: the reverse KL that distillation reduces.
     """
     engine = run.resource(f"teacher {teacher}", lambda: _made(teacher, dict(teacher_options or {}), run))
     episodes = [episode for group in groups for episode in group]
@@ -169,7 +170,7 @@ def _made(teacher: str, options: dict[str, object], run: Any) -> Any:
     """Return the teacher as an engine.
 
     Raises:
-        BadConfig: it has another vocabulary.
+        BadConfig: its vocabulary differs from the policy's.
     """
     kind = _kind(teacher)
     if kind is None:

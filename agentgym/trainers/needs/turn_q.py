@@ -1,4 +1,4 @@
-"""The need `turn_q`: values of turns and states, from an off-policy critic of whole turns (ArCHer)."""
+"""The need `turn_q`: values of turns and of their states, from an off-policy critic of whole turns (ArCHer)."""
 
 import math
 from collections.abc import Sequence
@@ -29,15 +29,18 @@ def turn_q(
 ) -> dict[str, float]:
     """Compute `turn_q`, min(Q1, Q2) of each turn, and `turn_v`, min(V1, V2) of its state (ArCHer, arXiv 2402.19446).
 
-    In every step the critic takes `updates` steps of Adam, then scores the step's turns. Q_i learns r + gamma V'_i(s') on
-    `batch` turns drawn from the newest `capacity` (V' is 0 after the last turn, also if the horizon cut the episode), V_i
-    learns Q'_i(s, a) on as many of this step's turns. The target copy Q', V' follows by `tau` per update. A state is the
-    policy's last hidden state at the end of the turn's prompt, an action the one at the end of its reply, as they were when
-    it was played; the heads have `hidden` units. nan in turns without tokens. All processes hold the
-    same critic and buffer, which learn from everybody's turns; both are in the checkpoint (12 bytes a turn for every unit of
-    the policy's width). Logged: `critic_loss` and, per process, the number of turns it learned from, `critic_turns`.
-    Part: the paper's critic encodes text with a separate model, and V'_i's action is sampled again from the policy. Here V
-    learns only from the step's own turns, whose actions are the policy's, and Q from all: no action is sampled for it.
+    Each step makes `updates` Adam updates, then scores its own turns. Q_i learns r + gamma V'_i(s') on `batch` turns
+    drawn from the newest `capacity` turns; V' is 0 after the last turn, even if the horizon cut the episode. V_i learns
+    Q'_i(s, a) on `batch` of this step's turns. The target copy Q', V' moves towards Q, V by `tau` per update. The state
+    is the policy's last hidden state at the end of the turn's prompt, the action its hidden state at the end of the
+    reply, both from the step in which the turn was sampled. The heads have `hidden` units. Turns without tokens get
+    nan.
+
+    All processes have the same critic and the same buffer with everybody's turns. Checkpoints save both; the buffer
+    takes 12 bytes per turn and unit of the policy's width. Logged: `critic_loss`, and `critic_turns`, the number of new
+    turns, summed over processes. Differences: the paper's critic encodes text with a separate model, and it samples the
+    action for V'_i from the policy again. Here V learns only from the step's own turns, whose actions are the current
+    policy's, so no action has to be sampled; Q learns from all turns.
     """
     from agentgym.trainers.needs.turn_critics.twin import Steps, TwinCritic
 
@@ -67,7 +70,7 @@ def turn_q(
 
 
 def _steps(episodes: Sequence[Episode], run: Any) -> tuple[list[Turn], list[bytes]]:
-    """Return the turns that have tokens, each with its step in the critic's buffer format; all turns are nan initially."""
+    """Return the turns that have tokens, and the critic's input for each; set `turn_q` and `turn_v` to nan in all turns."""
     from agentgym.trainers.data.turn_rewards import turn_rewards
     from agentgym.trainers.learners.embedding import turn_states
     from agentgym.trainers.needs.turn_critics.twin import packed

@@ -70,7 +70,7 @@ class Grader:
         return chat_engine.shared(self.engine, json.dumps(self.engine_options or {}, sort_keys=True))
 
     async def grades(self, prompts: Sequence[Prompt], path: str) -> list[float | Fault]:
-        """Return each prompt's grade, or a Fault if the model failed; grades are stored in the database `path` and reused."""
+        """Return each prompt's grade, or a Fault if the model failed; grades are stored in the database `path`."""
         limit = asyncio.Semaphore(self.concurrency)
         with closing(grades_file(path, self.name)) as stored:
 

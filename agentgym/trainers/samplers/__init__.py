@@ -1,1 +1,1 @@
-"""Task samplers, which choose the tasks of a step; one family per file."""
+"""Task samplers: they choose the tasks of a step; one family per file."""

@@ -1,4 +1,4 @@
-"""Task samplers that get harder during training: longer episodes, or a rising range of difficulties."""
+"""Task samplers that get harder during training: a growing horizon, or a rising range of difficulties."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,8 +15,8 @@ from agentgym.trainers.seam import Within
 class GrowingHorizon(Uniform):
     """Draws every task in turn, with a horizon that grows from `least` to `most` (TTI, arXiv 2506.07976).
 
-    In stage i, of `every` steps each and counted from 1, it is min(`least` * i, `most`), or with growth `add`
-    min(`least` + i - 1, `most`), a function of the step. `--horizon` sets stages of other lengths (ScalingInter).
+    Stages have `every` steps and are counted from 1. In stage i the horizon is min(`least` * i, `most`), or with growth
+    `add` min(`least` + i - 1, `most`). For stages of unequal lengths (ScalingInter), use `--horizon` instead.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class GrowingHorizon(Uniform):
         return [replace(draw, horizon=self.horizon(step)) for draw in super().draw(step, number)]
 
     def horizon(self, step: int) -> int:
-        """Return the turns per episode in a step, counted from 0."""
+        """Return the horizon (maximum turns per episode) at `step`; the first step is 0."""
         stage = step // self.every
         return min(self.least * (stage + 1) if self.growth == "multiply" else self.least + stage, self.most)
 
@@ -49,12 +49,12 @@ class GrowingHorizon(Uniform):
 
 @sampler("difficulty_range")
 class DifficultyRange(Uniform):
-    """Draws difficulties uniformly from a range whose top rises once it is mastered, per environment (RLVE).
+    """Draws difficulties uniformly from a range that rises once its top is mastered, per environment (RLVE).
 
-    Source: arXiv 2511.07317: an environment starts with the range 0 to 0; once `groups` groups of its highest difficulty
-    were played since the last move and at least `high` of their episodes succeeded, the top rises by one, and the bottom
-    follows so that there are at most `span` difficulties. It never falls, and ends at `most` or the environment's
-    `hardest`. The paper's constants were not checked.
+    Source: arXiv 2511.07317. The range of an environment starts as 0 to 0. After every `groups` groups of its highest
+    difficulty, the top rises by one if at least `high` of their episodes succeeded. The bottom follows, so that there
+    are at most `span` difficulties. The range never falls; its top is at most `most` and the environment's `hardest`.
+    We have not checked the paper's constants.
     """
 
     def __init__(
@@ -88,13 +88,13 @@ class DifficultyRange(Uniform):
         return max(self.top[name] - self.span + 1, 0)
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return the range of difficulties, and the success and number of the groups that decide its next move."""
+        """Return the range of difficulties, and the success rate and number of the groups counted towards its next move."""
         top = self.generated(self.top)
         bottom = {name: self._bottom(name) for name in top}
         return {"difficulty_low": bottom, "difficulty_high": top, **progress(self.generated(self.rates))}
 
     def update(self, groups: Sequence[GroupOutcome]) -> None:
-        """Count successes at the top difficulty, and move the range."""
+        """Count successes at the top difficulty, and move the range if enough groups have been counted."""
         for group in groups:
             if group.successes and group.difficulty == self.top[group.env]:
                 self.rates[group.env].append(sum(group.successes) / len(group.successes))
@@ -109,7 +109,7 @@ class DifficultyRange(Uniform):
         return {**super().state_dict(), "top": self.top, "rates": self.rates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore that state."""
+        """Restore the state that `state_dict` returned."""
         super().load_state_dict(state)
         self.top = dict(state["top"])
         self.rates = {name: list(rates) for name, rates in state["rates"].items()}

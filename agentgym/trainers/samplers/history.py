@@ -1,4 +1,4 @@
-"""Task samplers that remember the results of each task, for tasks that repeat (of a file or a pool)."""
+"""Task samplers that remember the results of each task, for tasks that repeat (from a file or a pool)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from agentgym.trainers.seam import Within
 
 
 class SuccessHistory(Uniform):
-    """Counts successes and attempts of each repeating task; earlier ones are weighted by `decay`."""
+    """Counts successes and attempts of each repeating task; each new result multiplies the earlier counts by `decay`."""
 
     def __init__(self, sources: Sequence[TaskSource], name: str, decay: float) -> None:
         super().__init__(sources)
@@ -28,15 +28,15 @@ class SuccessHistory(Uniform):
             )
         self.decay = decay
         self.past: dict[str, dict[str, list[float]]] = {name: {} for name in files}
-        """Weighted successes and attempts by environment and task id."""
+        """Decayed (successes, attempts) by environment and task id."""
 
     def rate(self, env: str, task_id: str) -> float:
-        """Return the expected success, (successes + 1) / (attempts + 2): 1/2 for an unseen task."""
+        """Return a task's expected success rate, (successes + 1) / (attempts + 2); it is 1/2 for an unseen task."""
         successes, attempts = self.past[env].get(task_id, (0.0, 0.0))
         return (successes + 1) / (attempts + 2)
 
     def update(self, groups: Sequence[GroupOutcome]) -> None:
-        """Count successes and attempts."""
+        """Add the successes and attempts of the groups to the history of their tasks."""
         for group in groups:
             if group.env in self.past and group.successes:
                 successes, attempts = self.past[group.env].get(group.task_id, (0.0, 0.0))
@@ -46,7 +46,7 @@ class SuccessHistory(Uniform):
                 ]
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return the number of tasks played so far and their mean expected success."""
+        """Return the number of tasks seen so far and the mean of their expected success rates, per environment."""
         rates = {env: [self.rate(env, task) for task in tasks] for env, tasks in self.past.items()}
         expected = {env: sum(values) / len(values) if values else math.nan for env, values in rates.items()}
         return {"tasks_seen": {env: len(values) for env, values in rates.items()}, "expected_success": expected}
@@ -56,19 +56,19 @@ class SuccessHistory(Uniform):
         return {**super().state_dict(), "past": self.past}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore that state."""
+        """Restore the state that `state_dict` returned."""
         super().load_state_dict(state)
         self.past = {env: {task: list(pair) for task, pair in tasks.items()} for env, tasks in state["past"].items()}
 
 
 @sampler("prioritized")
 class Prioritized(SuccessHistory):
-    """Draws tasks of a file or a pool by p(1 - p), p their success so far; tasks always or never solved have no signal.
+    """Draws tasks of a file or a pool with probability proportional to p(1 - p), where p is their success rate so far.
 
-    The probability of a task is (1 - `floor`) p(1 - p) / sum + `floor` / tasks, so that none is forgotten. No task is
-    drawn twice in a step before all others were. p(1 - p) is the variance of a binary reward; as a measure of
-    learnability it is from arXiv 2502.12272. Generated tasks of other environments in the run are drawn as with
-    `uniform`.
+    Tasks that always or never succeed give no training signal. The probability of a task is (1 - `floor`) p(1 - p) /
+    sum + `floor` / tasks, so no task is dropped completely. Within a step, no task is drawn twice before all others
+    were drawn. p(1 - p) is the variance of a binary reward; its use as a measure of learnability is from arXiv
+    2502.12272. Environments in the run with generated tasks are sampled as in `uniform`.
     """
 
     def __init__(
@@ -83,16 +83,16 @@ class Prioritized(SuccessHistory):
             raise BadConfig("sampler 'prioritized' has floor 1, which makes all tasks alike; use sampler 'uniform'")
         self.floor = floor
         self.times: dict[str, dict[str, int]] = {name: {} for name in self.past}
-        """Number of draws of each task."""
+        """Number of times each task was drawn, by environment and task id."""
 
     def draw(self, step: int, number: int) -> list[Draw]:
-        """Return tasks drawn by their probabilities."""
+        """Draw tasks by their probabilities."""
         turns = self._turns(number)
         drawn = {name: iter(self._drawn(name, turns.count(name))) for name in dict.fromkeys(turns)}
         return [next(drawn[name]) for name in turns]
 
     def chances(self, env: str) -> npt.NDArray[np.float64]:
-        """Return the probability of each task of a file, [tasks]; they sum to 1."""
+        """Return the probability of each task of an environment with a file or pool, [tasks]; they sum to 1."""
         rates = np.array([self.rate(env, task.id) for task in self.sources[env].tasks or ()])
         worth = rates * (1 - rates)
         return (1 - self.floor) * worth / worth.sum() + self.floor / len(worth)
@@ -120,7 +120,7 @@ class Prioritized(SuccessHistory):
         return {**super().state_dict(), "times": self.times}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore that state."""
+        """Restore the state that `state_dict` returned."""
         super().load_state_dict(state)
         self.times = {env: dict(times) for env, times in state["times"].items()}
 
@@ -129,8 +129,8 @@ class Prioritized(SuccessHistory):
 class HardAttempts(SuccessHistory):
     """Draws every task in turn, with more attempts for tasks with less success (similar to DARS, arXiv 2508.13755).
 
-    A task with success p gets `least` + (`most` - `least`)(1 - p) attempts, rounded; an unseen one, the run's group size.
-    DARS estimates p by separate attempts; here it comes from earlier steps.
+    A task with success rate p gets `least` + (`most` - `least`)(1 - p) attempts, rounded. An unseen task gets the run's
+    group size. DARS estimates p by separate attempts; here p comes from earlier steps.
     """
 
     def __init__(

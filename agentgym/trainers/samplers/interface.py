@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SAMPLE = 64
-"""Generated tasks whose wordings stand for all."""
+"""Number of generated tasks that are inspected to list an environment's wordings."""
 SAMPLERS = Seam(
     "sampler",
     {
@@ -53,13 +53,13 @@ class GroupOutcome:
     rewards: tuple[float, ...]
     successes: tuple[bool, ...]
     label: str = ""
-    """The label of the draw."""
+    """Label that the sampler gave the draw."""
     hinted: tuple[bool, ...] = ()
-    """True for each episode with a hint, in the order of the rewards."""
+    """For each episode, in the order of `rewards`: True if it was played with a hint."""
 
 
 def first_tasks(env: TextEnv, tasks: int) -> list[Task]:
-    """Return the first tasks of an environment's split; if it has fewer, return all and warn."""
+    """Return the first `tasks` tasks of an environment's split; if it has fewer, return all and warn."""
     listed = env.up_to(tasks)
     if len(listed) < tasks:
         warnings.warn(
@@ -69,9 +69,9 @@ def first_tasks(env: TextEnv, tasks: int) -> list[Task]:
 
 
 class TaskSource:
-    """The training tasks of one environment by position in a stream.
+    """The training tasks of one environment as an endless stream that is read by position.
 
-    Generated tasks are numbered; those of a file or a pool have a new order every epoch.
+    Generated tasks are taken by their number. Tasks of a file or a pool are shuffled differently in every epoch.
     """
 
     def __init__(self, env: TextEnv, seed: int, split: str = "train", name: str = "", weight: float = 1.0) -> None:
@@ -79,22 +79,22 @@ class TaskSource:
 
     @cached_property
     def tasks(self) -> list[Task] | None:
-        """The distinct tasks of a pool or a file, in the order of their numbers; None if tasks are generated without end."""
+        """The distinct tasks of a pool or file, in the order of their numbers; None if tasks are generated without limit."""
         size, pooled = self.env.size(self.split), self.env.pooled(self.split)
         return pooled if pooled is not None or size is None else self.env.up_to(size, self.split)
 
     @property
     def finite(self) -> bool:
-        """True if the split has a finite number of tasks; no file is read."""
+        """True if the split has a finite number of tasks, determined without reading a file."""
         return self.env.has_pool or self.env.size(self.split) is not None
 
     def pool(self) -> dict[str, object] | None:
-        """Return size and hash of the task pool; None without a pool."""
+        """Return the task pool's size and hash; None without a pool."""
         pooled = self.env.pooled(self.split)
         return None if pooled is None else {"tasks": len(pooled), "hash": fingerprint(pooled)}
 
     def wordings(self) -> list[str]:
-        """Return the wordings that the tasks, or the first generated ones, are played in; [] if there is only one."""
+        """Return the wordings of the tasks (of generated tasks: the first ones); [] if there is only one wording."""
         env = self.env.unwrapped
         if not isinstance(env, TextEnv) or type(env).wordings_of is TextEnv.wordings_of:
             return []
@@ -102,13 +102,13 @@ class TaskSource:
         return list(env.wordings_of([env.numbered(n, self.split) for n in range(SAMPLE)] if tasks is None else tasks))
 
     def within(self, difficulty: int) -> int:
-        """Return a difficulty, limited by the environment's `hardest`."""
+        """Return `difficulty`, limited to the environment's `hardest`."""
         return difficulty if self.env.hardest is None else min(difficulty, self.env.hardest)
 
     def at(self, places: Iterable[int], stream: str, difficulty: int | None = None) -> list[Draw]:
-        """Return the tasks at positions of a stream; each epoch of a file's stream is its own permutation.
+        """Return the tasks at these positions of a stream; each epoch of a file's stream is its own permutation.
 
-        `difficulty` is for generated tasks; None is the environment's own.
+        `difficulty` applies to generated tasks; None means the environment's own difficulty.
         """
         if self.tasks is None:
             return [Draw(self.env.numbered(place, self.split, difficulty), env=self.name) for place in places]
@@ -124,48 +124,48 @@ class TaskSource:
 class Sampler(Stateful, ABC):
     """Base class of task samplers: implement `draw`; the other methods are optional.
 
-    Made as `CLASS(sources, **options)`; every process has one, and all must draw the same. It is made once before
-    anything is loaded, so that a BadConfig in its constructor appears early.
+    A run creates it as `CLASS(sources, **options)`. Every process has its own instance, and all must draw the same
+    tasks. It is also created once before anything is loaded, so that a BadConfig in its constructor appears early.
     """
 
     @abstractmethod
     def draw(self, step: int, number: int) -> list[Draw] | Awaitable[list[Draw]]:
-        """Return the next `number` tasks of a step (counted from 0); called again if groups were dropped.
+        """Return the next `number` tasks of a step (counted from 0); it is called again if groups were dropped.
 
-        It may be a coroutine. A keyword-only parameter `run` gets the run, for example to play demonstrations. Only this
-        process's share, `run.share(draws)`, needs a `start`; everything else must be the same in all processes.
+        It may be a coroutine. A keyword-only parameter `run` receives the run, for example to play demonstrations. Only
+        the draws of this process, `run.share(draws)`, need a `start`; everything else must be equal in all processes.
         """
 
     def update(self, groups: Sequence[GroupOutcome]) -> None:
-        """Receive the outcomes of a step's groups."""
+        """Receive the outcomes of a step's groups, for example to adapt a curriculum."""
 
     def completed(self, groups: Sequence[GroupOutcome]) -> list[Episode]:
-        """Return further episodes to train on that this process played for its draws, now that the draws have ended."""
+        """Return additional episodes to train on that this process played in `draw`; called when the step's groups are complete."""
         return []
 
     def measures(self, step: int) -> Mapping[str, float | Mapping[str, float]]:
-        """Return the state of the curriculum after a step, for `metrics.jsonl`: by name a number, or one per environment."""
+        """Return numbers about the curriculum after a step, for `metrics.jsonl`: one number, or one per environment."""
         return {}
 
     def task(self, task_id: str) -> Task | None:
-        """Return a task that the sampler made itself; None if its environment finds it by its id."""
+        """Return a task that the sampler made itself; None if the environment can find it by its id."""
         return None
 
 
 def sampler(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Target]:
-    """Declare a class as a task sampler (see `Sampler`) and name it; keyword-only parameters are its options.
+    """Declare a class as a task sampler (see `Sampler`) and name it; keyword-only parameters of its constructor are options.
 
-    `requires`: `expert` if it plays demonstrations; `hint` if it draws hints (at most at the level of its option
-    `level`); `proposals` if its tasks are made in the step that plays them. A run without these is refused before
-    anything is loaded.
+    `requires` lists requirements: `expert` if it plays demonstrations; `hint` if it draws hints (at most at the level
+    of its option `level`); `proposals` if its tasks are made in the step that plays them. A run that does not meet them
+    is refused before anything is loaded.
     """
     return SAMPLERS.declare(name, requires=required(requires))
 
 
 def dealt(weights: Mapping[str, float], number: int, owed: dict[str, float] | None = None) -> list[str]:
-    """Return `number` names, each as often as its weight says, evenly spread.
+    """Return `number` names, each as often as its weight requires, spread evenly.
 
-    `owed` is each name's credit, carried from call to call.
+    `owed` is the remaining claim of each name; pass the same dict again to continue the sequence.
     """
     total, owed = sum(weights.values()), dict.fromkeys(weights, 0.0) if owed is None else owed
     turns: list[str] = []
@@ -178,7 +178,7 @@ def dealt(weights: Mapping[str, float], number: int, owed: dict[str, float] | No
 
 
 def progress(rates: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
-    """Return the success and number of the groups, per environment, that decide a curriculum's next move."""
+    """Return the mean success rate and the number of the groups counted so far, per environment."""
     return {
         "success": {name: sum(values) / len(values) if values else math.nan for name, values in rates.items()},
         "groups": {name: len(values) for name, values in rates.items()},
@@ -187,7 +187,7 @@ def progress(rates: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]
 
 @sampler("uniform")
 class Uniform(Sampler):
-    """Draws every task once before any repeats; several environments alternate by their weights."""
+    """Draws every task once before any repeats; several environments alternate according to their weights."""
 
     def __init__(self, sources: Sequence[TaskSource]) -> None:
         self.sources = {source.name: source for source in sources}
@@ -199,7 +199,7 @@ class Uniform(Sampler):
         return [self._next(name) for name in self._turns(number)]
 
     def generated(self, by_env: Mapping[str, T]) -> dict[str, T]:
-        """Return the entries of environments with generated tasks: tasks of files have no adjustable difficulty."""
+        """Return the entries of environments with generated tasks; the difficulty of tasks from files cannot be adjusted."""
         return {name: value for name, value in by_env.items() if not self.sources[name].finite}
 
     def _next(self, name: str, difficulty: int | None = None) -> Draw:
@@ -210,20 +210,20 @@ class Uniform(Sampler):
         return dealt({name: source.weight for name, source in self.sources.items()}, number, self.owed)
 
     def state_dict(self) -> dict[str, object]:
-        """Return the position in each environment's stream."""
+        """Return the position in each environment's stream and the state of their alternation."""
         return {"places": self.places, "owed": self.owed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the positions."""
+        """Restore the state that `state_dict` returned."""
         self.places, self.owed = dict(state["places"]), dict(state["owed"])
 
 
 @sampler("window")
 class Window(Uniform):
-    """Adjusts the difficulty per environment to keep the share of successful episodes between `low` and `high`.
+    """Adjusts each environment's difficulty to keep the share of successful episodes between `low` and `high`.
 
-    After every `groups` groups of an environment its difficulty rises by one if that share is above `high`, and falls by
-    one if it is below `low`; the maximum is the smaller of `most` and the environment's `hardest`. Tasks read from files
+    After every `groups` groups of an environment, its difficulty rises by one if that share is above `high`, and falls
+    by one if it is below `low`. The maximum is the smaller of `most` and the environment's `hardest`. Tasks from files
     keep their difficulty.
     """
 
@@ -256,7 +256,7 @@ class Window(Uniform):
         return [self._next(name, self.difficulty[name]) for name in self._turns(number)]
 
     def update(self, groups: Sequence[GroupOutcome]) -> None:
-        """Count successes, and adjust the difficulty."""
+        """Count successes, and adjust the difficulty once enough groups have been counted."""
         for group in groups:
             if group.successes and group.difficulty == self.difficulty[group.env]:
                 self.rates[group.env].append(sum(group.successes) / len(group.successes))
@@ -269,15 +269,15 @@ class Window(Uniform):
                 rates.clear()
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return the difficulty, and the success and number of the groups that decide its next move."""
+        """Return the difficulty, and the success rate and number of the groups counted towards its next change."""
         return {"difficulty": self.generated(self.difficulty), **progress(self.generated(self.rates))}
 
     def state_dict(self) -> dict[str, object]:
-        """Return the state of each environment."""
+        """Return the positions, the difficulties and the counted success rates."""
         return {**super().state_dict(), "difficulty": self.difficulty, "rates": self.rates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore that state."""
+        """Restore the state that `state_dict` returned."""
         super().load_state_dict(state)
         self.difficulty = dict(state["difficulty"])
         self.rates = {name: list(rates) for name, rates in state["rates"].items()}
@@ -291,15 +291,15 @@ _BOUND = {
         "its proposals belong to one process",
     ),
 }
-"""By requirement: why a sampler's draws stay in one step of one process, what no checkpoint can store, and why no queue
-works."""
+"""Parts of error messages by requirement: why draws belong to one step of one process, what a checkpoint cannot store,
+and why a task queue does not work."""
 
 
 def check(run: "FreshRun") -> None:
-    """Check that the task sampler works in a run and with its selection.
+    """Check that the task sampler works in this run and together with its selection.
 
     Raises:
-        BadConfig: the sampler does not work with them.
+        BadConfig: it does not.
     """
     sampler = run.stages.sampler
     for requirement in sampler.attributes["requires"]:
@@ -317,10 +317,10 @@ def check(run: "FreshRun") -> None:
 
 
 def _try(stage: Stage, sources: Sequence[TaskSource], alone: trial.TrialRun) -> None:
-    """Draw two tasks and report outcomes.
+    """Draw two tasks, report made-up outcomes, and save and restore the state.
 
     Raises:
-        BadConfig: the sampler does not return a list of draws, or its measures are not a mapping.
+        BadConfig: `draw` does not return a list of draws, or `measures` does not return a mapping.
     """
     sampler: Sampler = stage(sources)
     drawing: Any = sampler.draw
@@ -339,10 +339,10 @@ def _try(stage: Stage, sources: Sequence[TaskSource], alone: trial.TrialRun) -> 
 
 
 def _check_bound(run: "FreshRun", sampler: Stage, why: str, stored: str, queued: str) -> None:
-    """Check that no setting needs draws outside their step or process.
+    """Check that no setting plays the sampler's draws in another step or process.
 
     Raises:
-        BadConfig: async_level or task_queue does.
+        BadConfig: async_level or task_queue does so.
     """
     why = f"with sampler {sampler.name!r}: {why}, and"
     if run.config.async_level:
@@ -355,10 +355,10 @@ def _check_bound(run: "FreshRun", sampler: Stage, why: str, stored: str, queued:
 
 
 def _check_beside(sampler: Stage, selection: Stage) -> None:
-    """Check that the selection's own episodes are compatible with the sampler's draws.
+    """Check that the episodes that the selection adds are compatible with the sampler's draws.
 
     Raises:
-        BadConfig: the episodes are not compatible.
+        BadConfig: they are not.
     """
     both = f"sampler {sampler.name!r} with select {selection.name!r}"
     draws, plays = set(sampler.attributes["requires"]), set(selection.attributes["requires"])

@@ -1,8 +1,4 @@
-"""Task samplers with proposed tasks: the policy is trained to propose tasks and to solve them.
-
-# CAPACITY, EXAMPLES
-Number of stored proposals, and number of them that a proposer sees as examples.
-"""
+"""Task samplers with proposed tasks: the policy is trained both to propose tasks and to solve them."""
 
 import hashlib
 import json
@@ -20,39 +16,39 @@ from agentgym.trainers.samplers.interface import GroupOutcome, Sampler, TaskSour
 from agentgym.trainers.seam import Within
 
 CAPACITY, EXAMPLES = 200, 2
-"""Proposals that are remembered, and those of them that a proposer is shown."""
+"""Maximum number of stored proposals, and number of stored proposals that a proposer sees as examples."""
 
 
 @runtime_checkable
 class ProposalEnv(Protocol):
-    """An environment whose episodes propose tasks of another one; success is a valid proposal."""
+    """An environment in which the policy proposes tasks of another environment; a valid proposal is a success."""
 
     def proposed(self, final_observation: str) -> Data | None:
-        """Return the data of the proposed task from the end of an episode; None if none was accepted."""
+        """Return the proposed task's data, read from an episode's final observation; None if no proposal was accepted."""
         ...
 
     def conditioned(self, task: Task, past: Sequence[Data]) -> Task:
-        """Return a proposing task that shows earlier proposals."""
+        """Return the proposing task with earlier proposals in its text."""
         ...
 
 
 @runtime_checkable
 class GatedProposalEnv(Protocol):
-    """A proposing environment in which a proposal can be tried with everything that its proposer found."""
+    """A proposing environment that can test a proposal: can it be answered from the documents that its proposer found?"""
 
     def gate(self, data: Data) -> Task:
-        """Return the task of answering a proposal that way."""
+        """Return the task of answering a proposal from these documents."""
         ...
 
 
 class SelfProposed(Sampler):
-    """Lets `proposers` of a step's groups propose tasks; the others solve those and the environment's own tasks.
+    """Lets `proposers` of a step's groups propose tasks; the other groups solve these tasks and the environment's own.
 
-    A run has two environments: one that proposes (`ProposalEnv`) and one that solves. Proposals are played first,
-    `attempts` for each proposing task. Valid new ones become tasks to solve, up to the remaining groups of the step; if
-    there are fewer, the environment's own tasks fill the step, so no proposer can stall it. The solvers' results
-    determine the reward of a proposal. An invalid or repeated one is paid `invalid`; one that was not played, or whose
-    check or solvers all ended in infrastructure errors, is left out of training.
+    A run has two environments: one that proposes (`ProposalEnv`) and one that solves. Proposals are played first, with
+    `attempts` episodes per proposing task. Each valid new proposal becomes a task to solve, until the step has enough
+    groups. If there are too few, the environment's own tasks fill the step, so no proposer can stall it. The solvers'
+    results determine the reward of a proposal. An invalid or repeated proposal is paid `invalid`. A proposal is not
+    trained on if it was not played, or if its check or all of its solvers ended in infrastructure errors.
     """
 
     def __init__(
@@ -83,20 +79,21 @@ class SelfProposed(Sampler):
         self.past: list[Data] = []
         self.known: list[str] = []
         self.tasks: dict[str, Task] = {}
-        """Tasks made in the current step, in all of its rounds, by id."""
+        """Tasks made in all rounds of the current step, by id."""
         self.step = -1
         self.waiting: list[tuple[Episode, str | None]] = []
-        """This process's proposals, each with the id of its task: empty if it is not played, None if it is invalid."""
+        """This process's proposals, each with the id of its task; the id is empty if the task is not played, None if it
+        is invalid."""
 
     kind: ClassVar[type] = ProposalEnv
     """Protocol that the proposing environment has to implement."""
 
     @abstractmethod
     def worth(self, rate: float) -> float:
-        """Return the reward of a proposal whose task has this success rate."""
+        """Return the reward of a proposal whose task was solved at this success rate."""
 
     async def checked(self, proposals: list[Data], step: int, run: Any) -> Sequence[bool | None]:
-        """Return which valid proposals may be played; None for those whose check ended in an infrastructure error."""
+        """Return, for each valid proposal, True if it may be played; None if its check ended in an infrastructure error."""
         return [True] * len(proposals)
 
     async def draw(self, step: int, number: int, *, run: Any) -> list[Draw]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -138,7 +135,7 @@ class SelfProposed(Sampler):
     async def _tasks_of(
         self, every: Sequence[tuple[int, int, Data | None]], step: int, room: int, run: Any
     ) -> dict[tuple[int, int], str | None]:
-        """Return the task id of each proposal; the same in all processes."""
+        """Return the task id of each proposal ("" if it is not played, None if it is invalid), equal in all processes."""
         ids: dict[tuple[int, int], str | None] = {entry[:2]: None for entry in every}
         fresh: list[tuple[tuple[int, int], str, Data]] = []
         for *place, data in every:
@@ -175,11 +172,11 @@ class SelfProposed(Sampler):
         return episodes
 
     def task(self, task_id: str) -> Task | None:
-        """Return a proposed or proposing task of this step."""
+        """Return the task of this id if it was made in this step (proposed, or for proposing); else None."""
         return self.tasks.get(task_id)
 
     def measures(self, step: int) -> dict[str, float]:
-        """Return the number of proposals that became tasks so far."""
+        """Return the number of proposals so far that became tasks."""
         return {"tasks_proposed": self.tasks_made}
 
     def state_dict(self) -> dict[str, object]:
@@ -187,7 +184,7 @@ class SelfProposed(Sampler):
         return {"places": self.places, "tasks_made": self.tasks_made, "past": json.dumps(self.past), "known": self.known}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore that state."""
+        """Restore the state that `state_dict` returned."""
         self.places, self.tasks_made = dict(state["places"]), int(state["tasks_made"])
         self.past, self.known = json.loads(state["past"]), list(state["known"])
 
@@ -197,15 +194,17 @@ class AbsoluteZero(SelfProposed):
     """Lets the policy propose and solve puzzles: a proposal is paid 1 - r, r its success rate, and 0 if r is 0 or 1.
 
     Source: Absolute Zero, arXiv 2505.03335, its learnability reward. Proposals of three types (deduction, abduction,
-    induction) are validated by running them in a sandbox, twice. Credit `task_relative` is its estimator.
-    Part: the paper estimates r by separate rollouts and trains solvers on a sample of the buffer; here the trained
-    solvers give r. Its format penalties are `invalid`. An induction there starts from a program of the buffer; here the
-    proposer writes the program too. The buffer only gives examples; the environment's own tasks fill a step, not earlier
-    proposals.
+    induction) are validated by running them twice in a sandbox. Use credit `task_relative`, the paper's advantage
+    estimator.
+
+    Differences from the paper: it estimates r by separate rollouts and trains solvers on a sample of a buffer of
+    proposals; here the trained solvers give r. Its format penalties are the option `invalid`. Its induction tasks start
+    from a program in the buffer; here the proposer writes the program too. The buffer is used only for examples; the
+    environment's own tasks, not earlier proposals, fill a step.
     """
 
     def worth(self, rate: float) -> float:
-        """Return 1 - rate, and 0 if nobody or everybody solves it."""
+        """Return 1 - rate, or 0 if no solver or every solver succeeded."""
         return 1 - rate if 0 < rate < 1 else 0.0
 
 
@@ -213,12 +212,14 @@ class AbsoluteZero(SelfProposed):
 class SearchSelfPlay(SelfProposed):
     """Lets the policy write questions from its searches and answer them: a question is paid 1 - r, r its success rate.
 
-    Source: Search Self-play, arXiv 2510.18821. A question is valid if the policy answers it correctly without searching,
-    given the documents that its proposer retrieved; these answers are not trained. One that does not pass is paid
-    `invalid`. Part: the paper's ways to fill a step with valid questions (more proposals, a buffer of earlier ones) are
-    replaced by the environment's own tasks; one answer decides the check. It trains the solver by GRPO and the proposer
-    by REINFORCE; a credit is one function here, and `task_relative` with `norm="mean"` is REINFORCE with a baseline for
-    both.
+    Source: Search Self-play, arXiv 2510.18821. A question is valid if the policy answers it correctly without
+    searching, given the documents that its proposer retrieved. These answers are not trained on. A question that fails
+    this check is paid `invalid`.
+
+    Differences from the paper: it fills a step with valid questions by more proposals or a buffer of earlier ones; here
+    the environment's own tasks fill the step. Here a single answer decides the check. The paper trains the solver by
+    GRPO and the proposer by REINFORCE; here one credit trains both, and `task_relative` with `norm="mean"` is REINFORCE
+    with a baseline.
     """
 
     kind: ClassVar[type] = GatedProposalEnv
@@ -228,7 +229,7 @@ class SearchSelfPlay(SelfProposed):
         return 1 - rate
 
     async def checked(self, proposals: list[Data], step: int, run: Any) -> Sequence[bool | None]:
-        """Return which questions the policy answers from the proposer's documents."""
+        """Return, for each question, True if the policy answers it from the proposer's documents; None after a fault."""
         env: Any = self.proposer.env.unwrapped
         tasks = [replace(env.gate(data), id=f"check/{step}/{self.tasks_made}/{n}") for n, data in enumerate(proposals)]
         draws = [Draw(task, env=self.proposer.name, attempts=1) for task in tasks]

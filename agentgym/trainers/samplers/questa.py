@@ -1,4 +1,4 @@
-"""A task sampler that adds a part of the solution to the prompt, less in every stage."""
+"""A task sampler that adds a part of the solution to the prompt, and a smaller part in every stage."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,13 +15,13 @@ Share = Annotated[float, Within(0, 1)]
 
 @sampler("questa", requires=("hint",))
 class QuestA(Uniform):
-    """Draws tasks with a hint whose level shrinks from stage to stage; training keeps the hint in the prompt.
+    """Draws tasks with a hint that shrinks from stage to stage; training keeps the hint in the prompt.
 
-    In stage i, of `every` steps each and counted from 0, the level is `level` * `shrink`^i; after `stages` of them there are
-    no hints. The level is a function of the step. A `share` of the tasks, evenly spread, gets hints. Source: QuestA
-    (arXiv 2507.13266): the first 50 % of a solution after the question, then 25 %, as two stages of GRPO on problems that
-    the base model rarely solves; choose such tasks by the environment's difficulty. The length of the stages, and
-    everything after the last one, is ours.
+    Stages have `every` steps and are counted from 0. In stage i the hint's level is `level` * `shrink`^i; after
+    `stages` stages there are no hints. A `share` of the tasks, spread evenly, gets hints. Source: QuestA (arXiv
+    2507.13266): the first 50 % of a solution after the question, then 25 %, as two stages of GRPO on problems that the
+    base model rarely solves; choose such tasks by the environment's difficulty. The length of the stages, and training
+    after the last stage, are ours.
     """
 
     def __init__(
@@ -41,20 +41,20 @@ class QuestA(Uniform):
             raise BadConfig(f"sampler 'questa' has shrink 0 and stages {stages}: only the first has a hint; use stages 1")
         self.level, self.shrink, self.every, self.stages, self.share = level, shrink, every, stages, share
         self.due = dict.fromkeys(self.sources, 0.0)
-        """Credit of hinted tasks per environment."""
+        """Accumulated share of hinted tasks per environment; when it reaches 1, a task gets a hint and 1 is subtracted."""
 
     def draw(self, step: int, number: int) -> list[Draw]:
-        """Return the next tasks, with the hint of the step."""
+        """Return the next tasks, some of them with a hint at the step's level."""
         level = self.level_at(step)
         return [self._hinted(draw, level) for draw in super().draw(step, number)]
 
     def level_at(self, step: int) -> float:
-        """Return the hint level of a step, counted from 0."""
+        """Return the hint level at `step`; the first step is 0."""
         stage = step // self.every
         return self.level * self.shrink**stage if stage < self.stages else 0.0
 
     def measures(self, step: int) -> dict[str, float]:
-        """Return the level of the step's hints; 0 without any."""
+        """Return the level of the step's hints; 0 if there are none."""
         return {"hint_level": self.level_at(step)}
 
     def _hinted(self, draw: Draw, level: float) -> Draw:
@@ -65,10 +65,10 @@ class QuestA(Uniform):
         return replace(draw, hint=Hint(level, in_training=True)) if level else draw
 
     def state_dict(self) -> dict[str, object]:
-        """Return the state of each environment."""
+        """Return the positions and the accumulated shares of hinted tasks."""
         return {**super().state_dict(), "due": self.due}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore that state."""
+        """Restore the state that `state_dict` returned."""
         super().load_state_dict(state)
         self.due = dict(state["due"])

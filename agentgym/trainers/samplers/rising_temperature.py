@@ -1,4 +1,4 @@
-"""A task sampler that explores more on tasks that are always solved: ERPO."""
+"""A task sampler that raises the temperature for tasks that are always solved (ERPO)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,12 +13,12 @@ from agentgym.trainers.seam import Within
 
 @sampler("rising_temperature")
 class RisingTemperature(SuccessHistory):
-    """Draws every task in turn, at a temperature that rises each time all of its attempts succeed, else at the run's own.
+    """Draws every task in turn; each time all attempts at a task succeed, its temperature rises, else it is the run's own.
 
-    Source: ERPO (exploration-encouraging sampling of residual prompts): prompts that are always solved have no signal,
-    and a higher temperature finds replies that fail. After n such results in a row the temperature is the run's times 1 +
-    n * `rise`, at most `most` times it. The paper's schedule was not found: this one is ours. For repeating tasks. The
-    loss scores every token at its sampling temperature.
+    Source: ERPO (exploration-encouraging sampling of residual prompts): prompts that are always solved give no training
+    signal, and a higher temperature finds replies that fail. After n such results in a row, the temperature is the
+    run's times 1 + n * `rise`, and at most `most` times the run's. We did not find the paper's schedule; this one is
+    ours. It is for repeating tasks. The loss scores every token at its sampling temperature.
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class RisingTemperature(SuccessHistory):
             raise BadConfig("sampler 'rising_temperature' never raises one with rise 0 or most 1: use sampler 'uniform'")
         self.rise, self.most = rise, most
         self.streaks: dict[str, dict[str, int]] = {name: {} for name in self.past}
-        """Consecutive results in which all attempts succeeded, by environment and task."""
+        """Number of consecutive results in which all attempts succeeded, by environment and task id."""
 
     def draw(self, step: int, number: int, *, run: Any) -> list[Draw]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the next tasks, each at its temperature."""
+        """Return the next tasks, each with its temperature."""
         return [self._at(draw, run.config.temperature) for draw in super().draw(step, number)]
 
     def _at(self, draw: Draw, temperature: float) -> Draw:
@@ -46,7 +46,7 @@ class RisingTemperature(SuccessHistory):
         return replace(draw, sampling={"temperature": temperature * min(1 + streak * self.rise, self.most)})
 
     def update(self, groups: Sequence[GroupOutcome]) -> None:
-        """Update history and streaks."""
+        """Update the history and the streaks with the outcomes of a step."""
         super().update(groups)
         for group in groups:
             if group.env in self.streaks and group.successes:
@@ -65,6 +65,6 @@ class RisingTemperature(SuccessHistory):
         return {**super().state_dict(), "streaks": self.streaks}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore that state."""
+        """Restore the state that `state_dict` returned."""
         super().load_state_dict(state)
         self.streaks = {env: dict(streaks) for env, streaks in state["streaks"].items()}

@@ -12,12 +12,13 @@ from agentgym.trainers.seam import Within
 
 @sampler("starts", requires=("expert",))
 class Starts(Uniform):
-    """Begins episodes at the expert's state `back` turns before its end, and earlier as the policy learns.
+    """Begins episodes `back` turns before the end of the expert's demonstration; `back` grows as the policy learns.
 
-    The expert plays each task first, in the agent's tokens; its turns are the policy's past, which is not trained. After
-    every `groups` such groups of an environment with success of at least `high`, `back` grows by `stride`, up to `most`.
-    If a demonstration is too short or fails, the episode begins at the start of the task. A share `whole` of the tasks is
-    always played from the beginning. R3 (arXiv 2402.05808), with stages that follow success.
+    The expert plays each task first, in the agent's tokens; its turns are the beginning of the policy's episode and not
+    trained on. After every `groups` such groups of an environment, `back` grows by `stride`, up to `most`, if their
+    success rate is at least `high`. If a demonstration is too short or fails, the episode begins at the start of the
+    task. A share `whole` of the tasks always begins there. Source: R3 (arXiv 2402.05808); here success decides when a
+    stage ends.
     """
 
     def __init__(
@@ -40,10 +41,10 @@ class Starts(Uniform):
         self.back = dict.fromkeys(self.sources, back)
         self.rates: dict[str, list[float]] = {name: [] for name in self.sources}
         self.due = dict.fromkeys(self.sources, 0.0)
-        """Credit of whole tasks per environment."""
+        """Accumulated share of whole tasks per environment; when it reaches 1, a task is played from its beginning."""
 
     async def draw(self, step: int, number: int, *, run: Any) -> list[Draw]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the next tasks, this process's with their starts."""
+        """Return the next tasks; those of this process have their starts."""
         draws = [self._labelled(draw) for draw in super().draw(step, number)]
         places: list[int] = run.share(range(number))
         mine = [place for place in places if draws[place].label]
@@ -62,7 +63,7 @@ class Starts(Uniform):
         return replace(draw, label=f"@{self.back[draw.env]}")
 
     def update(self, groups: Sequence[GroupOutcome]) -> None:
-        """Count successes, and move the starts back."""
+        """Count successes, and move the starts further back once enough groups have succeeded."""
         for group in groups:
             if group.successes and group.label == f"@{self.back[group.env]}":
                 self.rates[group.env].append(sum(group.successes) / len(group.successes))
@@ -73,15 +74,15 @@ class Starts(Uniform):
                 rates.clear()
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return the number of turns before the end at which episodes begin, and the groups that decide the next move."""
+        """Return `back` per environment, and the success rate and number of the groups counted towards its next change."""
         return {"back": self.back, **progress(self.rates)}
 
     def state_dict(self) -> dict[str, object]:
-        """Return the state of each environment."""
+        """Return the positions, `back`, the counted success rates and the accumulated shares of whole tasks."""
         return {**super().state_dict(), "back": self.back, "rates": self.rates, "due": self.due}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore that state."""
+        """Restore the state that `state_dict` returned."""
         super().load_state_dict(state)
         self.back, self.due = dict(state["back"]), dict(state["due"])
         self.rates = {name: list(rates) for name, rates in state["rates"].items()}

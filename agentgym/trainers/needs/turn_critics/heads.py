@@ -1,4 +1,4 @@
-"""Building blocks of turn critics: small networks and their storage in checkpoints."""
+"""Building blocks of turn critics: small networks that can be saved in checkpoints."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 class Head(nn.Module):
-    """Maps a vector to a number: `hidden` rectified units, or a linear map if 0; its initial output is 0."""
+    """Maps a vector to a number through `hidden` ReLU units, or linearly if `hidden` is 0; the initial output is 0."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Head(nn.Module):
 
 
 class SavedCritic(nn.Module):
-    """A critic whose weights and optimizer are saved together as bytes: plain data, the same in every process."""
+    """A critic that saves its weights and its optimizer together as bytes, the same in every process."""
 
     optimizer: torch.optim.Optimizer
 
@@ -47,7 +47,7 @@ class SavedCritic(nn.Module):
 
 @contextmanager
 def seeded(seed: int) -> Generator[None]:
-    """Seed the weights drawn inside the block; the global random state is restored afterwards."""
+    """Seed PyTorch's random numbers inside the block, and restore the global random state afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

@@ -1,4 +1,4 @@
-"""SWEET-RL's critic as published: the mean log-ratio of a language model to its initial weights is a turn's advantage."""
+"""SWEET-RL's critic as published: a turn's advantage is the mean log-ratio of a language model to its initial weights."""
 
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -21,7 +21,7 @@ from agentgym.trainers.needs.turn_critics.pairs import PairCritic
 
 
 class ScoredTokens(NamedTuple):
-    """An episode as plain data for the critic."""
+    """Tokens of an episode, as plain data for the critic and for checkpoints."""
 
     reward: float
     turns: int
@@ -33,7 +33,7 @@ class ScoredTokens(NamedTuple):
 
 
 def packed(episode: Episode, plan: Sequence[int]) -> ScoredTokens:
-    """Return an episode with the plan's tokens before every prompt, its reference still empty."""
+    """Return an episode as data for the critic, with the plan's tokens before every prompt and without reference values."""
     turns = [turn for turn in episode.turns if turn.output_ids and turn.prompt_ids]
     calls = [Turn("", prompt_ids=[*plan, *turn.prompt_ids], output_ids=turn.output_ids) for turn in turns]
     rows = build([Episode(episode.env, episode.task_id, episode.group_id, 0, turns=calls)])
@@ -43,8 +43,8 @@ def packed(episode: Episode, plan: Sequence[int]) -> ScoredTokens:
 class LogRatioCritic(PairCritic[ScoredTokens]):
     """A(o, a, c) = 1 / L sum over the reply's L tokens of log p(a | o, c) - log p_ref(a | o, c).
 
-    Learned from pairs of episodes at one task by the Bradley-Terry objective. p begins as the policy, p_ref stays it. c is
-    the plan before the prompt. Log-probabilities are at temperature 1.
+    It is learned from pairs of episodes of one task by the Bradley-Terry objective. p starts with the policy's weights,
+    and p_ref keeps them. c is the plan, which precedes the prompt. Log-probabilities are at temperature 1.
     """
 
     def __init__(self, model: Any, *, lr: float, beta: float, tokens: int) -> None:
@@ -71,7 +71,7 @@ class LogRatioCritic(PairCritic[ScoredTokens]):
 
     @torch.no_grad()
     def referred(self, episodes: Sequence[ScoredTokens]) -> list[ScoredTokens]:
-        """Return episodes with their turns' mean log-probabilities under the initial weights."""
+        """Return the episodes with `reference` set: the mean log-probability of each turn under the initial weights."""
         present = {name: value.clone() for name, value in self.scorer.state_dict().items()}
         self.scorer.load_state_dict(self.initial)
         means = self.means(episodes) if episodes else []
@@ -80,7 +80,7 @@ class LogRatioCritic(PairCritic[ScoredTokens]):
         return [episode._replace(reference=array) for episode, array in zip(episodes, arrays, strict=True)]
 
     def advantages(self, episodes: Sequence[ScoredTokens]) -> list[Tensor]:
-        """Return A of each turn, [turns] per episode, in nats per token."""
+        """Return A of each turn with gradient, [turns] per episode, in nats per token."""
         means = self.means(episodes)
         return [
             mean - torch.as_tensor(np.frombuffer(episode.reference, dtype=np.float32).copy(), device=mean.device)
@@ -89,7 +89,7 @@ class LogRatioCritic(PairCritic[ScoredTokens]):
 
     @torch.no_grad()
     def judged(self, episodes: Sequence[ScoredTokens]) -> list[npt.NDArray[np.float32]]:
-        """Return A of each turn, [turns] per episode."""
+        """Return A of each turn as NumPy arrays, [turns] per episode, in nats per token."""
         return [advantages.float().cpu().numpy() for advantages in self.advantages(episodes)]
 
     def saved_reference(self) -> bytes:

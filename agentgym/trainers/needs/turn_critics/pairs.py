@@ -1,4 +1,4 @@
-"""Critics of turns that learn which of two episodes at a task is better (SWEET-RL)."""
+"""Critics of turns that learn which of two episodes of a task is better (SWEET-RL)."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false
@@ -17,17 +17,17 @@ Scored = TypeVar("Scored", bound=tuple[Any, ...])
 
 
 def pairs(groups: Sequence[Sequence[Scored]]) -> list[tuple[Scored, Scored]]:
-    """Return every two episodes of a group with different rewards, the better one first."""
+    """Return all pairs of episodes of a group with different rewards, each with the better episode first."""
     return [(item, other) for group in groups for item in group for other in group if item[0] > other[0]]
 
 
 class PairCritic(SavedCritic, Generic[Scored]):
-    """A critic whose advantages A of turns are learned from pairs of episodes by the Bradley-Terry objective."""
+    """A critic that learns advantages A of turns from pairs of episodes, by the Bradley-Terry objective."""
 
     beta: float
 
     def advantages(self, episodes: Sequence[Scored]) -> Sequence[Tensor]:
-        """Return A of each turn, [turns] per episode."""
+        """Return A of each turn with gradient, [turns] per episode."""
         raise NotImplementedError
 
     def loss(self, batch: Sequence[tuple[Scored, Scored]]) -> Tensor:
@@ -40,7 +40,7 @@ class PairCritic(SavedCritic, Generic[Scored]):
         return -F.logsigmoid(self.beta * (sums[:, 0] - sums[:, 1])).mean()
 
     def update(self, batch: Sequence[tuple[Scored, Scored]]) -> float:
-        """Take an optimizer step and return the loss before it."""
+        """Make one optimizer step and return the loss before it."""
         loss = self.loss(batch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()

@@ -1,4 +1,4 @@
-"""Success probability of an episode from its current state: a logistic head on hidden states."""
+"""Probability that an episode succeeds from its current state: a logistic head on hidden states."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Outcome = tuple[bytes, bool]
-"""A state, and True if the episode succeeded."""
+"""A hidden state (float32 bytes), and True if its episode succeeded."""
 
 
 class Quality:
     """P(success) = sigmoid(w . (x - mean) / std / sqrt(width) + b), fitted to outcomes by penalized maximum likelihood.
 
-    It is fitted from scratch to all outcomes each time, by Newton's method, so it has no state of its own.
+    The constructor fits it to all outcomes by Newton's method, so nothing has to be stored between fits.
     """
 
     def __init__(self, outcomes: Sequence[Outcome], *, ridge: float, rounds: int = 12) -> None:
@@ -39,7 +39,7 @@ class Quality:
         return (states - self.mean) / self.spread / np.sqrt(states.shape[1])
 
     def chances(self, states: Sequence[npt.NDArray[np.float32]]) -> list[float]:
-        """Return the probability of success at each state, [width]."""
+        """Return the probability of success for each state; a state is [width]."""
         return _sigmoid(self._scaled(np.stack(states).astype(np.float64)) @ self.weights + self.bias).tolist()
 
 
@@ -48,10 +48,11 @@ def _sigmoid(values: Floats) -> Floats:
 
 
 def survivors(chances: Sequence[float], number: int, ended: Sequence[bool], ratio: float) -> list[int]:
-    """Return the indices of the `number` running episodes to continue, so that a share `ratio` of the group should succeed.
+    """Return the indices of `number` running episodes to continue, so that about a share `ratio` of the group succeeds.
 
-    The most and the least likely to succeed continue, in numbers that bring the expected successes among them and the
-    `ended` episodes closest to `ratio` of all of these; in a tie, fewer likely ones.
+    It takes episodes from both ends of `chances`, the most and the least likely to succeed. Their numbers are chosen so
+    that the expected successes among them and among the `ended` episodes are closest to `ratio` of all of these; in a
+    tie, fewer likely ones continue.
     """
     order = sorted(range(len(chances)), key=lambda place: (-chances[place], place))
     number = min(number, len(order))

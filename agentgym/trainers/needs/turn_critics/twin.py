@@ -1,4 +1,4 @@
-"""ArCHer's critic: two action values and two state values of turns, learned by temporal differences."""
+"""ArCHer's critic: two action values and two state values per turn, learned by temporal differences."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -18,22 +18,22 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Turns as inputs of a critic."""
+    """Inputs of the critic for several turns."""
 
     states: Tensor
-    """States before the action: [turns, width]."""
+    """Hidden state before each action: [turns, width]."""
     actions: Tensor
-    """States with the action: [turns, width]."""
+    """Hidden state after each action: [turns, width]."""
     rewards: Tensor
-    """[turns]."""
+    """Reward of each turn: [turns]."""
     later: Tensor
-    """The next turn's states, 0 without one: [turns, width]."""
+    """State before the next turn's action, 0 if there is no next turn: [turns, width]."""
     last: Tensor
-    """1 without a next turn, else 0: [turns]."""
+    """1 if there is no next turn, else 0: [turns]."""
 
     @classmethod
     def of(cls, packed: list[bytes]) -> "Steps":
-        """Return the turns that `packed` stored."""
+        """Return the turns that the function `packed` has stored as bytes."""
         rows = torch.from_numpy(np.stack([np.frombuffer(row, dtype=np.float32) for row in packed]))
         width = (rows.shape[1] - 2) // 3
         states, actions, later, ends = rows.split([width, width, width, 2], dim=1)
@@ -49,14 +49,14 @@ class Steps:
 
 
 def packed(turn: Floats, reward: float, later: Floats | None) -> bytes:
-    """Return a turn as plain data. turn: [2, width], its state without and with the action; later: the next turn's."""
+    """Return a turn as bytes; `turn` is its hidden state without and with the action, [2, width], `later` the next turn's."""
     after = np.zeros_like(turn[0]) if later is None else later[0]
     ends = np.array([reward, later is None], dtype=np.float32)
     return np.concatenate([turn.reshape(-1), after, ends]).astype(np.float32).tobytes()
 
 
 class Values(nn.Module):
-    """Q1, Q2 of states with actions, V1, V2 of states."""
+    """Two networks for action values (Q1, Q2) and two for state values (V1, V2)."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Values(nn.Module):
 
 
 class TwinCritic(SavedCritic):
-    """Twin Q and V with a target copy that follows them by a share `tau` per update."""
+    """Two Q and two V networks with a target copy, which moves towards them by a share `tau` per update."""
 
     def __init__(self, width: int, hidden: int, *, lr: float, seed: int) -> None:
         super().__init__()
@@ -85,12 +85,12 @@ class TwinCritic(SavedCritic):
 
     @torch.no_grad()
     def q_targets(self, steps: Steps, gamma: float) -> Tensor:
-        """Return r + gamma (1 - last) V'_i(s'), [2, turns], V' the target copy's: Q_i follows V_i."""
+        """Return the targets of Q_i, [2, turns]: r + gamma (1 - last) V'_i(s'), where V' is the target copy."""
         return steps.rewards + gamma * (1 - steps.last) * self.targets.v(steps.later)
 
     @torch.no_grad()
     def v_targets(self, steps: Steps) -> Tensor:
-        """Return Q'_i(s, a), [2, turns], for actions of the current policy."""
+        """Return the targets of V_i, [2, turns]: Q'_i(s, a) of the target copy, for actions of the current policy."""
         return self.targets.q(steps)
 
     def loss(self, replayed: Steps, fresh: Steps, gamma: float) -> Tensor:
@@ -103,7 +103,7 @@ class TwinCritic(SavedCritic):
         return of_q + of_v
 
     def update(self, replayed: Steps, fresh: Steps, *, gamma: float, tau: float) -> float:
-        """Take an optimizer step, update the target copy, and return the loss before it."""
+        """Make one optimizer step, update the target copy, and return the loss before the step."""
         loss = self.loss(replayed, fresh, gamma)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
