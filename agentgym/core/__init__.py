@@ -1,1 +1,1 @@
-"""The base of everything else: environments, tasks, actions, seeds."""
+"""Foundation of the package: environments, tasks, actions and seeds."""

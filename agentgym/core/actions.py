@@ -1,4 +1,4 @@
-"""Tools that an environment offers, and the three spellings of a call."""
+"""Tools that an environment offers, and the three spellings of a tool call: JSON, tag and bracket."""
 
 import inspect
 import json
@@ -48,25 +48,25 @@ class Tool:
         return list(cast("list[str]", self.parameters.get("required", [])))
 
     def kind(self, parameter: str) -> str:
-        """Return the JSON type of a parameter: `any` if its schema allows several, `string` if it gives none."""
+        """Return the JSON type of a parameter: `any` if its schema allows several types, `string` if it declares none."""
         schema = self.properties.get(parameter, _NOTHING)
         stated = schema["type"] if "type" in schema else "string" if _SEVERAL.isdisjoint(schema) else "any"
         return stated if isinstance(stated, str) and stated in _PYTHON_TYPES else "any"
 
     def schema(self) -> dict[str, object]:
-        """Return the tool in the form chat templates and chat APIs take."""
+        """Return the tool as the dict that chat templates and chat APIs accept (type `function`)."""
         function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
         return {"type": "function", "function": function}
 
 
 def key(tools: Mapping[str, Tool]) -> str:
-    """Return a key that identifies a set of tools."""
+    """Return the schemas of a set of tools as JSON text; equal sets in the same order have equal keys."""
     return json.dumps([tool.schema() for tool in tools.values()])
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a tool."""
+    """One tool call: the tool's name and its arguments by parameter name."""
 
     name: str
     arguments: dict[str, object]
@@ -76,9 +76,9 @@ _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
 def tool(method: _Method) -> _Method:
-    """Mark a method of an environment as a tool: its name, docstring and annotations become the schema.
+    """Mark a method of an environment as a tool; its name, docstring and annotations become the tool's schema.
 
-    The first paragraph of the docstring describes the tool; an entry `name: text` under `Args:` describes a parameter.
+    The first paragraph of the docstring describes the tool. An entry `name: text` under `Args:` describes a parameter.
 
     Raises:
         TypeError: an annotation is undefined or has no JSON type, or `Args:` names an unknown parameter.
@@ -113,7 +113,7 @@ _ENTRY = re.compile(r"(\w+)(?: \([^)]*\))?:\s*(.*)", re.DOTALL)
 
 
 def described(docstring: str) -> tuple[str, dict[str, str]]:
-    """Return a docstring's first paragraph, and the parameters' descriptions in its Google-style `Args:` section."""
+    """Return a docstring's first paragraph, and the descriptions in its Google-style `Args:` section by parameter name."""
     section = _ARGS.search(docstring)
     entries: list[str] = []
     for line in inspect.cleandoc(section[1]).splitlines() if section else ():
@@ -139,7 +139,7 @@ def example(tool: Tool) -> str:
 
 
 def samples(tool: Tool) -> dict[str, object]:
-    """Return a value of the right type for each argument that a call of the tool must have."""
+    """Return, for each required parameter of a tool, a sample value of the right type."""
     return {name: _SAMPLES[tool.kind(name)] for name in tool.required}
 
 
@@ -148,7 +148,7 @@ _TAG = re.compile(r"<([A-Za-z_]\w*)>(.*)</([A-Za-z_]\w*)>", re.DOTALL)
 
 
 def unreadable(action: object, longest: int) -> str:
-    """Return why an action is not a text of at most `longest` characters; empty for one that is."""
+    """Return why `action` is not a text of at most `longest` characters; empty if it is."""
     if not isinstance(action, str):
         return f"an action is a string, not {type(action).__name__}."
     if len(action) > longest:
@@ -161,12 +161,12 @@ def unreadable(action: object, longest: int) -> str:
 
 
 def parse_call(action: str, tools: Mapping[str, Tool], example: Callable[[Tool], str] = example) -> Call | str:
-    """Parse an action that is exactly one call; return the call, or a sentence that describes the error.
+    """Parse an action that is exactly one tool call; return the call, or a sentence that describes the error.
 
-    Spellings: JSON `{"name": …, "arguments": {…}}`; tag `<name>body</name>`; bracket `name[body]`. Tag and bracket
-    serve tools with no parameter or one required; the body is everything up to the final closer: a string verbatim,
-    anything else as JSON.
-    `example` writes the call that the sentence shows.
+    Spellings: JSON `{"name": …, "arguments": {…}}`; tag `<name>body</name>`; bracket `name[body]`. Tag and bracket work
+    for tools with no required parameter, or with one. The body is everything before the closing tag or bracket at the
+    end of the action: verbatim for a string parameter, else JSON. `example` returns the example call that the error
+    sentence shows.
     """
     text = action.strip()
     if text.startswith("{"):
@@ -231,7 +231,7 @@ _encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def _is_json(value: object) -> bool:
-    """Return True if a value can be sent or stored: Python reads more from JSON than its standard allows."""
+    """Return True if a value can be encoded as standard JSON; Python's parser also accepts NaN and lone surrogates."""
     if type(value) is int or (isinstance(value, str) and value.isascii()):  # most arguments, without the encoder's time
         return True
     try:

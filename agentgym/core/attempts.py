@@ -1,4 +1,4 @@
-"""Tasks with one answer, played with several attempts: "Let's try again"."""
+"""Base class for environments with one answer per task that allow several attempts: "Let's try again"."""
 
 import hashlib
 from typing import ClassVar
@@ -9,21 +9,21 @@ from agentgym.errors import BadConfig
 
 
 class Attempts(TextEnv):
-    """An environment that judges answers, and lets an agent try again if the caller allows it (`attempts=k`).
+    """An environment that judges answers and lets an agent try again if the caller allows it (`attempts=k`).
 
-    A wrong answer is reported as wrong without the right one; the k-th wrong one ends the episode (unary feedback: "A
-    Simple 'Try Again' Can Elicit Multi-Turn LLM Reasoning", 2025). A solution pays 1 whenever it comes;
-    `shaping={"promptness": w}` pays w times the share of attempts that a solution left over, its own included: 1 + w
-    for the first of k, 1 + w / k for the last, and nothing for a failure.
+    The response to a wrong answer does not reveal the right one, and the k-th wrong answer ends the episode (unary
+    feedback: "A Simple 'Try Again' Can Elicit Multi-Turn LLM Reasoning", 2025). A solution is paid 1 in any attempt.
+    `shaping={"promptness": w}` adds w times the share of attempts that were left, counting the successful one: the
+    total is 1 + w for the first of k attempts, 1 + w / k for the last, and 0 for a failure.
 
-    A subclass puts `*Attempts.settings` into its settings, returns `self.judged(…)` from its tool, and has `self.tried`
-    in its `state()`.
+    A subclass adds `*Attempts.settings` to its settings, returns `self.judged(…)` from its tool, and includes
+    `self.tried` in its `state()`.
     """
 
     task_settings: ClassVar[tuple[str, ...]] = ("attempts",)
     settings: ClassVar[tuple[str, ...]] = task_settings
     attempts: int = 1
-    """Answers that may be given; the last wrong one ends the episode."""
+    """Number of answers that an agent may give in an episode."""
 
     def check_options(self) -> None:
         if isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -35,10 +35,10 @@ class Attempts(TextEnv):
     def forget(self) -> None:
         super().forget()
         self.tried: tuple[str, ...] = ()
-        """Digests of the wrong answers given so far."""
+        """Hashes of the wrong answers given so far."""
 
     def judged(self, answer: str, right: bool) -> Outcome:
-        """Return the result of an answer: the end, or another attempt."""
+        """Return the response to an answer: the end of the episode, or a request to try again."""
         if right:
             return self.win("The answer is right.")
         self.tried = (
@@ -51,11 +51,11 @@ class Attempts(TextEnv):
         return Outcome(f"The answer is wrong. Let's try again: {left} attempt{'s' if left > 1 else ''} left.")
 
     def measures(self) -> dict[str, float]:
-        """Return `promptness` if several attempts are allowed."""
+        """Return `promptness`, the share of attempts left at a success, else 0; {} if only one attempt is allowed."""
         if self.attempts == 1:
             return {}
         return {"promptness": (self.attempts - len(self.tried)) / self.attempts if self.success else 0.0}
 
     def attempts_state(self) -> object:
-        """Return the part of the attempts that affects later steps: their number, and the answers known to be wrong."""
+        """Return the attempts' part of the state: the number of wrong answers, and the sorted hashes of different ones."""
         return len(self.tried), sorted(set(self.tried))

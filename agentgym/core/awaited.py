@@ -1,4 +1,4 @@
-"""Results of async functions of environments: `step` waits for them, also where an event loop is running."""
+"""Results of async functions of environments: `step` waits for them, even inside a running event loop."""
 
 import asyncio
 import concurrent.futures
@@ -12,19 +12,20 @@ from typing import cast
 from agentgym.errors import Fault, Reason
 
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
-"""The event loop of this process by its number: a forked child has none of its parent's threads."""
+"""Event loop by process id. A forked child has its own entry, because the parent's loop thread does not exist there."""
 _lock = threading.Lock()
 GRACE = 1.0  # seconds for a cancelled function to clean up, before its loop is given up
 
 
 def awaited(value: object, seconds: float, what: str) -> object:
-    """Return a value, or the result of an awaitable.
+    """Return `value`; if it is awaitable, wait up to `seconds` and return its result. `what` names it in messages.
 
-    All awaitables of a process run in one loop on its own thread, so clients that belong to a loop can be shared.
+    All awaitables of a process run in one event loop on a separate thread, so they can share clients that belong to a
+    loop.
 
     Raises:
         Fault: the awaitable took longer than `seconds`.
-        TimeoutError: the awaitable itself raised it.
+        TimeoutError: the awaitable raised it.
     """
     if not inspect.isawaitable(value):
         return value
@@ -67,7 +68,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped: SystemExit and KeyboardInterrupt of one function would end it for all others."""
+    """Run a loop until it is stopped; a SystemExit or KeyboardInterrupt in one function does not stop it for the others."""
     while True:
         with suppress(SystemExit, KeyboardInterrupt):  # the function's caller gets them too; Ctrl-C goes to the main thread
             loop.run_forever()

@@ -1,4 +1,4 @@
-"""The current folder of a command: modules that its user names can be imported from it, and nothing else.
+"""The current folder of a command: Python finds modules there only if the user names them.
 
 The folder may be a stranger's download. A `docker.py` in it must not stand in for a package that is not installed.
 """
@@ -14,19 +14,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 FOLDERS: list[str] = []
-"""Folders in which a command looks for modules that its user names; empty outside of commands."""
+"""Folders in which a command looks for modules that its user names; empty if no command is running."""
 _SAFE = "PYTHONSAFEPATH"
 _OURS = "agentgym"
-"""A value of the variable that shows that agentgym set it; any text has the same effect."""
+"""Value of PYTHONSAFEPATH that shows that agentgym set it; Python treats any nonempty value the same way."""
 _OWN_FOLDER = str(Path(__file__).parents[2])
-"""Folder that the package is imported from: a checkout or site-packages."""
+"""Folder from which Python imports agentgym: a checkout or site-packages."""
 _LOCK = threading.Lock()
 
 
 def leave_folder() -> None:
-    """Take the current folder off the path of modules, and remember it for `find`. `python -m agentgym` puts it first.
+    """Remove the current folder from `sys.path`, where `python -m agentgym` puts it, and store it in FOLDERS for `find`.
 
-    It stays where the package itself is imported from it.
+    The folder is not removed if agentgym itself is imported from it.
     """
     here = _folder()
     FOLDERS[:] = [here] if here else []
@@ -35,7 +35,7 @@ def leave_folder() -> None:
 
 
 def _folder() -> str:
-    """Return the current folder; empty for one that is gone."""
+    """Return the current folder; empty if it no longer exists."""
     try:
         return str(Path.cwd())
     except OSError:
@@ -43,7 +43,7 @@ def _folder() -> str:
 
 
 def find(module: str) -> None:
-    """Let Python find a module that the user names: where it finds none, a command's folder that has it joins the path."""
+    """Add a command's folder to `sys.path` if only there Python finds `module`, which the user has named."""
     top = module.partition(".")[0]
     if not FOLDERS or not re.fullmatch(r"\w+", top) or top in sys.modules or importlib.util.find_spec(top):
         return
@@ -54,13 +54,13 @@ def find(module: str) -> None:
 
 
 def python() -> list[str]:
-    """Return the words that start a Python of the same kind, which imports nothing from the current folder."""
+    """Return the start of a command line that runs this Python without importing from the current folder."""
     return [sys.executable] if _folder() == _OWN_FOLDER else [sys.executable, "-P"]
 
 
 @contextmanager
 def safe_start() -> Generator[None]:
-    """Start processes of `multiprocessing` that import nothing from the current folder before they have this one's path."""
+    """Keep processes that `multiprocessing` starts in the block from importing from the current folder while they start."""
     with _LOCK:
         if not os.environ.get(_SAFE) and _folder() != _OWN_FOLDER:
             os.environ[_SAFE] = _OURS
@@ -72,6 +72,6 @@ def safe_start() -> Generator[None]:
 
 
 def started() -> None:
-    """Undo `safe_start` in the process that was started, for the programs that it starts itself."""
+    """Undo `safe_start` in a process that was started inside its block, so that the programs it starts are not affected."""
     if os.environ.get(_SAFE) == _OURS:
         del os.environ[_SAFE]

@@ -1,7 +1,7 @@
-"""Settings that only the caller may give: how they are written as flags, and how a stored file that sets one is refused.
+"""Settings that only the caller may set: their form as flags, and the error for a stored file that sets one.
 
-A run's folder, an evaluation, a model's folder, an episode file and a dataset may be a stranger's. They may shape tasks;
-where and how something runs (sandboxes, paths, addresses, models, modules) is never read back from them.
+Folders of runs, evaluations and models, episode files and datasets may come from a stranger. They may shape tasks.
+Settings that say where and how something runs (sandboxes, paths, addresses, models, modules) are never read from them.
 """
 
 import json
@@ -15,15 +15,15 @@ from agentgym.core.screen import printable
 from agentgym.errors import BadConfig
 
 LONGEST = 4000
-"""Characters of a command that an error spells out."""
+"""Maximum length, in characters, of a command that an error shows in full."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting in a stored file that only the caller may give."""
+    """A setting that a stored file contains and only the caller may set."""
 
     flag: str
-    """Its flag without dashes: `engine`, `env.backend`, `env.2.data`."""
+    """Flag without the leading dashes: `engine`, `env.backend`, `env.2.data`."""
     value: object
 
     @property
@@ -39,7 +39,7 @@ class Setting:
 
 
 def option_word(value: object) -> str:
-    """Return the word that a flag `--TABLE.KEY` reads back as the value: JSON, or the text itself where it is not JSON."""
+    """Return the word from which a flag `--TABLE.KEY` reads the value: JSON, or the text itself if it is not valid JSON."""
     if isinstance(value, str) and value.isprintable():
         try:
             json.loads(value)
@@ -49,7 +49,7 @@ def option_word(value: object) -> str:
 
 
 def quoted(words: Iterable[str]) -> str:
-    """Return a command to paste into a shell: each word is quoted, control and format characters are escaped."""
+    """Return a command line that can be pasted into a shell: words are quoted; control and format characters are escaped."""
     return " ".join(map(_quoted, words))
 
 
@@ -65,15 +65,15 @@ def _quoted(word: str) -> str:
 
 
 def _escape(character: str) -> str:
-    """Return a character as bash and zsh read it in $'…': the bytes of its UTF-8."""
+    """Return the UTF-8 bytes of a character as escapes that bash and zsh understand inside $'…'."""
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
 def refuse(path: Path, settings: Sequence[Setting], command: Sequence[str]) -> NoReturn:
-    """Refuse a stored file's settings that only the caller may set.
+    """Raise the error for settings in a stored file that only the caller may set.
 
     Raises:
-        BadConfig: always, with the command that sets them all.
+        BadConfig: always; the message shows the command that sets them all.
     """
     flags = _in_one_line(", ".join(dict.fromkeys(f"--{setting.flag}" for setting in settings)))
     paste = quoted([*command, *(word for setting in settings for word in setting.words)])

@@ -1,4 +1,4 @@
-"""Declarations of an environment about itself, which `agentgym check` and the tests verify."""
+"""Declarations of an environment about itself, such as bounds on success, which `agentgym check` and the tests verify."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,21 +8,23 @@ from agentgym.errors import BadConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Declarations:
-    """Claims of an environment beyond its rules: `declared = Declarations(random_bound=0.01, answers=("code",))`.
+    """An environment's claims about its tasks: `declared = Declarations(random_bound=0.01, answers=("code",))`.
 
-    A subclass that changes one of them writes `declared = dataclasses.replace(Base.declared, random_bound=0.1)`.
+    A subclass changes one of them by `declared = dataclasses.replace(Base.declared, random_bound=0.1)`.
     """
 
     random_bound: float = 0.2
-    """Upper bound of the success of random play."""
+    """Upper bound on the success rate of random actions, from 0 to 1."""
     expert_bound: float = 0.5
-    """Lower bound of the success of the expert."""
+    """Lower bound on the success rate of the expert, from 0 to 1."""
     answers: tuple[str, ...] = ()
-    """Keys of `task.data` that hold the answer: its text must not be in the first observation."""
+    """Keys of `task.data` that contain the answer; its text must not appear in the first observation."""
     choices: tuple[str, ...] = ()
-    """Keys of `task.data` with the choices that the question shows; showing all of them does not reveal the answer."""
+    """Keys of `task.data` with the choices that the question shows. Showing all choices does not count as revealing the
+    answer."""
     ceilings: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Success of shortcut policies that is not 0, by name, explained in the environment's docstring."""
+    """Upper bounds on the success rate of shortcut policies, by name; 0 for all others. The docstring of the
+    environment explains them."""
     nondeterministic: str = ""
     """Reason why the environment is not deterministic; empty if it is."""
 

@@ -1,4 +1,4 @@
-"""Definition of an environment: its settings, its declarations, and the methods that a subclass fills in."""
+"""Definition of an environment: its settings, its declarations, and the methods that a subclass overrides."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -13,12 +13,12 @@ from agentgym.core.tasks import Task
 
 
 class Definition(Pool):
-    """The part of `TextEnv` that an environment overrides; each name has a default."""
+    """The part of `TextEnv` that an environment overrides; every attribute and method has a default."""
 
     horizon: int = 50
-    """Turns after which an episode is truncated; keyword and reset option of the same name."""
+    """Maximum number of turns, after which an episode is truncated; also a keyword and a reset option."""
     settings: ClassVar[tuple[str, ...]] = ()
-    """Names of the class attributes that a caller may set by keyword; their values are the defaults."""
+    """Names of class attributes that a caller may set by keyword; the attributes' values are the defaults."""
     task_settings: ClassVar[tuple[str, ...]] = (
         "split",
         "difficulty",
@@ -29,31 +29,31 @@ class Definition(Pool):
         "preset",
         "render_mode",
     )
-    """Settings of this class that shape tasks, so that a stored file may set them; those of base classes count too."""
+    """Settings of this class that shape tasks, so that a stored file may set them; the lists of base classes count too."""
     caller_settings: ClassVar[tuple[str, ...]] = ("pool_file",)
-    """Settings of this class that determine where or how something runs (files, addresses, sandboxes, models); only the
-    caller sets them. A setting in neither list is treated as one of these.
-    """
+    """Settings of this class that say where or how something runs (files, addresses, sandboxes, models); only the
+    caller may set them. A setting that is in neither list is treated like these."""
     caps: ClassVar[tuple[str, ...]] = ()
-    """Settings that cap resources that a task grants; results with a cap are not comparable."""
+    """Settings that limit resources below what a task grants; results with such a limit are not comparable."""
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {}
     """Named sets of settings: `gym.make(id, preset="tiny")`; an explicit keyword wins over the preset."""
     shaping: Mapping[str, float] = MappingProxyType({})
-    """Weights of measures in the reward; by default only the outcome is paid."""
+    """Weights of measures in the reward, by name; by default only the outcome is paid."""
     feedback: str = "helpful"
-    """Answer to an invalid action: `helpful`, or `genuine` (the reference implementation's words)."""
+    """Style of the response to an invalid action: `helpful`, or `genuine` (the reference implementation's words)."""
     blocking: bool = False
-    """True if a step may wait for something outside; such environments run in worker processes."""
+    """True if a step may wait for something outside of the process; such environments run in worker processes."""
     step_seconds: float = 0.0
-    """Lower bound on a rollout's time limit for a step, in seconds; for an environment that limits its steps itself."""
+    """Minimum of a rollout's time limit per step, in seconds, for an environment that limits its steps itself."""
     tool_seconds: float = 60.0
-    """Seconds that an async tool, `act` or `begin` may take; one that takes longer is an infrastructure error."""
+    """Seconds that an async tool, `act` or `begin` may take; a longer call is an infrastructure error."""
     snapshot_kind: str = "exact"
     shared: tuple[str, ...] = ()
-    """Attributes set by `begin` that never change afterwards: snapshots keep them by reference."""
+    """Names of attributes that `begin` sets and nothing changes afterwards; snapshots refer to them instead of copying
+    them."""
     roles: tuple[str, ...] = ("agent",)
     declared: Declarations = Declarations()
-    """Claims that `agentgym check` and the tests verify."""
+    """Claims of this environment that `agentgym check` and the tests verify."""
 
     @final
     @classmethod
@@ -65,29 +65,30 @@ class Definition(Pool):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Return how these options make scoring or limits differ from the published environment.
+        """Return how these options make scoring or limits differ from the published environment; empty if they do not.
 
-        `options` are keywords of the constructor, and `horizon` where an evaluation sets it. Empty if nothing differs
-        or nothing is published. An evaluation prints it, with a note that its results are not comparable.
+        `options` are keywords of the constructor, plus `horizon` if an evaluation sets it. An evaluation prints the
+        text, with a note that its results are not comparable. Environments without a published version return an empty
+        text.
         """
         return ""
 
     def wordings_of(self, tasks: Sequence[Task]) -> tuple[str, ...]:
-        """Return the sorted names of the wordings that tasks are played in; () if the environment has only one.
+        """Return the sorted names of the wordings that tasks use; () if the environment has only one wording.
 
-        An evaluation records them, and warns about those that a training run did not play.
+        An evaluation records them, and warns about wordings that a training run did not use.
         """
         return ()
 
     def requires(self) -> None:
-        """Raise MissingExtra, with the command to install it, if this machine lacks a requirement of the environment.
+        """Raise MissingExtra, with the command to install it, if this machine lacks something that the environment requires.
 
-        Called when the environment is made, once its options are set and before they are checked; `agentgym doctor` calls
-        it with the defaults. It looks for files and packages, and starts nothing. An override calls this one.
+        The constructor calls it after setting the options and before checking them; `agentgym doctor` calls it with the
+        defaults. It looks for files and packages, and starts nothing. An override calls `super().requires()`.
         """
 
     def check_options(self) -> None:
-        """Check the options, once they are set; an override calls this one.
+        """Check the options after they are set. An override calls `super().check_options()`.
 
         Raises:
             BadConfig: an option has a wrong type or value, or two options exclude each other.
@@ -98,7 +99,7 @@ class Definition(Pool):
         """Prepare data that all episodes share (indexes, files); called once, after the options are set.
 
         Raises:
-            BadConfig: an option needs data that is not there, or its data cannot be read.
+            BadConfig: data that an option needs is missing or cannot be read.
         """
 
     def begin(self, task: Task) -> str:
@@ -110,7 +111,10 @@ class Definition(Pool):
         raise NotImplementedError(f"{type(self).__name__} must define begin(task)")
 
     def act(self, action: str) -> "str | Outcome":
-        """Carry out an action of an environment without tools; the string arrives untouched."""
+        """Carry out an action and return its observation, or an Outcome; only for environments without tools.
+
+        `action` is the agent's text, unchanged.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define act(action), or methods marked @agentgym.tool")
 
     def state(self) -> object:
@@ -118,7 +122,7 @@ class Definition(Pool):
         return None
 
     def oracle(self) -> Iterator[str]:
-        """Yield the actions of a correct solution from the present state; may know everything.
+        """Yield the actions of a correct solution from the current state; it may use information hidden from the agent.
 
         Raises:
             NotImplementedError: no solution of this task is known.
@@ -126,13 +130,13 @@ class Definition(Pool):
         raise NotImplementedError(f"{type(self).__name__} defines no oracle()")
 
     def expert(self) -> Iterator[str]:
-        """Yield good actions using only what the agent has been shown; called again after every turn."""
+        """Yield good actions, based only on what the agent has been shown; it is called again after every turn."""
         raise NotImplementedError(f"{type(self).__name__} defines no expert()")
 
     def mistake(self, rng: np.random.Generator) -> str | None:
-        """Return a plausible wrong action made from what was shown, or None if there is none.
+        """Return a plausible wrong action based on what the agent has been shown, or None if there is none.
 
-        Noise in demonstrations uses it if commands are not a finite list.
+        Demonstrations with noise use it if the valid commands are not a finite list.
         """
         return None
 
@@ -143,26 +147,26 @@ class Definition(Pool):
     def health_check(self) -> None:
         """Raise a Fault if a service that the environment depends on fails without the agent's involvement.
 
-        A rollout asks after a step has faulted, in a fresh episode of the same task: by default nothing needs a check.
+        After a step has faulted, a rollout calls this in a fresh episode of the same task. The default checks nothing.
         """
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
-        """Return the environment's own shortcuts by name: from all observations so far to an action.
+        """Return the environment's own shortcut policies by name; each maps all observations so far to an action.
 
-        Each must have success 0, or at most its number in `declared.ceilings`.
+        Each must have a success rate of 0, or at most its bound in `declared.ceilings`.
         """
         return {}
 
     def measures(self) -> dict[str, float]:
-        """Return the measures of the present state (each from 0 to 1), paid only with a weight in `shaping`."""
+        """Return the current state's measures by name, each from 0 to 1; only those with a weight in `shaping` are paid."""
         return {}
 
     @property
     def role(self) -> str:
-        """Role that acts next. `begin` and `act` may assign one of `roles`; it is part of the state and of snapshots.
+        """Role that acts next; `begin` and `act` may assign one of `roles`. It is part of the state and of snapshots.
 
         Raises:
-            ValueError: another name is assigned.
+            ValueError: the assigned name is not one of `roles`.
         """
         return self.__dict__.get("role", self.roles[0])
 
@@ -173,9 +177,9 @@ class Definition(Pool):
         self.__dict__["role"] = name  # in snapshots, and deleted at the next reset, like all that an episode sets
 
     def role_rewards(self) -> Mapping[str, RoleReward] | None:
-        """Return reward and success by role when an episode with several players is over, else None.
+        """Return reward and success by role at the end of an episode with several roles, or None.
 
-        None pays the role that acted last. The shaping paid to a role's turns is added to its reward.
+        With None, the role that acted last gets the outcome. The shaping paid in a role's turns is added to its reward.
         """
         return None
 
@@ -184,4 +188,4 @@ class Definition(Pool):
         return {}
 
     def close(self) -> None:
-        """Free the environment's resources; a running episode may be lost."""
+        """Free the environment's resources; this may end a running episode."""

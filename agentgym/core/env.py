@@ -41,9 +41,9 @@ MAX_ACTION = 100_000  # characters; a longer action is invalid, whatever the env
 class TextEnv(Definition, gymnasium.Env[str, str]):
     """A text environment: one task per episode, text in, text out.
 
-    An environment defines `begin(task) -> observation`, then either `act(action)` or methods marked `@tool`, and
-    `state()`, `oracle()`, `expert()`, `generate(rng, difficulty)`. Everything else (splits, seeds, the info
-    schema, horizon, snapshots, shaping) comes from here. `reset` and `step` are Gymnasium's.
+    A subclass defines `begin(task) -> observation`, then either `act(action)` or methods marked `@tool`, and `state()`,
+    `oracle()`, `expert()` and `generate(rng, difficulty)`. This class provides the rest: splits, seeds, info, horizon,
+    snapshots and shaping. `reset` and `step` are Gymnasium's.
     """
 
     metadata: dict[str, list[str]] = {"render_modes": ["ansi"]}  # noqa: RUF012  # Gymnasium declares it so
@@ -52,12 +52,12 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     seed: int
     turn: int
     limit: int
-    """Turns after which this episode is truncated."""
+    """Maximum number of turns of this episode; then it is truncated."""
     success: bool | None
     totals: dict[str, float]
     """The reward of the episode so far, by role."""
     outcomes: dict[str, RoleReward]
-    """Reward and success by role that the outcome brought; empty until the episode is over."""
+    """Reward and success by role from the outcome; empty until the episode is over."""
     observation: str
     tools: dict[str, Tool]
     preset: str | None
@@ -67,7 +67,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     _own: frozenset[str]
 
     def __init_subclass__(cls, replaces: tuple[str, ...] = ()) -> None:
-        """Refuse a subclass that takes a name of this class by accident; `replaces` names what it replaces on purpose."""
+        """Reject a subclass that uses a reserved name of this class; `replaces` lists names that it overrides on purpose."""
         super().__init_subclass__()
         refuse_taken(cls, TextEnv, cls.settings, MOVED, replaces)
         for name in ("oracle", "expert"):
@@ -110,7 +110,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         self._settle()
 
     def _settle(self) -> None:
-        """Mark the present attributes as the environment's own; later ones belong to the episode and its snapshots."""
+        """Record the current attributes as the environment's; later ones belong to the episode and its snapshots."""
         self._own = frozenset(self.__dict__) | {"_own", "spec", "_np_random_seed"}
 
     @final
@@ -139,19 +139,19 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             raise BadConfig(f"render_mode of {kind} is {self.render_mode!r}; expected 'ansi' or None")
 
     def state_key(self) -> str | None:
-        """Return the hash of `state()`; an environment with a large state overrides it with something incremental."""
+        """Return a hash of `state()`, None if the state is None. Override it to hash a large state incrementally."""
         state = self.state()
         if state is None:
             return None
         return hashlib.blake2b(f"{self.task.id}\x1f{self.role}\x1f{state!r}".encode(), digest_size=8).hexdigest()
 
     def save(self) -> object:
-        """Return a payload from which `load` recreates the state; by default a copy of what `begin` and `act` set."""
+        """Return a payload from which `load` restores the state; by default a copy of what `begin` and `act` have set."""
         mine = {k: v for k, v in self.__dict__.items() if k not in self._own and k not in self.shared}
         return copied(mine, type(self).__name__), {k: self.__dict__[k] for k in self.shared if k in self.__dict__}
 
     def load(self, payload: object) -> None:
-        """Recreate the state from the payload of `save`, without changing it; a lost engine raises Fault."""
+        """Restore the state from a payload of `save` without modifying the payload; raise Fault if an engine is lost."""
         mine, shared = cast("tuple[dict[str, object], dict[str, object]]", payload)
         self.forget()
         self.__dict__.update(copy.deepcopy(mine))
@@ -161,27 +161,27 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
 
     @final
     def win(self, text: str) -> Outcome:
-        """The task is solved: the episode ends with reward 1."""
+        """Return the outcome of an action that solves the task: the episode ends with reward 1."""
         return Outcome(text, success=True)
 
     @final
     def lose(self, text: str) -> Outcome:
-        """The task can no longer be solved: the episode ends with reward 0."""
+        """Return the outcome of an action after which the task cannot be solved: the episode ends with reward 0."""
         return Outcome(text, success=False)
 
     @final
     def invalid(self, text: str, error: str | None = None) -> Outcome:
-        """The action means nothing here. `error` explains it where `text` is the reference implementation's own words."""
+        """Return the outcome of an invalid action; `error` explains it if `text` is a reference implementation's answer."""
         helpful = error is not None and self.feedback == "helpful"
         return Outcome(cast("str", error) if helpful else text, valid=False, error=error or text)
 
     def malformed(self, error: str) -> Outcome:
-        """Answer an action that is not text or not a call; override this to use a reference implementation's words."""
+        """Return the outcome of an action that is not text or no tool call; override it to answer as a reference does."""
         return self.invalid(error)
 
     @final
     def reward(self, text: str, **levels: float) -> Outcome:
-        """Report measures from 0 to 1: increases times the `shaping` weight are paid, decreases deducted."""
+        """Return an outcome with measures from 0 to 1; a change of a measure is paid times its weight in `shaping`."""
         return Outcome(text, measures=levels)
 
     # Gymnasium
@@ -190,7 +190,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     def reset(  # pyright: ignore[reportIncompatibleMethodOverride]  # Info is the dict that Gymnasium means
         self, *, seed: int | None = None, options: Mapping[str, object] | None = None, **others: object
     ) -> tuple[str, Info]:
-        """Start an episode. Options: `task` (a Task, an id, or a number of the split) and `horizon`.
+        """Start an episode. Options: `task` (a Task, an id, or a number within the split) and `horizon`.
 
         Raises:
             BadConfig: an option is unknown, or other keywords are passed.
@@ -223,11 +223,11 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return self.observation, self._info(Outcome(self.observation), {}, None)
 
     def limit_of(self, task: Task) -> int:
-        """Return the turns after which an episode of this task is truncated; `horizon` by default."""
+        """Return the maximum number of turns of an episode of this task; by default `horizon`."""
         return self.horizon
 
     def forget(self) -> None:
-        """Delete the attributes that the last episode set."""
+        """Delete the attributes that the previous episode set."""
         for name in [k for k in self.__dict__ if k not in self._own]:
             del self.__dict__[name]
 
@@ -235,7 +235,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, action: str
     ) -> tuple[str, float, bool, bool, Info]:
-        """Carry out one action; an invalid one costs a turn and never raises.
+        """Carry out one action; an invalid action costs a turn and does not raise.
 
         Raises:
             EpisodeOver: the episode is over, or `reset` was never called.
@@ -277,12 +277,12 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return outcome.text, reward, terminated, truncated, info
 
     def break_off(self, fault: Fault) -> tuple[str, float, bool, bool, Info]:
-        """End the episode undecided; the environment is not called again, because a service it depends on failed."""
+        """End the episode with an infrastructure error and success None, without calling the environment again."""
         self._running, self.success, self.observation = False, None, ""
         return "", 0.0, False, True, broken_off(self.task.id, valid=True, error=str(fault), reason=fault.reason)
 
     def _respond(self, action: str) -> Outcome:
-        """Return the outcome of an action of any kind, well-formed or not."""
+        """Return the outcome of an action, which may be malformed."""
         if error := unreadable(action, MAX_ACTION):
             return self.malformed(error)
         if self.tools:
@@ -342,7 +342,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
 
     @final
     def snapshot(self) -> Snapshot:
-        """Return the state from which `restore` continues."""
+        """Return the state of the episode, from which `restore` continues."""
         return Snapshot(
             task=self.task,
             seed=self.seed,
@@ -360,7 +360,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
 
     @final
     def restore(self, state: Snapshot, *, seed: int | None = None) -> Self:
-        """Go on from a snapshot, in this or another instance, and return it; `seed` reseeds later chance."""
+        """Continue from a snapshot, taken in this or another instance, and return self; `seed` reseeds later randomness."""
         self.task, self.seed, self.turn, self.limit = state.task, state.seed, state.turn, state.horizon
         self._running, self.success, self.observation = state.running, state.success, state.observation
         self._levels, self.totals, self.outcomes = dict(state.levels), dict(state.totals), state.outcomes
@@ -374,19 +374,20 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     def hint(self, level: float) -> str:
         """Return guidance for the running task: by default the first share `level` (0 to 1) of a solution, in words.
 
-        Only training requests a hint and shows it to the agent next to its prompt: it is not an observation and not
-        part of the state. The solution is the oracle's, else the expert's; NotImplementedError without either. An
-        override decides how much each level reveals, does not change the episode, and returns "" if it has no hint.
+        Only training asks for a hint. The agent sees it together with its prompt; it is neither an observation nor part
+        of the state. The default uses the oracle's solution or else the expert's, and raises NotImplementedError
+        without either. An override decides how much a level reveals, does not change the episode, and returns "" if it
+        has no hint.
         """
         return first_share(solution(self), level)
 
     @final
     def info(self) -> Info:
-        """Return the info of the current state, as `reset` would; a conversation needs it after `restore`."""
+        """Return the info of the current state, as `reset` does; call it after `restore`, which returns no info."""
         return self._info(Outcome(""), {}, None)
 
     def render(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return one line with the state of the episode."""
+        """Return one line that describes the state of the episode."""
         return f"{self.task.id} turn {self.turn}/{self.limit} success={self.success}"
 
 

@@ -1,4 +1,4 @@
-"""Folders that runs write to: one writer at a time, and files that are complete or absent."""
+"""Folders that runs write to: one writer at a time, and files that are either complete or absent."""
 
 import os
 from collections.abc import Generator, Iterator
@@ -10,7 +10,7 @@ from agentgym.errors import BadConfig
 
 
 def check_folder(folder: Path) -> None:
-    """Check that a folder can be made and written to.
+    """Check that a folder can be created and written to.
 
     Raises:
         BadConfig: part of its path is a file or read-only.
@@ -23,7 +23,7 @@ def check_folder(folder: Path) -> None:
 
 
 def check_file(flag: str, file: Path) -> None:
-    """Check that a file can be written.
+    """Check that a file can be written; `flag` is the option that names it.
 
     Raises:
         BadConfig: the path is a folder, or its folder is missing or read-only.
@@ -38,10 +38,10 @@ def check_file(flag: str, file: Path) -> None:
 
 
 def below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[tuple[str, list[str]]]:
-    """Yield each folder below one, itself first, with the names of its files; links are followed.
+    """Yield `folder` and each folder below it, with the names of its files; links are followed.
 
-    A folder is entered once on each path to it, so that a link to a parent folder causes no endless loop. Unreadable
-    folders are skipped.
+    `above` identifies the folders on the path; a link back to one of them is not followed, so there is no endless loop.
+    Unreadable folders are skipped.
     """
     try:
         status = os.stat(folder)  # noqa: PTH116  (thousands of them)
@@ -58,15 +58,17 @@ def below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> Itera
 
 
 def cache(name: str) -> Path:
-    """Return the cache folder: AGENTGYM_CACHE, or a folder in the user's cache; it may not exist."""
+    """Return the path of the cache folder `name`, in AGENTGYM_CACHE or else in the user's cache; it may not exist yet."""
     base = os.environ.get("AGENTGYM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "agentgym"
     return Path(base) / name
 
 
 @contextmanager
 def alone(folder: Path, what: str) -> Generator[None]:
-    """Lock a folder for one writer; the system releases the lock when the process ends, even if killed. Raises
-    BadConfig, which names the other writer `what` ("evaluation"), if it is already locked.
+    """Lock a folder inside the block, so that it has one writer; the system releases the lock even if the process is killed.
+
+    Raises:
+        BadConfig: the folder is already locked; `what`, such as "evaluation", names the other writer.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("a") as file:
@@ -75,7 +77,11 @@ def alone(folder: Path, what: str) -> Generator[None]:
 
 
 def check_alone(folder: Path, what: str) -> None:
-    """Raise BadConfig if another writer has locked the folder; see `alone`."""
+    """Check that no other writer has locked the folder; see `alone`.
+
+    Raises:
+        BadConfig: the folder is locked.
+    """
     if (folder / ".lock").is_file():
         with alone(folder, what):
             pass
@@ -98,7 +104,7 @@ def hold(file: IO[str] | IO[bytes], busy: str) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a crash leaves either the old one or the new one; halves of characters become question marks."""
+    """Write a file so that a crash leaves either the old file or the complete new one; lone surrogates become `?`."""
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)  # a link that somebody else put there would be followed
     try:
@@ -109,13 +115,13 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove partial files of an interrupted `write_whole` from a folder."""
+    """Remove the partial files that interrupted calls of `write_whole` left in a folder."""
     for part in folder.glob("*.part"):
         part.unlink(missing_ok=True)
 
 
 def end_of_lines(file: IO[bytes]) -> int:
-    """Return how many bytes of a file are whole lines."""
+    """Return the position after the last newline of a file, in bytes: the length of its complete lines."""
     end = file.seek(0, os.SEEK_END)
     while end > 0:
         begin = max(0, end - 65536)

@@ -1,4 +1,4 @@
-"""Garbage collection during long work: the libraries' objects are left out of it."""
+"""Garbage collection during long work: exclude the objects of large libraries."""
 
 import gc
 from collections.abc import Generator
@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def libraries_frozen() -> Generator[None]:
-    """Leave the objects that exist now out of garbage collections during the block, unless the caller has done the same.
+    """Exclude the existing objects from garbage collection inside the block; do nothing if objects are already frozen.
 
-    An episode makes many small objects, and each full collection visits all objects of torch and transformers: without
-    this, it takes a twelfth of a rollout.
+    An episode creates many small objects, and each full collection visits all objects of torch and transformers:
+    without this, collection takes a twelfth of a rollout.
     """
     if gc.get_freeze_count():  # another block's, or the caller's own
         yield

@@ -1,19 +1,20 @@
-"""Harmless values of a JSON Schema: the controls that show whose doing an error of a service is."""
+"""Harmless arguments for a JSON Schema, to find out if a service fails by itself or because of the agent's arguments."""
 
 from collections.abc import Iterator, Mapping
 from typing import cast
 
 DEEPEST = 8
 MOST = 12
-"""Maximum number of controls for one error."""
+"""Maximum number of harmless arguments to try after an error."""
 TEXTS = ("", "0", "ok")
-"""Controls in place of a message."""
+"""Harmless texts to try in place of an agent's message."""
 
 
 def controls(schema: Mapping[str, object]) -> list[dict[str, object]]:
-    """Return plain objects that a schema takes: the plainest, each choice of a field, and all of it with optional fields.
+    """Return simple objects that fit a schema: the simplest, the simplest with optional fields, and one for each choice.
 
-    A service may refuse the plainest value by a rule that no schema states, and an error of that kind is the agent's.
+    A service may reject the simplest object by a rule that is not in the schema. Several objects are tried, so that
+    such an error counts as the agent's.
     """
     definitions = _table(schema.get("$defs"))
     plain = cast("dict[str, object]", _table(harmless(schema)))
@@ -27,7 +28,7 @@ def controls(schema: Mapping[str, object]) -> list[dict[str, object]]:
 
 
 def _choices(schema: Mapping[str, object], definitions: Mapping[str, object]) -> Iterator[object]:
-    """Yield the other values of a field that has few: those of an enumeration, and one of each alternative."""
+    """Yield the values of a field that has few: those of an enumeration, a boolean's two, and one for each alternative."""
     if isinstance(reference := schema.get("$ref"), str):
         schema = _table(definitions.get(reference.rpartition("/")[2]))
     yield from _list(schema.get("enum"))
@@ -39,10 +40,10 @@ def _choices(schema: Mapping[str, object], definitions: Mapping[str, object]) ->
 
 
 def harmless(schema: Mapping[str, object], definitions: Mapping[str, object] | None = None, depth: int = 0) -> object:
-    """Return the plainest value that a schema takes: required fields alone, empty texts, zeros, the first choice.
+    """Return the simplest value that fits a schema: required fields only, empty texts, zeros, the first choice.
 
     `minLength`, `minimum` and `minItems` are respected; other limits are not. The value is at most `DEEPEST` levels
-    deep, even for an untrusted schema.
+    deep, so an untrusted schema cannot make it endless.
     """
     if definitions is None:
         definitions = _table(schema.get("$defs"))

@@ -1,4 +1,4 @@
-"""Hints: guidance for training episodes, and the base class's default, a part of a solution."""
+"""Hints for training episodes: by default the first part of a solution."""
 
 import math
 import re
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Text that a training episode gets in addition to its prompt; evaluations never use one."""
+    """Text that a training episode gets in addition to its prompt; evaluations have no hints."""
 
     level: float = 1.0
-    """Share of a solution, from 0 to 1, that the environment is asked for; 0: it is not asked."""
+    """Share of a solution, from 0 to 1, to request from the environment; 0 requests nothing."""
     text: str = ""
-    """Text after the environment's own words; for an episode, all of it."""
+    """Text to add after the environment's hint; in a stored episode, the complete hint."""
     in_training: bool = False
-    """True if training rows contain the hint. False: rows are built from the prompt without it, and the importance ratio
+    """True if training rows contain the hint. False: rows contain the prompt without it, and the importance ratio
     compares with the log-probabilities that were sampled with it."""
 
     def __post_init__(self) -> None:
@@ -36,13 +36,15 @@ class Hint:
 
 
 def stored_hint(raw: Mapping[str, Any] | None) -> Hint | None:
-    """Return the hint of a stored draw or episode; files written before 2026-11-28 call `in_training` `kept`."""
+    """Return the hint of a stored draw or episode; files from before 2026-11-28 have the key `kept` for `in_training`."""
     return None if raw is None else Hint(**{"in_training" if name == "kept" else name: value for name, value in raw.items()})
 
 
 def solution(env: "TextEnv") -> list[str]:
-    """Return the oracle's actions from the present state, else the expert's, without changing the episode. Raises
-    NotImplementedError if neither knows a solution.
+    """Return the oracle's actions from the current state, or else the expert's; the episode does not change.
+
+    Raises:
+        NotImplementedError: neither of them knows a solution.
     """
     try:
         return _played(env, "oracle")
@@ -69,7 +71,7 @@ def _played(env: "TextEnv", policy: str) -> list[str]:
 
 
 def first_share(actions: Sequence[str], level: float) -> str:
-    """Return the first share of a solution in words, rounded down: of its actions, or of the words of a single one."""
+    """Return the first share `level` of a solution, rounded down: of its actions, or of the words of a single action."""
     if len(actions) == 1:
         words: list[str] = re.findall(r"\s*\S+", actions[0])
         prefix = "".join(words[: _part(level, len(words))])
@@ -80,10 +82,10 @@ def first_share(actions: Sequence[str], level: float) -> str:
 
 
 def guidance(steps: Sequence[str], level: float, solution: Callable[[], str], answers: Iterable[str] = ()) -> str:
-    """Return the first share `level` of steps towards a solution, rounded up; at level 1 all of them and the solution.
+    """Return the first share `level` of the steps towards a solution, rounded up; at level 1, all steps and the solution.
 
-    Below level 1 a step that contains one of the `answers` as a whole word is left out. If nothing is left, the answers
-    in the first step are replaced by dots.
+    Below level 1, a step that contains one of the `answers` as a whole word is skipped. If all are skipped, the first
+    step is returned with the answers replaced by dots.
     """
     if level >= 1:
         return "\n".join([*steps, solution()])
@@ -103,10 +105,10 @@ def _part(level: float, whole: int) -> int:
 
 
 def hint_text(env: "TextEnv", level: float) -> str:
-    """Return an environment's hint at a level; empty at level 0, and for a task without a known solution.
+    """Return an environment's hint at a level; empty at level 0, or if no solution of the task is known.
 
     Raises:
-        TypeError: `hint` returned something that is not text.
+        TypeError: the environment's `hint` returned something other than text.
     """
     if not level:
         return ""

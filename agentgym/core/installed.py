@@ -1,4 +1,4 @@
-"""Environments of installed packages: ids and classes that distributions name in the entry-point group `agentgym.envs`."""
+"""Environments of installed packages: distributions name their ids and classes in the entry-point group `agentgym.envs`."""
 
 import re
 from collections.abc import Iterable
@@ -7,27 +7,27 @@ from importlib.metadata import EntryPoint, entry_points
 
 GROUP = "agentgym.envs"
 OURS = "rlvr"
-"""The namespace of the environments that agentgym ships; no other package may register one."""
+"""Namespace of the environments that agentgym ships; other packages must not register ids in it."""
 _ID = re.compile(r"(\w[\w-]*)/\w[\w.-]*-v\d+", re.ASCII)
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """One environment that an installed distribution offers."""
+    """An environment that an installed distribution offers."""
 
     id: str
     entry_point: str
     """`module:Class`; the module is imported when the environment is made."""
     distribution: str
-    """Name and version."""
+    """Name and version of the distribution."""
 
 
 def installed(points: Iterable[EntryPoint] | None = None) -> tuple[list[Installed], list[str]]:
-    """Read the environments of installed packages without importing any.
+    """Return the environments of installed packages without importing them, and a sentence for each invalid entry point.
 
-    `points` defaults to the entry points of this Python. Returns the environments, and a sentence for each entry point
-    that cannot be one. If several distributions register the same id, the first in alphabetical order wins.
+    `points` defaults to the entry points of this Python. If several distributions register the same id, the first in
+    alphabetical order wins.
     """
     envs: dict[str, Installed] = {}
     problems: list[str] = []

@@ -1,4 +1,4 @@
-"""Result of `json.loads` for untrusted values: `isinstance` narrows it for the type checker."""
+"""Type of a result of `json.loads` from an untrusted source, which `isinstance` narrows for the type checker."""
 
 from typing import TypeAlias
 
@@ -7,10 +7,10 @@ Object: TypeAlias = dict[str, JSON]
 
 
 def table(value: JSON) -> Object:
-    """Return the value if it is an object, else an empty one."""
+    """Return `value` if it is a JSON object, else an empty dict."""
     return value if isinstance(value, dict) else {}
 
 
 def entries(value: JSON) -> list[JSON]:
-    """Return the value if it is an array, else an empty one."""
+    """Return `value` if it is a JSON array, else an empty list."""
     return value if isinstance(value, list) else []

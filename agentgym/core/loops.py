@@ -1,4 +1,4 @@
-"""Blocking functions inside a running event loop."""
+"""Run blocking functions that start event loops inside a running event loop, as in a notebook."""
 
 # asyncio documents the functions used here for custom event loops and tasks.
 # pyright: reportPrivateUsage=false
@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def own_loop() -> Generator[None]:
-    """Let a blocking function start event loops while one is already running, as in a notebook; the outer loop waits.
+    """Let a blocking function start event loops inside the block although one is running; that one waits meanwhile.
 
-    The function stays in its thread, so Ctrl-C reaches it as usual. Also a decorator: `@own_loop()`.
+    The function runs in the same thread, so Ctrl-C reaches it as usual. Can also be used as a decorator: `@own_loop()`.
     """
     running = asyncio._get_running_loop()
     task = None if running is None else asyncio.current_task(running)

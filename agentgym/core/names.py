@@ -1,8 +1,8 @@
-"""Names that a base class reserves; a subclass that reuses one by accident is refused.
+"""Reserved names of a base class; a subclass that reuses one by accident is rejected.
 
-There is no list of names. A base class reserves its private names, members marked with `typing.final`, attributes
-annotated without a value (its `__init__` sets them), and members inherited from another package that it does not define
-itself.
+There is no explicit list. Reserved are a base class's private names, members marked with `typing.final`, attributes
+annotated without a value (its `__init__` sets them), and members that it inherits from another package and does not
+define itself.
 """
 
 import inspect
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _families(base: type) -> Iterator[tuple[type, bool]]:
-    """Yield the classes that a base class consists of, and whether another package made them."""
+    """Yield the classes in a base class's MRO, each with True if another package defines it."""
     package = base.__module__.partition(".")[0]
     for klass in base.__mro__:
         if klass not in (object, Generic):
@@ -24,7 +24,7 @@ def _families(base: type) -> Iterator[tuple[type, bool]]:
 
 @cache
 def reserved_names(base: type) -> frozenset[str]:
-    """Return the names that a base class keeps for itself."""
+    """Return the names that a base class reserves for itself."""
     names: set[str] = set()
     defined = {name for klass, foreign in _families(base) if not foreign for name in vars(klass)}
     for klass, foreign in _families(base):
@@ -41,12 +41,13 @@ def methods(base: type) -> frozenset[str]:
 
 
 def refuse_taken(kind: type, base: type, settings: Sequence[str], moved: Mapping[str, str], replaces: Sequence[str]) -> None:
-    """Check that a class takes no name reserved by its base class and hides no method with something else.
+    """Check that a class uses no reserved name of its base class and replaces no method by something else.
 
-    `moved` says where names that the base class had are declared now; `replaces` names deliberate replacements.
+    `moved` maps names that the base class had to where they are declared now. `replaces` lists names that the class
+    overrides on purpose.
 
     Raises:
-        TypeError: a name is reserved.
+        TypeError: a name is reserved, has moved, or replaces a method by something else.
     """
     fresh = [
         klass for klass in reversed(kind.__mro__) if klass is kind or not (issubclass(klass, base) or klass in base.__mro__)
@@ -65,10 +66,10 @@ def refuse_taken(kind: type, base: type, settings: Sequence[str], moved: Mapping
 
 
 def guarded(env: object, base: type, hook: Callable[[], object], name: str, also: frozenset[str] = frozenset()) -> object:
-    """Call a subclass's hook of that name and return its result.
+    """Call a subclass's `hook`, the method `name`, and return its result.
 
     Raises:
-        TypeError: the hook sets an attribute named like a method of the base class, or named in `also`.
+        TypeError: the hook sets an attribute that is named like a method of the base class, or listed in `also`.
     """
     attributes = vars(env)
     before = {key: attributes[key] for key in also if key in attributes}
@@ -80,7 +81,7 @@ def guarded(env: object, base: type, hook: Callable[[], object], name: str, also
 
 
 def then_settled(initialize: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a subclass's `__init__` so that all attributes that it sets belong to the environment."""
+    """Wrap a subclass's `__init__` so that the attributes it sets belong to the environment, not to an episode."""
 
     @wraps(initialize)
     def __init__(self: "TextEnv", *arguments: object, **options: object) -> None:
@@ -91,7 +92,7 @@ def then_settled(initialize: Callable[..., None]) -> Callable[..., None]:
 
 
 def until_it_ends(method: Callable[["TextEnv"], Iterator[str]]) -> Callable[["TextEnv"], Iterator[str]]:
-    """Return an oracle or expert whose actions end with the episode, so that `for action in env.oracle()` needs no more."""
+    """Wrap an oracle or expert so that it stops yielding when the episode ends, for loops `for action in env.oracle()`."""
 
     def running(env: "TextEnv", actions: Iterator[str]) -> Iterator[str]:
         for action in actions:

@@ -1,4 +1,4 @@
-"""Outcome of an action, and the state of an episode at one moment."""
+"""The result of an action, and the types that describe an episode's state: info, outcome, snapshot."""
 
 import copy
 import inspect
@@ -11,11 +11,11 @@ from agentgym.core.tasks import Task
 from agentgym.core.verdicts import amount, verdict
 
 SUCCESS = "success"
-"""The part of a reward that the outcome pays; the others are shaping."""
+"""Name of the reward's part that pays the outcome; all other parts are shaping."""
 
 
 class Info(TypedDict):
-    """The info of `reset` and `step`, with the same keys at every step; `more_info` may add others."""
+    """The info dict of `reset` and `step`. It has the same keys at every step; `more_info` may add others."""
 
     task_id: str
     state_key: str | None
@@ -23,15 +23,15 @@ class Info(TypedDict):
     valid: bool
     """True if the environment accepted the action."""
     error: str | None
-    """Reason that the action is invalid, or the fault."""
+    """Reason why the action is invalid, or the message of an infrastructure error; else None."""
     admissible: list[str] | None
     """The commands that are valid now; None if they are not a finite list."""
     rewards: dict[str, float]
-    """Reward by part; the parts sum to the reward."""
+    """Parts of the reward, by name; they sum to the reward."""
     metrics: dict[str, float]
-    """Measures that were not paid."""
+    """Measures that are not paid, by name."""
     success: bool | None
-    """None while undecided, and after a fault."""
+    """True or False once the task is decided; None before, and after an infrastructure error."""
     reason: str | None
     """Reason why the episode ended; None while it is running."""
 
@@ -40,7 +40,7 @@ INFO_KEYS = tuple(Info.__annotations__)
 
 
 def broken_off(task_id: str, *, valid: bool, error: str, reason: str) -> Info:
-    """Return the info of a step that the environment did not answer."""
+    """Return the info of a step that ended the episode without an answer from the environment."""
     return {
         "task_id": task_id,
         "state_key": None,
@@ -66,17 +66,17 @@ class Outcome:
 
 
 def shaping(rewards: Mapping[str, float]) -> float:
-    """Return the sum of a reward's parts except the outcome."""
+    """Return the sum of a reward's parts without the outcome."""
     return sum(value for name, value in rewards.items() if name != SUCCESS)
 
 
 class Finish(StrEnum):
-    """Why a reply ended; files hold the values."""
+    """Reasons why a model's reply ended; files store the values."""
 
     STOP = "stop"
-    """Ended by a stop token, or by a caller that watches the tokens."""
+    """A stop token ended it, or a caller that watches the tokens."""
     LENGTH = "length"
-    """At its most tokens, or at the end of the context."""
+    """It reached its maximum number of tokens, or the end of the context."""
     FILTER = "filter"
     """The server's filter withheld the reply."""
     REFUSAL = "refusal"
@@ -86,9 +86,9 @@ class Finish(StrEnum):
     CONTEXT = "context"
     """Nothing was sampled: the prompt leaves no room in the context."""
     REFUSED = "refused"
-    """The engine fails on the agent's own text."""
+    """The engine fails on the text of this agent, although it works otherwise."""
     SILENT = "silent"
-    """A policy knows nothing to do."""
+    """The policy, for example an expert, has no action for this state."""
 
     __repr__ = str.__repr__
 
@@ -101,7 +101,7 @@ class RoleReward(NamedTuple):
 
 
 def role_outcomes(values: object, source: str) -> dict[str, RoleReward]:
-    """Return the outcome by role.
+    """Check the result of `role_rewards` and return it as a RoleReward by role; `source` names it in messages.
 
     Raises:
         TypeError: a value is not a RoleReward, or its success is None; the message names source and role.
@@ -126,7 +126,7 @@ class _Timed(Protocol):
 
 
 def returned(value: object, function: Callable[..., object], name: str, env: _Timed) -> Outcome:
-    """Return the result of an environment's function as an Outcome, awaiting it if it is async.
+    """Return the result of an environment's function as an Outcome, after awaiting it if it is async.
 
     `name` is `begin`, `act` or `tool NAME`.
 
@@ -151,7 +151,7 @@ _ADVICE = ("Return a string, or self.win(…), self.lose(…), self.invalid(…)
 
 
 def place_of(function: Callable[..., object]) -> str:
-    """Return where a function is defined, as ` (FILE:LINE)`; empty if unknown."""
+    """Return the file and line that define a function, as ` (FILE:LINE)`; empty if unknown."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
 
@@ -183,7 +183,7 @@ def _copies(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state of an episode from which `restore` continues it unchanged."""
+    """The complete state of an episode, from which `restore` continues it."""
 
     task: Task
     seed: int

@@ -1,4 +1,4 @@
-"""The one loop over an environment for programs that need no model; with agents, `rollout/play.py` plays."""
+"""The loop over an environment for programs without a model; for agents, see `rollout/play.py`."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, cast
@@ -7,11 +7,11 @@ from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Info
 
 Choose = Callable[[str, Info], object]
-"""From the last observation and info to an action."""
+"""Maps the last observation and info to an action."""
 
 
 class Step(NamedTuple):
-    """Values of `step`, in its order."""
+    """The return values of `TextEnv.step`, in the same order."""
 
     observation: str
     reward: float
@@ -21,12 +21,12 @@ class Step(NamedTuple):
 
     @property
     def over(self) -> bool:
-        """True if the episode ended with it."""
+        """True if this step ended the episode."""
         return self.terminated or self.truncated
 
 
 def steps(env: TextEnv, actions: Iterable[object]) -> Iterator[Step]:
-    """Take the actions one by one until the episode ends, and yield each result.
+    """Take the actions one after the other until the episode ends, and yield each step's result.
 
     The next action is requested only after the caller has processed the previous result.
     """
@@ -38,9 +38,9 @@ def steps(env: TextEnv, actions: Iterable[object]) -> Iterator[Step]:
 
 
 def play(env: TextEnv, choose: Choose, seen: tuple[str, Info], stop: object = None) -> Iterator[tuple[Any, Step]]:
-    """Continue from `seen` (observation and info), and yield each action with its result.
+    """Continue an episode from `seen`, its last (observation, info), and yield each action with its result.
 
-    It stops at the end of the episode, or when `choose` returns `stop`.
+    It stops when the episode ends or when `choose` returns `stop`.
     """
     responses: list[object] = []
 
@@ -55,7 +55,7 @@ def play(env: TextEnv, choose: Choose, seen: tuple[str, Info], stop: object = No
 
 
 def episode_text(env: TextEnv, choose: Choose, seen: tuple[str, Info]) -> Iterator[str]:
-    """Continue an episode from `seen` and yield its text: the observation, then each action and its observation."""
+    """Continue an episode from `seen`, its last (observation, info), and yield all observations and actions in order."""
     yield seen[0]
     for action, step in play(env, choose, seen):
         yield action

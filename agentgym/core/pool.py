@@ -1,4 +1,4 @@
-"""Pools: a fixed list of tasks that repeat, as from a file, for environments that generate unlimited tasks."""
+"""Pools: fixed lists of tasks that repeat during training, for environments that can generate tasks without limit."""
 
 import hashlib
 import json
@@ -13,27 +13,30 @@ from agentgym.core.tasks import Task, TaskSpace
 from agentgym.errors import BadConfig, BadData, UnknownName
 
 LARGEST = 100_000
-"""Upper bound on the tasks of a pool; a larger number is a typo."""
+"""Upper bound on the number of tasks in a pool; a larger number is a typo."""
 _LONGEST = 1_000_000  # characters of a line
 
 
 class Pool(TaskSpace):
-    """Tasks of an environment, narrowed to a pool where the caller sets one."""
+    """The tasks of an environment, limited to a pool if the caller sets one."""
 
     pool: int | None = None
-    """Number of tasks to draw from: the first ones of the split. None: all of them."""
+    """Size of the pool, which consists of the first tasks of the split; None sets no limit."""
     pool_file: str | None = None
-    """File of the tasks to draw from, as `agentgym envs ID --write N --out FILE` writes it."""
+    """Path of a file that lists the pool's tasks, written by `agentgym envs ID --write N --out FILE`."""
     _pools: dict[str, list[Task]]
 
     @property
     def has_pool(self) -> bool:
-        """True if tasks come from a pool; asking makes none of them."""
+        """True if tasks come from a pool; no task is generated to find out."""
         return self.pool is not None or self.pool_file is not None
 
     def pooled(self, split: str | None = None) -> list[Task] | None:
-        """Return the pool of a split, without duplicates; None without a pool. Raises BadConfig if the split has fewer
-        tasks than `pool`, BadData for a `pool_file` that does not fit.
+        """Return the tasks in the pool of a split, without duplicates; None without a pool.
+
+        Raises:
+            BadConfig: the split has fewer tasks than `pool`.
+            BadData: `pool_file` cannot be read or does not fit the environment.
         """
         split = split or self.split
         if not self.has_pool:
@@ -43,20 +46,20 @@ class Pool(TaskSpace):
         return self._pools[split]
 
     def task_count(self, split: str | None = None) -> int | None:
-        """Return how many tasks of a split there are to play, of its pool where it has one; None: nobody counted them."""
+        """Return the number of tasks that can be drawn from a split or its pool; None if it is unknown."""
         pooled = self.pooled(split) if self.pool_file else None
         return self.pool or (self.size(split) if pooled is None else len(pooled))
 
     def named_task(self, task: object, rng: np.random.Generator) -> Task:
-        """Return the task that is meant by a Task, its id, its number of the split, or None: then a random one."""
+        """Return the task given as a Task, an id or a number within the split; None draws one at random."""
         tasks = self.pooled() if task is None else None
         return super().named_task(task, rng) if tasks is None else tasks[int(rng.integers(len(tasks)))]
 
     def check_pool(self) -> None:
-        """Check the settings of a pool.
+        """Check the settings `pool` and `pool_file`.
 
         Raises:
-            BadConfig: the size or file has the wrong type or range, or both are set.
+            BadConfig: one of them has a wrong type or is out of range, or both are set.
         """
         size, file, kind = cast("object", self.pool), cast("object", self.pool_file), type(self).__name__
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= LARGEST):
@@ -68,7 +71,7 @@ class Pool(TaskSpace):
 
 
 def fingerprint(tasks: Iterable[Task]) -> str:
-    """Return a hash of tasks: 16 hexadecimal digits over ids, instructions and data, in their order."""
+    """Return a hash of the ids, instructions and data of tasks, in their order, as 16 hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=8)
     for task in tasks:
         digest.update(repr((task.id, task.instruction, sorted(task.data.items()))).encode("utf-8", "surrogatepass"))
@@ -76,13 +79,13 @@ def fingerprint(tasks: Iterable[Task]) -> str:
 
 
 def lines(tasks: Iterable[Task]) -> Iterator[str]:
-    """Yield the lines of a pool's file: id, hash and instruction of each task, and nothing that answers it."""
+    """Yield the lines of a pool's file: id, hash and instruction of each task, but not its answer."""
     for task in tasks:
         yield json.dumps({"id": task.id, "hash": fingerprint([task]), "instruction": task.instruction}) + "\n"
 
 
 def read(path: str, space: TaskSpace, split: str) -> list[Task]:
-    """Return the tasks of a split listed in a pool file, each once, made again from their ids.
+    """Return the tasks of a split that a pool file lists, without duplicates; tasks are generated again from their ids.
 
     Raises:
         BadData: the file is malformed or lists no task of the split, or a task differs from the one that was written.

@@ -1,4 +1,4 @@
-"""Provenance of a result: command line, versions, commit and hardware of the session that made it."""
+"""Provenance of a result: the command line, versions, commit and hardware that produced it."""
 
 import functools
 import importlib.metadata
@@ -15,13 +15,13 @@ from agentgym.core.folders import write_whole
 
 LIBRARIES = ("gymnasium", "numpy", "bm25s", "torch", "transformers", "tokenizers", "vllm")
 SECRETS = ("key", "apikey", "token", "password", "secret", "authorization", "sig", "signature")
-"""Last words of names whose values are secret."""
+"""Last words of option names whose values must not be stored."""
 
 
 def session(version: str) -> dict[str, object]:
-    """Return when, by which command, with which versions and on which machine a session takes place.
+    """Return the start time, command, versions, commit and hardware of this session.
 
-    `version` is the package's own.
+    `version` is agentgym's version.
     """
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -35,8 +35,10 @@ def session(version: str) -> dict[str, object]:
 
 
 def command_line(arguments: Sequence[str]) -> list[str]:
-    """Return a command as it was typed, `agentgym` for the program, without the values of flags such as --engine.key and of
-    headers."""
+    """Return a command as it was typed, with `***` for the values of secret flags (such as --engine.key) and headers.
+
+    The program is named `agentgym` even if it was started by `python -m agentgym`.
+    """
     words = [Path(arguments[0]).name, *arguments[1:]]
     if words[0] == "__main__.py":
         words[0] = "agentgym"
@@ -51,13 +53,13 @@ def command_line(arguments: Sequence[str]) -> list[str]:
 
 
 def is_secret(name: str) -> bool:
-    """Return whether something is named like a key."""
+    """Return True if the last word of a name says that its value is secret, as in `engine.api_key`."""
     return name.lower().replace("-", ".").replace("_", ".").rpartition(".")[2] in SECRETS
 
 
 @functools.cache
 def commit() -> str | None:
-    """Return the commit of the package's checkout, with `+changes` where files differ from it; None when installed."""
+    """Return the commit of agentgym's checkout, with `+changes` if files differ from it; None outside of a checkout."""
     package = Path(__file__).parents[1]
     if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:  # inside someone else's repository, or none
         return None
@@ -66,7 +68,7 @@ def commit() -> str | None:
 
 
 def hardware() -> dict[str, object]:
-    """Return the processor, the cores this process may use, memory in GiB, and the names of the GPUs."""
+    """Return the system, the processor, the number of usable cores, the memory in GiB and the names of the GPUs."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "system": f"{platform.system()} {platform.machine()}",
@@ -78,7 +80,7 @@ def hardware() -> dict[str, object]:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a JSON file so that a crash leaves either the old one or the new one."""
+    """Write a JSON file so that a crash leaves either the old file or the complete new one."""
     write_whole(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
@@ -94,7 +96,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def _output(*command: str) -> str | None:
-    """Return a program's output, or None if it is missing, fails or takes too long."""
+    """Return a program's output; None if the program is missing, fails or runs longer than 10 seconds."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.SubprocessError):

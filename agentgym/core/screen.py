@@ -1,18 +1,18 @@
-"""Text made safe for a terminal or a file: that of environments, models and files is hostile until it went through here."""
+"""Make text safe for a terminal or a file; text of environments, models and files is untrusted before that."""
 
 import sys
 
 
 def printable(text: str) -> str:
-    """Return text with control, format and surrogate characters, which could drive a terminal, shown as escapes."""
+    """Return text with control, format and surrogate characters escaped, because they could control a terminal."""
     return "".join(c if c in "\n\t" or c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def storable(text: str) -> str:
-    """Return text with a ? for each half of a character (lone surrogate), which no file, request or tokenizer takes."""
+    """Return text with `?` for each lone surrogate, which no file, request or tokenizer accepts."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def announce(line: str) -> None:
-    """Print a slow step on standard error before it starts: loading torch or a model, a test run."""
+    """Print a line on standard error before a slow step, such as loading torch or a model."""
     print(printable(line), file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Scripts that are written without spaces between words, and the punctuation of all scripts."""
+"""Scripts that are written without spaces between words, and punctuation in all scripts."""
 
 import re
 import unicodedata
@@ -10,7 +10,8 @@ SPACELESS = (
     "\ua000-\ua48f\ua960-\ua97f\ua980-\ua9ff\uaa60-\uaa7f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc"  # Yi, Javanese, Hangul
     "\U00016fe0-\U0001b2ff\U00020000-\U0003ffff"  # Tangut, Khitan, Nushu, old kana, rare CJK
 )
-"""Characters of a regular expression's class. Korean has spaces, but its particles are written onto the word before."""
+"""Character class of a regular expression. It includes Korean, which has spaces but attaches particles to the preceding
+word."""
 _SPACELESS = re.compile(f"[{SPACELESS}]")
 _WIDE = re.compile("[\uff01-\uffdc]+")
 _EITHER = re.compile(f"[{SPACELESS}\uff01-\uffdc]")
@@ -18,19 +19,19 @@ _PIECES = re.compile(rf"[{SPACELESS}]+|[^\W{SPACELESS}]+")
 
 
 def spaceless(text: str) -> bool:
-    """Return whether a text has a character of a script without spaces, or one of full width."""
+    """Return True if a text contains a full-width character or a character of a script without spaces."""
     return not text.isascii() and _EITHER.search(text) is not None
 
 
 def ordinary_width(text: str) -> str:
-    """Return the text with letters, digits and marks of full width as ordinary ones, and half-width kana as full ones."""
+    """Return the text with full-width letters, digits and marks as ordinary ones, and half-width kana as full-width kana."""
     return _WIDE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
 
 
 def pieces(text: str) -> Iterator[str | list[list[str]]]:
-    """Yield the words of a text in order; of a script without spaces a piece is its runs of characters.
+    """Yield the pieces of a text in order: a word as a string, or text in a script without spaces as runs of characters.
 
-    A character comes with the marks that stand on it; other signs end a run.
+    Combining marks stay with their character. Any other sign ends a run.
     """
     for piece in _PIECES.findall(text):
         yield _runs(piece) if _SPACELESS.match(piece) else piece
@@ -49,5 +50,5 @@ def _runs(piece: str) -> list[list[str]]:
 
 
 def without_punctuation(text: str) -> str:
-    """Return the text without the punctuation of any script (Unicode's categories P)."""
+    """Return the text without punctuation in any script (Unicode categories P*)."""
     return "".join(character for character in text if not unicodedata.category(character).startswith("P"))

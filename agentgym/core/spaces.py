@@ -13,17 +13,17 @@ _SAMPLES = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:;[
 
 
 class Unicode(gymnasium.spaces.Text):
-    """Any Unicode string of up to `max_length` characters.
+    """All Unicode strings of up to `max_length` characters.
 
-    Gymnasium's `Text` checks every character against a finite alphabet and so rejects ordinary sentences;
-    this space inherits its place in the vector environments and checks type and length only.
+    Gymnasium's `Text` checks every character against a finite alphabet and so rejects ordinary sentences. This space
+    inherits from it to work in vector environments, and checks only type and length.
     """
 
     def __init__(self, max_length: int = 65536, *, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(max_length, min_length=0, charset=_SAMPLES, seed=seed)
 
     def contains(self, x: object) -> bool:
-        """Return whether `x` is a string that fits."""
+        """Return True if `x` is a string of at most `max_length` characters."""
         return isinstance(x, str) and len(x) <= self.max_length
 
     def sample(self, mask: object = None, probability: object = None) -> str:
@@ -45,7 +45,7 @@ class SharedTexts(Sequence[str]):
     """The current observations of an asynchronous vector environment, decoded from shared memory on access.
 
     Gymnasium requests the observations once, while the memory is still empty, and copies the object after every step.
-    So this is a view, and a copy of it is an immutable tuple of strings.
+    This object is therefore a view of the memory, and a copy of it is an immutable tuple of strings.
     """
 
     def __init__(self, rows: NDArray[np.int32]) -> None:

@@ -1,4 +1,4 @@
-"""Tasks by number, and the splits they fall into."""
+"""Tasks and their numbers, and the splits to which they belong."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -11,18 +11,18 @@ from agentgym.core.seeding import generator, share
 from agentgym.errors import BadConfig, UnknownName, no_such
 
 Data = dict[str, Any]
-"""Data of a task for its environment."""
+"""The environment's data of a task, by name."""
 DRAWS = 5000  # a split without a task in this number of draws counts as empty
 
 
 @dataclass(frozen=True)
 class Task:
-    """One task. `data` holds all the environment needs, answers included; it never appears in an observation."""
+    """One task. `data` contains everything the environment needs, including answers; it never appears in an observation."""
 
     instruction: str = ""
     data: dict[str, Any] = field(default_factory=dict[str, Any])
     id: str = ""
-    """`split/difficulty/number` where tasks are generated; a file's task keeps its own."""
+    """Unique name: `split/difficulty/number` for a generated task; a task from a file has the file's id."""
     split: str = ""
     difficulty: int = 0
 
@@ -32,27 +32,28 @@ def _no_generator(rng: np.random.Generator, difficulty: int) -> Task:
 
 
 class TaskSpace:
-    """All the tasks of an environment: each has a number, and its content decides its split."""
+    """All tasks of an environment; each has a number, and its content determines its split."""
 
     splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
-    """Names of the splits and their shares of the space of tasks."""
+    """Names of the splits, each with its share of all tasks."""
     split: str = "train"
     difficulty: int = 0
     hardest: int | None = None
-    """Largest difficulty that task samplers use, because harder tasks take long to generate; None means no limit."""
+    """Maximum difficulty for task samplers, because harder tasks take long to generate; None means no limit."""
 
     generate: Callable[[np.random.Generator, int], Task] = staticmethod(_no_generator)
-    """Draw a task of a difficulty; a method, static or not."""
+    """Function that draws a task of a difficulty with a random generator; a subclass defines it as a method, static or
+    not."""
 
     def split_key(self, task: Task) -> object:
-        """Return the value whose hash determines the split: by default everything in the task."""
+        """Return the value whose hash determines the task's split: by default its instruction and data."""
         return task.instruction, sorted(task.data.items())
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task of that number: the same on every machine, in the split its content belongs to.
+        """Return the task with this number in a split; it is the same on every machine.
 
         Raises:
-            BadConfig: the difficulty is out of range, or its task space is too small to split.
+            BadConfig: the difficulty is out of range, or it has too few different tasks to split.
         """
         kind, split = type(self).__name__, self._split_for(number, split)
         difficulty = self.difficulty if difficulty is None else difficulty
@@ -68,7 +69,7 @@ class TaskSpace:
         )
 
     def _split_for(self, number: int, split: str | None) -> str:
-        """Return the split that a task's number belongs to.
+        """Return the split of a task number: `split`, or the environment's own if it is None.
 
         Raises:
             UnknownName: the split does not exist.
@@ -82,7 +83,7 @@ class TaskSpace:
         return split
 
     def split_of(self, task: Task) -> str:
-        """Return the split a task belongs to: a function of the hash of `split_key`, never of a seed."""
+        """Return the split to which a task belongs; it depends on the hash of `split_key`, never on a seed."""
         where, total = share(type(self).__name__, repr(self.split_key(task))), 0.0
         for split, size in self.splits.items():
             total += size
@@ -95,10 +96,10 @@ class TaskSpace:
         return self.numbered(int(rng.integers(2**31)))
 
     def named_task(self, task: object, rng: np.random.Generator) -> Task:
-        """Return the task of a Task, an id or a number of the split; None means a random one.
+        """Return the task given as a Task, an id or a number within the split; None draws one at random.
 
         Raises:
-            BadConfig: the value has another type.
+            BadConfig: `task` has another type.
         """
         if task is None:
             return self.draw(rng)
@@ -111,15 +112,15 @@ class TaskSpace:
         return task
 
     def size(self, split: str | None = None) -> int | None:
-        """Return the number of tasks in a split; None if they are generated without a known number."""
+        """Return the number of tasks in a split; None if tasks are generated and their number is unknown."""
         return None
 
     def content_key(self, task: Task) -> object:
-        """Return the content that two splits must not share: the split key, unless that is only a name."""
+        """Return the content that must not occur in two splits: the split key, unless the key is only a name."""
         return self.split_key(task)
 
     def tasks(self, n: int, split: str | None = None) -> list[Task]:
-        """Return the fixed evaluation list: the first `n` distinct tasks of a split.
+        """Return the first `n` distinct tasks of a split, the fixed list for evaluations.
 
         Raises:
             BadConfig: the split has fewer than `n` distinct tasks.
@@ -131,7 +132,7 @@ class TaskSpace:
         return listed
 
     def up_to(self, n: int, split: str | None = None) -> list[Task]:
-        """Return the first `n` tasks of a split, no two alike, or all of a split with fewer."""
+        """Return the first `n` distinct tasks of a split, or all of them if there are fewer."""
         distinct: dict[str, Task] = {}
         for number in range(20 * n + 100):
             if len(distinct) == n:
@@ -141,11 +142,11 @@ class TaskSpace:
         return list(distinct.values())
 
     def find(self, task_id: str) -> Task:
-        """Return the task with that id.
+        """Return the task with this id.
 
         Raises:
             BadConfig: the id is malformed.
-            UnknownName: it names no task.
+            UnknownName: no task has this id.
         """
         parts = task_id.rsplit("/", 2)
         if len(parts) != 3 or parts[0] not in self.splits or not (parts[1].isdecimal() and parts[2].isdecimal()):

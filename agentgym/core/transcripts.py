@@ -1,7 +1,7 @@
-"""Responses of an environment as lines that are equal only if every part is; here and in another process.
+"""Responses of an environment as lines of text, to compare them between this process and another.
 
-Nothing of this module, nor of the process that it is asked in, knows of checks: an environment that behaves otherwise while
-it is checked answers otherwise there.
+Neither this module nor the other process imports the checks. An environment that behaves differently while it is
+checked therefore responds differently there, which the comparison reveals.
 """
 
 import contextlib
@@ -22,26 +22,24 @@ ENDLESS = 10_000  # a horizon that no play reaches
 
 
 def transcript(env: TextEnv, task: Task, seed: int, actions: Sequence[object], horizon: int = ENDLESS) -> list[str]:
-    """Return the responses to the reset and to each action up to the end, each as one line."""
+    """Return the environment's responses to the reset and to each action until the episode ends, one line each."""
     observation, info = env.reset(seed=seed, options={"task": task, "horizon": horizon})
     return [line(Step(observation, 0.0, False, False, info)), *(line(step) for step in steps(env, actions))]
 
 
 def go_on(env: TextEnv, state: Snapshot, actions: Sequence[object], seed: int | None = None) -> list[str]:
-    """Return the responses to the actions from a snapshot."""
+    """Restore a snapshot and return the responses to the actions, one line each."""
     env.restore(state, seed=seed)
     return [line(step) for step in steps(env, actions)]
 
 
 def line(step: Step) -> str:
-    """Return a response as a line of text that is equal only where all of it is."""
+    """Return a response as a line of text; two lines are equal only if all parts of the responses are."""
     return json.dumps(step, sort_keys=True, default=repr)
 
 
 def answer() -> None:
-    """Run the other process: read the episodes to play from standard input, write the responses as JSON to standard
-    output.
-    """
+    """Run in the other process: read the episodes to play from standard input, and print the responses as JSON."""
     reference, options, what, items = pickle.loads(sys.stdin.buffer.read())
     with contextlib.redirect_stdout(sys.stderr):  # what an environment prints must not mix with the answer
         module, _, name = reference.partition(":")

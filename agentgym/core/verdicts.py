@@ -1,4 +1,4 @@
-"""Verdicts and amounts from third-party code: the accepted values, and the error for all others."""
+"""Success values and amounts from third-party code: convert accepted values, and raise an error for all others."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ NUMBERS: tuple[type[Any], ...] = (bool, int, float, np.bool_, np.integer, np.flo
 def verdict(value: Any, source: str) -> bool | None:
     """Return a success as True, False or None.
 
-    Only these and NumPy's booleans are accepted: nan, `"false"` and `(False, "why")` are all true to Python.
+    Only these values and NumPy's booleans are accepted: nan, `"false"` and `(False, "why")` are all true to Python.
 
     Raises:
         TypeError: any other value; the message names the source.
@@ -56,7 +56,7 @@ def amounts(values: Any, source: str) -> dict[str, float]:
 
 
 def ended(value: Any, source: str) -> bool:
-    """Return a decision that must be made: True or False.
+    """Return `value`, which says if an episode has ended, as True or False.
 
     Raises:
         TypeError: the value is not a boolean; the message names the source.

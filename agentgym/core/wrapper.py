@@ -1,4 +1,4 @@
-"""A wrapper that loses nothing of a text environment."""
+"""A Gymnasium wrapper that preserves the whole interface of a text environment."""
 
 from typing import Any, Self, cast
 
@@ -11,10 +11,10 @@ from agentgym.errors import BadConfig
 
 
 class TextWrapper(gymnasium.Wrapper[str, str, str, str]):
-    """A Gymnasium wrapper that forwards everything a `TextEnv` offers beyond Gymnasium's own interface.
+    """A Gymnasium wrapper that forwards everything that `TextEnv` adds to Gymnasium's interface.
 
-    If an inner wrapper (Gymnasium's `TimeLimit`) ends an episode without a reason, `info` gets one here: `horizon` if
-    truncated, `failure` if terminated; neither is a success.
+    If an inner wrapper, such as Gymnasium's `TimeLimit`, ends an episode without a reason, this wrapper sets `reason`
+    in the info: `horizon` if truncated, `failure` if terminated. Both have success False.
     """
 
     def __getattr__(self, name: str) -> Any:  # whatever the environment inside has
@@ -32,14 +32,17 @@ class TextWrapper(gymnasium.Wrapper[str, str, str, str]):
         return observation, cast("float", reward), terminated, truncated, cast("Info", info)
 
     def restore(self, state: Snapshot, *, seed: int | None = None) -> Self:
-        """Restore the environment inside and return the wrapper, so that wrapping survives a branch."""
+        """Restore the inner environment and return the wrapper, so that a branch stays wrapped."""
         self.env.get_wrapper_attr("restore")(state, seed=seed)
         return self
 
 
 def checked(step: Any, env: object) -> tuple[str, float, bool, bool, Info]:
-    """Return the step of an environment whose wrappers may have changed it; TypeError, naming the wrapper, for a reward,
-    end or success that is none. A TextEnv has checked its own."""
+    """Check the values of a step that wrappers may have changed, and return it; the step of a TextEnv needs no check.
+
+    Raises:
+        TypeError: a reward, end or success has a wrong type; the message names the wrapper.
+    """
     if isinstance(env, TextEnv):
         return step
     observation, reward, terminated, truncated, info = step
@@ -55,10 +58,10 @@ def checked(step: Any, env: object) -> tuple[str, float, bool, bool, Info]:
 
 
 def forwarded(env: object) -> TextEnv:
-    """Return an environment that offers the whole `TextEnv` interface.
+    """Return `env` if it offers the whole `TextEnv` interface.
 
     Raises:
-        BadConfig: the environment is not a text environment, or a wrapper hides it.
+        BadConfig: the environment is not a text environment, or a wrapper hides that interface.
     """
     if isinstance(env, TextEnv | TextWrapper):
         return cast("TextEnv", env)

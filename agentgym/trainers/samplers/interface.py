@@ -140,7 +140,7 @@ class Sampler(Stateful, ABC):
         """Receive the outcomes of a step's groups, for example to adapt a curriculum."""
 
     def completed(self, groups: Sequence[GroupOutcome]) -> list[Episode]:
-        """Return additional episodes to train on that this process played in `draw`; called when the step's groups are complete."""
+        """Return additional episodes to train on that `draw` played in this process; called after the groups ended."""
         return []
 
     def measures(self, step: int) -> Mapping[str, float | Mapping[str, float]]:

@@ -49,7 +49,7 @@ class Steps:
 
 
 def packed(turn: Floats, reward: float, later: Floats | None) -> bytes:
-    """Return a turn as bytes; `turn` is its hidden state without and with the action, [2, width], `later` the next turn's."""
+    """Return a turn as bytes. `turn`, [2, width]: its hidden state without and with the action; `later`: the next turn."""
     after = np.zeros_like(turn[0]) if later is None else later[0]
     ends = np.array([reward, later is None], dtype=np.float32)
     return np.concatenate([turn.reshape(-1), after, ends]).astype(np.float32).tobytes()
