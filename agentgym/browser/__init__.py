@@ -1,4 +1,4 @@
-"""A real browser for web environments: Chromium, a loopback server for their sites, and their base class."""
+"""A real browser for web environments: Chromium, a loopback server for the sites, and a base class of environments."""
 
 from agentgym.browser.chromium import chromium
 from agentgym.browser.env import BrowserEnv

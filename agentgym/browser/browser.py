@@ -21,34 +21,34 @@ if TYPE_CHECKING:
 
 START_SECONDS = 60.0
 AHEAD = 2
-"""Idle contexts kept ready for each kind in use."""
+"""Number of idle contexts that are created ahead for each kind of context in use."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The options in which contexts differ."""
+    """A kind of browser context: the options that all contexts of this kind share."""
 
     clock: str
-    """Start time of every document's clock, ISO 8601, UTC."""
+    """Start time of the clock in every document, ISO 8601, UTC."""
     width: int
     height: int
     ready: str = READY
-    """Host of the page an idle context waits on; a host of the episode's own site saves a new renderer process."""
+    """Host of the page that an idle context shows; a host of the episode's own site saves a new renderer process."""
 
 
 @dataclass
 class Context:
-    """A context with its first page; one episode uses it, then it is closed."""
+    """A browser context with its first page, used by one episode and then closed."""
 
     handle: "playwright.BrowserContext"
     tab: Tab
     browser: "playwright.Browser"
     token: str
-    """Token sent with every request, by which the server finds the episode."""
+    """Token in every request; it tells the server the episode."""
 
 
 class Browser:
-    """Chromium, started on first use and restarted after a crash, which ends only the episodes that were in it."""
+    """Chromium, started on first use and restarted after a crash; a crash ends only the episodes that were open in it."""
 
     def __init__(self) -> None:
         self.path = needed("An environment of pages")
@@ -89,7 +89,7 @@ class Browser:
             raise Fault(f"{self.path} does not start: {str(error)[:600]}", reason=Reason.CRASH) from error
 
     async def take(self, kind: Kind) -> Context:
-        """Return an unused context."""
+        """Return an unused context of this kind, created now if none is idle."""
         while self.ready[kind]:
             context = self.ready[kind].popleft()
             if context.browser.is_connected() and not context.tab.page.is_closed():
@@ -97,7 +97,7 @@ class Browser:
         return await self._make(kind)
 
     def refill(self, kind: Kind) -> None:
-        """Create contexts ahead of time, in the background."""
+        """Create idle contexts of this kind in the background, up to AHEAD."""
         while len(self.ready[kind]) + self.making[kind] < AHEAD and not self.closed:
             self.making[kind] += 1
             self.later(self._add(kind))
@@ -134,7 +134,7 @@ class Browser:
             raise Fault(f"the browser makes no context: {str(error)[:300]}", reason=Reason.CRASH) from error
 
     async def _wait_on(self, handle: "playwright.BrowserContext", kind: Kind) -> Tab:
-        """Return the first page of a new context once the page it waits on has loaded."""
+        """Load the idle page in a new context and return its tab."""
         await handle.clock.install(time=kind.clock)
         await handle.clock.pause_at(kind.clock)
         tab = Tab(await handle.new_page())

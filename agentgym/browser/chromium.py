@@ -38,7 +38,7 @@ FEATURES_OFF = (
 
 
 def chromium() -> str | None:
-    """Return the path of the browser to use: $AGENTGYM_CHROMIUM, the system's, Playwright's, or None."""
+    """Return the path of the first browser found: $AGENTGYM_CHROMIUM, the system's, Playwright's; None if there is none."""
     configured = os.environ.get("AGENTGYM_CHROMIUM", "")
     path_found = next((path for name in (configured, *NAMES) if name and (path := shutil.which(name))), None)
     return path_found or _own()
@@ -62,14 +62,14 @@ def needed(env: str) -> str:
 
 
 def arguments(proxy: str) -> list[str]:
-    """Return the command line; Chromium's own sandbox stays on except for root, where it cannot work."""
+    """Return Chromium's command-line arguments; its sandbox is off only for root, where it cannot work."""
     root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     return [*FLAGS, f"--disable-features={FEATURES_OFF}", f"--proxy-server={proxy}", *root]
 
 
 @cache
 def _own() -> str | None:
-    """Return the path of Playwright's browser if it is downloaded; cached, because the lookup starts a program."""
+    """Return the path of Playwright's browser; None if it is not downloaded. Cached, because the lookup starts a program."""
     if not importlib.util.find_spec("playwright"):
         return None
     from playwright.sync_api import Error, sync_playwright

@@ -28,12 +28,12 @@ START_SECONDS = 90.0
 
 
 class CompletedAction(NamedTuple):
-    """An action carried out in the browser."""
+    """An action that was performed in the browser."""
 
     name: str
     arguments: tuple[object, ...]
     digest: str
-    """Hash of the observation that followed."""
+    """Hash of the observation after the action."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class _Live:
     state: Any
     session: Session
     seen: dict[str, Any]
-    """Result of the last look at the page."""
+    """The page as last read, in the format of `page.js`."""
     log: list[CompletedAction] = field(default_factory=list[CompletedAction])
     process: int = field(default_factory=os.getpid)
     """Process that owns the episode; a forked child leaves its parent's episodes alone."""
@@ -73,35 +73,35 @@ class BrowserEnv(TextEnv):
     """Milliseconds of page time that each action takes."""
     viewport: tuple[int, int] = (1280, 800)
     ready: str = READY
-    """Host of the empty page that idle contexts wait on; `ready.HOST` if every episode begins on HOST."""
+    """Host of the empty page that idle contexts show; `ready.HOST` if every episode begins on HOST."""
     seconds: float = 20.0
-    """Time limit per action; a page that has not settled by then ends its episode as a fault."""
+    """Time limit per action, in seconds; a page that has not settled by then ends its episode as a fault."""
     page_options: ClassVar[dict[str, object]] = {"every": False}
     """Options of `page.js`; `every` gives ids to all elements and shows drawings in full."""
 
     # Hooks of a subclass
 
     def start(self, task: Task) -> tuple[object, str]:
-        """Return fresh state, which the sites find in `environ["agentgym.episode"]`, and the first page's URL."""
+        """Return an episode's initial state, which sites get as `environ["agentgym.episode"]`, and its first URL."""
         raise NotImplementedError(f"{type(self).__name__} must define start(task)")
 
     def judge(self, answer: str | None) -> bool | None:
-        """Decide after each action: True or False ends the episode, None continues.
+        """Judge the state after each action: True or False ends the episode, None continues it.
 
-        `answer` is None except for the tool `answer`, which ends the episode: None then counts as False.
+        `answer` is None except after the tool `answer`, which always ends the episode: a result of None counts as False.
         """
         raise NotImplementedError(f"{type(self).__name__} must define judge(answer)")
 
     def digest(self) -> object:
-        """Return the state that, with the pages, determines the future: by default the content of `self.site`."""
+        """Return the part of the state that decides the future but is not visible in the page; by default None."""
         return None
 
     @staticmethod
     def end(state: object) -> None:
-        """Free the state that `start` created; no request reaches it anymore."""
+        """Free the state that `start` created; called when no request can reach it."""
 
     async def prepare(self, session: Session) -> None:
-        """Prepare the browser after the first page has loaded and before page time passes; runs in the browser's loop."""
+        """Prepare the session after the first page has loaded but before page time passes; runs in the browser's loop."""
 
     def opening(self, task: Task) -> str:
         """Return the text that precedes the page in the first observation."""
@@ -206,7 +206,7 @@ class BrowserEnv(TextEnv):
         return self.opening(task) + "\n\n" + self.text
 
     def do(self, name: str, *arguments: object) -> Outcome:
-        """Run an action of the session and return its outcome."""
+        """Run the action `Session.NAME(*arguments)` and return its outcome."""
         live = self._alive()
         error = self._carry_out(live, name, arguments)
         self._look(live, error)
@@ -225,7 +225,7 @@ class BrowserEnv(TextEnv):
         return self.refused(error)
 
     def _carry_out(self, live: _Live, name: str, arguments: tuple[object, ...]) -> str | None:
-        """Run an action, log it, and return its error if it failed."""
+        """Run an action and log it; return the error text if it failed, else None."""
         error, before = None, live.seen
         try:
             self._ask(live, getattr(live.session, name)(*arguments))
@@ -241,7 +241,7 @@ class BrowserEnv(TextEnv):
         return error
 
     def _look(self, live: _Live, error: str | None = None) -> None:
-        """Store the observation as text and as a state key."""
+        """Set the observation text and the state key from the page as last read."""
         self.seen = live.seen
         self.text = written(self.seen, self.max_chars, error)
         self.key = self._key()
@@ -257,7 +257,7 @@ class BrowserEnv(TextEnv):
         return {"screenshot": self.screenshot()} if self.screenshots else {}
 
     def screenshot(self) -> bytes:
-        """Return the window as a PNG."""
+        """Return an image of the window, as PNG bytes."""
         live = self._alive()
         return self._ask(live, live.session.screenshot())
 
@@ -265,7 +265,7 @@ class BrowserEnv(TextEnv):
         return loop().run(live.session.safely(work), self.seconds)
 
     def _alive(self) -> _Live:
-        """Return the episode open in the browser; replay it first if it is not."""
+        """Return this episode as it is open in the browser; if it is not open, open and replay it first."""
         live = self._open_episodes[0] if self._open_episodes else None
         here = self.task.id, self.log[: len(live.log)] if live else (), os.getpid()
         if live is None or (live.task_id, tuple(live.log), live.process) != here:
@@ -287,12 +287,12 @@ class BrowserEnv(TextEnv):
             self.log, self.seen = whole, seen
 
     def _open(self) -> _Live:
-        """Open the episode's first page, in a new browser if this one has crashed.
+        """Open the episode's first page, in a new browser if the current one has crashed.
 
-        The previous episode is closed only then: one browser thread does both closing and opening.
+        The previous episode is closed only after that, because one browser thread both opens and closes pages.
 
         Raises:
-            Fault: the browser fails again, or fails in another way than a crash.
+            Fault: the browser crashes again, or fails for another reason than a crash.
         """
         try:
             live = self._stand()
@@ -348,12 +348,12 @@ class BrowserEnv(TextEnv):
         return super().break_off(fault)
 
     def close(self) -> None:
-        """Leave the browser; stepping again reopens the episode."""
+        """Close the episode in the browser; the next step opens it again."""
         self._drop()
 
 
 def _drop(open_episodes: list[_Live], end: Callable[[object], None]) -> None:
-    """Remove an episode from the browser."""
+    """Close the episodes in the browser that this process owns, and call `end` with each one's state."""
     while open_episodes:
         live = open_episodes.pop()
         if live.process != os.getpid():

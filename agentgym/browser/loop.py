@@ -40,4 +40,4 @@ class Loop:
 
 
 loop = PerProcess(Loop)
-"""Returns this process's loop."""
+"""Returns this process's event loop."""

@@ -16,16 +16,16 @@ class Element(NamedTuple):
     role: str
     name: str
     facts: str
-    """The rest of its line: `checked`, `value="…"`, `disabled`, …"""
+    """The rest of the element's line: `checked`, `value="…"`, `disabled`, …"""
 
     def fact(self, key: str) -> str:
-        """Return the value after `key=`, or an empty string."""
+        """Return the value after `key=` in `facts`, or an empty string."""
         match = re.search(rf'(?:^| ){re.escape(key)}=("(?:[^"\\]|\\.)*"|\S+)', self.facts)
         text = match[1] if match else ""
         return json.loads(text) if text.startswith('"') else text
 
     def has(self, word: str) -> bool:
-        """Return whether the line contains a word such as `checked`."""
+        """Return True if `facts` contains a word such as `checked`."""
         return word in re.sub(r'"(?:[^"\\]|\\.)*"', "", self.facts).split()
 
 
@@ -59,7 +59,7 @@ def written(seen: dict[str, Any], most: int, error: str | None = None) -> str:
 
 
 def body(seen: dict[str, Any], most: int) -> str:
-    """Return the tree; for a long page the part starting at the window's top, with lines that say what is omitted."""
+    """Return the tree of elements; for a long page, the part from the window's top on, with notes on the omitted parts."""
     lines = [(min(depth, 30), text, top) for depth, text, top in seen["lines"]]
     if not lines:
         return "(the page is empty)"
@@ -88,5 +88,5 @@ def body(seen: dict[str, Any], most: int) -> str:
 
 
 def _first_in_window(lines: Sequence[tuple[int, str, int]]) -> int:
-    """Return the index of the first line whose element begins in the window, or of the last line."""
+    """Return the index of the first line whose element begins at or below the window's top; else of the last line."""
     return next((i for i, (_, _, top) in enumerate(lines) if top >= 0), len(lines) - 1)

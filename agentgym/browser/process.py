@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class PerProcess(Generic[T]):
-    """Returns this process's instance, created on first use."""
+    """A callable that returns this process's instance, created by `make` on first use."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self.make = make
@@ -24,6 +24,6 @@ class PerProcess(Generic[T]):
             return self._made
 
     def _forget(self) -> None:
-        """Drop the instance in a forked child, which has none of its parent's threads, so that it creates its own."""
+        """Drop the instance in a forked child, so that the child creates a new one: it lacks its parent's threads."""
         self._made: T | None = None
         self._lock = threading.Lock()

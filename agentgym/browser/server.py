@@ -1,8 +1,8 @@
-"""A loopback server, the only network a page has: it answers for mounted hosts and refuses all others.
+"""A loopback server, the only network that pages have: it serves mounted hosts and refuses all others.
 
-It is the browser's proxy: a page asks for `http://shop.test/…` and never sees a port. Each context sends its episode's
-token in a header that no page can read, so one application serves all episodes, each with its own state. Requests of
-one episode are answered one at a time.
+The server is the browser's proxy: a page requests `http://shop.test/…` and never sees a port. Each browser context sends
+its episode's token in a header that no page can read, so one application serves all episodes, each with its own state.
+Requests of one episode are answered one at a time.
 """
 
 import threading
@@ -18,16 +18,16 @@ _KEY = "HTTP_X_AGENTGYM_EPISODE"
 THREADS = 16
 REFUSAL = b"There is no such site."
 READY = "ready.test"
-"""Host of an empty page for idle contexts, which keeps their renderer process warm; `ready.HOST` serves it, too."""
+"""Host of an empty page that keeps the renderer of an idle browser context warm; any `ready.HOST` serves the same page."""
 
 SITES: dict[str, WSGI] = {}
-"""Host names and their WSGI applications."""
+"""WSGI application by host name."""
 
 
 def mount(host: str, app: WSGI) -> None:
-    """Let a WSGI application answer for a host such as `shop.test`, in every episode.
+    """Serve a host such as `shop.test` with a WSGI application, in every episode.
 
-    `environ["agentgym.episode"]` is the object returned by the episode's `start`.
+    `environ["agentgym.episode"]` is the state that the environment's `start` returned for the episode.
     """
     SITES[host] = app
 
@@ -64,7 +64,7 @@ class Server:
         self.episodes[token] = _Episode(state)
 
     def close(self, token: str) -> None:
-        """Forget an episode and refuse its further requests; waits for a request in progress."""
+        """Forget an episode and refuse its further requests; wait for a request in progress."""
         episode = self.episodes.pop(token, None)
         if episode:
             with episode.lock:
@@ -103,7 +103,7 @@ class Server:
 
 
 def address(path: str, page: str, hosts: Collection[str]) -> str | None:
-    """Return the URL that a path or an address on a page refers to; None if it is on none of the hosts."""
+    """Return the URL that a path or an address refers to on `page`; None if its host is not in `hosts`."""
     try:
         url = urljoin(page, path.strip())
         parts = urlsplit(url)
@@ -113,4 +113,4 @@ def address(path: str, page: str, hosts: Collection[str]) -> str | None:
 
 
 server = PerProcess(Server)
-"""Returns this process's server."""
+"""Returns this process's site server."""

@@ -1,4 +1,4 @@
-"""An episode in the browser: its tabs, the text of dialogs, and the actions of an agent."""
+"""An episode in the browser: its tabs, notes about dialogs, and the actions of an agent."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -18,7 +18,7 @@ NOTE = 300  # characters shown of a dialog's text
 
 
 class Session:
-    """The pages of one episode; every method runs in the browser's loop."""
+    """The pages of one episode; every method runs in the browser's event loop."""
 
     def __init__(self, browser: Browser, context: Context, options: dict[str, object], pause: int) -> None:
         self.browser, self.context, self.options, self.pause = browser, context, options, pause
@@ -78,10 +78,10 @@ class Session:
             self.notes.append(text)
 
     async def safely(self, work: Coroutine[object, object, T]) -> T:
-        """Return the result of a coroutine, or fail at once if a page's process crashes, since a crashed page never answers.
+        """Return the result of a coroutine; fail at once if a page's process crashes, since a crashed page never answers.
 
         Raises:
-            Fault: a page's process crashed, or Playwright raised an error that no action turned into a sentence.
+            Fault: a page's process crashed, or Playwright raised an error that no action turned into a PageError.
         """
         from playwright.async_api import Error
 
@@ -106,7 +106,7 @@ class Session:
         await self.rest()
 
     async def rest(self) -> None:
-        """Let the current tab settle, then each tab opened meanwhile."""
+        """Let the current tab settle, then each tab that opened in the meantime."""
         await self._drop_closed()
         await self._settle()
         for _ in range(MOST_TABS):
@@ -116,7 +116,7 @@ class Session:
         await self._drop_closed()
 
     async def _settle(self) -> None:
-        """Let the current tab settle; if it closes meanwhile, settle the tab switched to instead.
+        """Let the current tab settle; if it closes in the meantime, let the new current tab settle instead.
 
         Raises:
             Fault: the page crashed, or it does not settle while open.
@@ -133,7 +133,7 @@ class Session:
             await self._drop_closed()
 
     async def _new_tabs(self) -> bool:
-        """Switch to the newest tab not yet known."""
+        """Switch to the newest tab that opened since the last look; return True if there is one."""
         expected = sum(tab.popups for tab in self.tabs)
         for _ in range(100):  # the request for a tab and the tab itself are reported on different channels
             if self.opened >= expected:
@@ -252,7 +252,7 @@ class Session:
         await self.act(lambda: self.tab.page.keyboard.type(text))
 
     async def wait(self) -> None:
-        """Let page time pass."""
+        """Let `pause` milliseconds of page time pass."""
 
         async def nothing() -> None:
             return
@@ -271,7 +271,7 @@ class Session:
             self.note("Nothing scrolled: this is the end.")
 
     async def turn_to(self, number: int) -> None:
-        """Switch to another tab.
+        """Switch to tab `number`, counted from 1.
 
         Raises:
             PageError: there is no tab with this number.
@@ -303,10 +303,10 @@ class Session:
         return " ".join(str(await tab.main("document.title") or "").split())[:200]
 
     async def screenshot(self) -> bytes:
-        """Return the window as a PNG."""
+        """Return an image of the window, as PNG bytes."""
         return await self.tab.page.screenshot(type="png", animations="disabled", caret="hide", scale="css")
 
     async def _history(self, tab: Tab) -> list[object]:
-        """Return the history entries that `back` can reach."""
+        """Return the tab's position in its history, and the URLs of the history."""
         history = await tab.cdp.send("Page.getNavigationHistory")
         return [history["currentIndex"], [entry["url"] for entry in history["entries"]]]

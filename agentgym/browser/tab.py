@@ -1,4 +1,4 @@
-"""One page of an episode: its events, when it has settled, and its content."""
+"""One page of an episode: its events, its content, and waiting until it has settled."""
 
 import asyncio
 import json
@@ -20,12 +20,12 @@ STREAMS = {"EventSource", "WebSocket", "Ping"}  # requests that never finish or 
 
 
 class PageError(Exception):
-    """An action the page's script could not carry out, as a sentence for the agent."""
+    """An action failed in the page; the message is a sentence for the agent."""
 
 
 @cache
 def script() -> str:
-    """Return the source of the function that reads pages."""
+    """Return the source of `page.js`, the script that reads pages."""
     return (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 
 
@@ -113,7 +113,7 @@ class Tab:
 
         Raises:
             Fault: the page crashed or cannot be read.
-            PageError: the function threw a sentence for the agent.
+            PageError: the function threw an error with a sentence for the agent.
         """
         spoken = f"agent.{function}({', '.join(json.dumps(argument) for argument in arguments)})"
         for attempt in range(3):
@@ -174,7 +174,7 @@ class Tab:
         return bool(self.requests or self.loading or self.leaving > time.monotonic())
 
     async def calm(self) -> None:
-        """Wait until nothing is pending and a frame was drawn without a change to the document.
+        """Wait until no request or load is pending and a frame was drawn without a change to the document.
 
         Raises:
             Fault: the page crashed or closed itself.
@@ -215,4 +215,4 @@ RUN = """(async () => {
   for (const clock of clocks) try { await clock.runFor(piece); } catch {}
   return [piece, due <= left];
 })()""".replace("SLICE", str(SLICE))
-"""Runs Playwright's clock in all frames: up to the next timer, at least one slice, at most the remaining time."""
+"""JavaScript that advances Playwright's clock in all frames: to the next timer, by SLICE to LEFT milliseconds."""

@@ -1,1 +1,1 @@
-"""The environments, one file or folder each; they never import one another."""
+"""The environments, in one file or folder each; no environment imports another."""

@@ -18,12 +18,13 @@ _MOST_IN_ALL = 100_000  # per request, since all are in memory at once
 
 
 class App:
-    """POST /retrieve {"queries": [...], "topk": 3, "return_scores": true} over a retriever, with Search-R1's API.
+    """ASGI application that serves a retriever with Search-R1's API.
 
-    Answers {"result": [[{"document": {"id", "contents"}, "score"}]]}, without `return_scores` {"result": [[document]]}.
+    POST /retrieve {"queries": [...], "topk": 3, "return_scores": true} answers {"result": [[{"document": {"id", "contents"},
+    "score"}]]}; without `return_scores` it answers {"result": [[document]]}.
     GET /health returns the number of documents. Errors are {"detail": …}: 422 for a malformed request, 413 for a body that
-    is too large, 504 for a search that took longer than `seconds`, 503 when the queue is full. A `local` server answers only
-    requests addressed to this machine's names, else 403, because web pages could reach it under names of their own.
+    is too large, 504 for a search that took longer than `seconds`, 503 when the queue is full. A `local` server answers 403
+    to requests that do not name this machine as their host, because a web page could reach the server under another name.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class App:
         self._topk, self._seconds, self._body_bytes, self._queries = topk, seconds, body_bytes, queries
 
     async def __call__(self, scope: dict[str, object], receive: Receive, send: Send) -> None:
-        """Answer one ASGI request; nothing a client sends raises here.
+        """Answer one ASGI request; no input from a client raises an exception.
 
         Raises:
             NotImplementedError: the scope is neither HTTP nor lifespan.

@@ -17,10 +17,10 @@ class QueueFull(RuntimeError):
 
 
 class Batches:
-    """Searches for many coroutines, one batch at a time, of all queries that arrived while the previous batch ran.
+    """Searches for many coroutines in batches: a batch has the queries that arrived while the previous batch ran.
 
-    A batch has at most `most` queries, split over `threads`; equal queries are searched once. The last `cached` answers are
-    kept, or fewer if they have more than ten documents on average. At most `waiting` queries wait.
+    A batch has at most `most` queries, split over `threads`; equal queries are searched once. The cache has the last
+    `cached` answers, or fewer if they have more than ten documents on average. At most `waiting` queries wait.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Batches:
         self._worker: asyncio.Task[None] | None = None
 
     async def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
-        """Return the retriever's results or raise its exception; raise Busy if the queue is full."""
+        """Return the retriever's results or raise its exception; raise QueueFull if too many queries wait."""
         answers = [self._answer((query, count)) for query in queries]
         return [answer if isinstance(answer, list) else await asyncio.shield(answer) for answer in answers]
 
@@ -80,7 +80,7 @@ class Batches:
                         self._pending.pop(waiting).set_exception(error)
 
     def _next(self) -> list[_Query]:
-        """Return the next queries that want as many documents as the first of them."""
+        """Take the next queries from the queue: those that want as many documents as the first one does."""
         batch, rest = list[_Query](), deque[_Query]()
         while self._queue and len(batch) < self._most:
             query = self._queue.popleft()
@@ -108,6 +108,6 @@ class Batches:
 
 
 def _seen(future: "asyncio.Future[list[Hit]]") -> None:
-    """Retrieve the exception of a future whose caller has gone, so that asyncio does not report it as never retrieved."""
+    """Retrieve a future's exception even if no caller is left, so that asyncio does not log it as never retrieved."""
     if not future.cancelled():
         future.exception()

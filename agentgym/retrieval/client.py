@@ -25,20 +25,21 @@ _CHECKED = "What is the capital of France?"  # works with any corpus, even if no
 
 
 class _Wrong(ValueError):
-    """A bad answer that a retry may fix."""
+    """A malformed or failed answer; a retry may help."""
 
 
 class _Refused(ValueError):
-    """A refusal that a retry would not change."""
+    """The server refused the request; a retry cannot help."""
 
 
 class Client:
     """Queries a retriever server: `agentgym serve retriever`, Search-R1's, or a compatible one.
 
-    A request that met no connection, no answer in time, 5xx, 429 or a malformed answer is retried after `backoff * 2**n`
-    seconds, at most `retries` times and for `seconds` in all; then it raises a Fault: `timeout` if answers were late, else
-    `engine`. A refusal (4xx) is a Fault at once. If the server answered each time, the Fault is a `QueryFailed`. Results
-    are as repeatable as the server's.
+    A request is retried after a failed connection, a timeout, status 5xx or 429, or a malformed answer: after `backoff
+    * 2**n` seconds, at most `retries` times, and for at most `seconds` in total. Then it raises a Fault with reason
+    `timeout` if all attempts timed out, else `engine`. A refusal (other 4xx) raises at once. The Fault is a
+    `QueryFailed` if the server refused, or answered every attempt with an error. Results are as repeatable as the
+    server's.
 
     Documents without an id, which Search-R1's BM25 server sends, are identified by the hash of their contents.
     """
@@ -104,7 +105,7 @@ class Client:
         raise kind(f"no answer from {self.url} in {len(met)} attempts: {', '.join(met)}", reason=reason)
 
     def titled(self, name: str) -> list[Document]:
-        """Return the results with this title among the ten best ones for it."""
+        """Return the documents with this title among the ten best results for the title as a query."""
         [hits] = self.search([name], _TITLED)
         return [hit.document for hit in hits if title_key(hit.document.title) == title_key(name)]
 
@@ -138,7 +139,7 @@ class Client:
         return _results(bytes(content), len(queries), count)
 
     def _open(self) -> httpx2.Client:
-        """Return this process's connections; a forked child does not reuse its parent's."""
+        """Return this process's HTTP client; a forked child does not reuse its parent's connections."""
         if self._client is None or self._process != os.getpid():
             self._client, self._process = httpx2.Client(timeout=self._timeout, trust_env=False), os.getpid()
         return self._client

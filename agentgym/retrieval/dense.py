@@ -42,7 +42,7 @@ def build_dense_index(
     batch: int = 64,
     progress: folders.Progress = folders.silent,
 ) -> "DenseIndex":
-    """Build the index of a corpus in a folder, or reuse the one there, and open it.
+    """Build the index of a corpus in a folder, or reuse an existing index of it, and open the index.
 
     An interrupted build resumes after the last encoded passages.
 
@@ -71,12 +71,12 @@ def build_dense_index(
 
 
 class DenseIndex:
-    """The index in a folder: returns the documents whose vectors have the largest cosine with the query's.
+    """A dense index in a folder; a search returns the documents whose vectors have the largest cosine with the query's.
 
-    `encoder` is the encoder or its folder. The folder also records the encoder's original path, but an index may come from a
-    stranger, so that path never decides what is loaded. faiss names the candidates; their scores are then computed in double
-    precision, one by one, so that they depend neither on the batch size nor on the number of threads. `flat` is exact; `ivf`
-    and `hnsw` may miss documents, always the same ones.
+    `encoder` is the encoder or its folder. The index also records the encoder's original path, but an index may come from a
+    stranger, so that path is never loaded. faiss finds candidates. Their scores are then computed in double precision, one
+    by one, so that scores do not depend on the batch size or the number of threads. A `flat` search is exact; `ivf` and
+    `hnsw` may miss documents, always the same ones.
     """
 
     blocking = False
@@ -84,7 +84,7 @@ class DenseIndex:
     def __init__(
         self, folder: str | Path, corpus: str | None = None, *, encoder: str | Encoder = "", device: str = "cpu"
     ) -> None:
-        """Open a folder; with `corpus`, require that it is the index of that file."""
+        """Open the index in a folder; with `corpus`, require that it was built from that file."""
         path = Path(folder)
         manifest = folders.read_manifest(path, KIND)
         if corpus is not None:
@@ -117,9 +117,9 @@ class DenseIndex:
         """Do nothing: the index holds only files and memory."""
 
     def _near(self, vectors: Vectors, count: int) -> list[NDArray[np.int64]]:
-        """Return each query's candidates, int64 [candidates]: all documents whose score may be among the best `count`.
+        """Return the numbers of all documents that may be among each query's best `count`, int64 [candidates].
 
-        `vectors` is [queries, dimensions].
+        `vectors` is float32 [queries, dimensions].
         """
         if not len(vectors):
             return []
@@ -149,7 +149,7 @@ class DenseIndex:
 
 
 def _encode(model: Encoder, path: Path, store: Store, batch: int, done: Callable[[int], None]) -> None:
-    """Append the vectors of all documents that the file does not contain yet."""
+    """Append to the file the vectors of all documents that it does not contain yet."""
     width = 4 * model.dimension
     have = path.stat().st_size // width if path.exists() else 0
     with path.open("ab") as file:

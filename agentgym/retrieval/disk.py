@@ -1,8 +1,8 @@
 """BM25 retrieval from disk: tantivy's index, memory-mapped and shared by all processes.
 
-tantivy stores a document's length in one byte and so scores long documents slightly too high. It therefore only names
-the candidates; their BM25 is then computed from their words. Since rounding never lowers a score, the best documents are
-certain as soon as the last candidate scores lower in tantivy than the last document selected.
+tantivy stores a document's length in one byte, so it scores long documents slightly too high. It therefore only finds
+candidates; their BM25 scores are computed from their words. Since rounding never lowers a score in tantivy, the best
+documents are final as soon as tantivy's score of the last candidate is below the score of the last document selected.
 """
 
 import importlib
@@ -21,14 +21,14 @@ from agentgym.retrieval.store import Store
 
 KIND = "tantivy"
 FIELDS: Mapping[str, Callable[[Document], list[str]]] = {"words": searched, "parts": searched_parts}
-"""Fields of the index, in the order of `asked`."""
+"""Fields of the index, each with the function that returns a document's tokens."""
 _FIRST, _MOST = 16, 1024  # extra candidates: the first try, and the limit, whose result is final
 _HEAP = 256 << 20  # bytes of memory for building the index
 _STEP = 10_000  # documents between two progress reports
 
 
 def build_disk_index(corpus: str, folder: str | Path, progress: folders.Progress = folders.silent) -> "DiskIndex":
-    """Build the index of a corpus in a folder, or reuse the one there, and open it; see `folder.build` for errors."""
+    """Build the index of a corpus in a folder, or reuse an existing one, and open it; `folder.build` lists the errors."""
     tantivy = _tantivy()
 
     def fill(partial: Path, store: Store, done: Callable[[int], None]) -> dict[str, object]:
@@ -39,7 +39,7 @@ def build_disk_index(corpus: str, folder: str | Path, progress: folders.Progress
 
 
 class DiskIndex:
-    """The index in a folder: BM25 with Lucene's parameters over the words of title and text.
+    """A BM25 index in a folder, with Lucene's parameters, over the words of title and text.
 
     A search considers `count + 16` candidates, and up to 1,024 more if scores are close.
     """
@@ -47,7 +47,7 @@ class DiskIndex:
     blocking = False
 
     def __init__(self, folder: str | Path, corpus: str | None = None) -> None:
-        """Open a folder; with `corpus`, require that it is the index of that file.
+        """Open the index in a folder; with `corpus`, require that it was built from that file.
 
         Raises:
             BadData: tantivy cannot read the index, or it has a different number of documents than the manifest.
@@ -105,7 +105,7 @@ class DiskIndex:
             seen, beyond = len(hits), beyond * 4
 
     def _boosted(self, score: float) -> float:
-        """Return a score on tantivy's scale, where term frequencies have a higher constant factor."""
+        """Return a score on tantivy's scale, which is larger by the factor K1 + 1."""
         return score * (K1 + 1)
 
     def _clause(self, name: str, token: str, times: int) -> object:
@@ -113,7 +113,7 @@ class DiskIndex:
         return clause if times == 1 else self._query.boost_query(clause, float(times))
 
     def _weights(self, name: str, tokens: Counter[str]) -> dict[str, float]:
-        """Return inverse document frequency (Lucene's form) times query count for each token that a document contains."""
+        """Return the weight of each indexed query token: its inverse document frequency (Lucene's) times its count."""
         weights: dict[str, float] = {}
         for token, times in tokens.items():
             holding = self._searcher.doc_freq(name, token)
@@ -133,7 +133,7 @@ class DiskIndex:
 
 
 def _fill(tantivy: ModuleType, folder: Path, store: Store, done: Callable[[int], None]) -> dict[str, object]:
-    """Write the index of the documents, replacing the remains of an interrupted build."""
+    """Write the index of the documents to a folder, replacing what an interrupted build left there."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     schema = (

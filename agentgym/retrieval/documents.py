@@ -1,4 +1,4 @@
-"""Documents, their tokenization into words, and reading them from JSON lines."""
+"""Documents: their type, their tokens, and reading them from JSON lines."""
 
 import re
 from collections.abc import Iterator
@@ -23,11 +23,11 @@ class Document:
     title: str
     text: str
     quoted: bool = True
-    """True if the title stands in quotes in `contents`, as in the 2018 Wikipedia passages."""
+    """True if `contents` quotes the title, as in the 2018 Wikipedia passages."""
 
     @property
     def contents(self) -> str:
-        """The whole document in Search-R1's and FlashRAG's form: the title, then the text from the second line on."""
+        """The whole document in Search-R1's and FlashRAG's format: a line with the title, then the text."""
         return f"{self.heading}\n{self.text}"
 
     @property
@@ -70,7 +70,7 @@ def _parts(text: str) -> list[str]:
 
 
 def query_words(query: str) -> tuple[list[str], list[str]]:
-    """Return the words of a query, and the tokens to look for among the documents' parts."""
+    """Return the query's tokens for the index of `words`, and its tokens for the index of `parts`."""
     known = words(query)
     if not spaceless(query):
         return known, known
@@ -79,17 +79,17 @@ def query_words(query: str) -> tuple[list[str], list[str]]:
 
 
 def searched(document: Document) -> list[str]:
-    """Return the words a document is found by: those of its title and its text."""
+    """Return the words under which a document is indexed: those of its title and text."""
     return words(f"{document.title} {document.text}")
 
 
 def searched_parts(document: Document) -> list[str]:
-    """Return the parts of words a document is found by."""
+    """Return the `parts` under which a document is indexed: those of its title and text."""
     return [*parts(document.title), *parts(document.text)]
 
 
 def title_key(title: str) -> str:
-    """Return the normalized title; equal keys mean equal titles."""
+    """Return the title without outer quotes, in lower case and with single spaces; equal keys mean equal titles."""
     return " ".join(title.strip().strip('"').casefold().split())
 
 
@@ -147,7 +147,7 @@ def read_text(raw: dict[str, object], key: str, where: str) -> str:
 
 
 def read_id(raw: dict[str, object], key: str, where: str, default: str | None = None) -> str:
-    """Return the id under a key, a text or an integer, as text.
+    """Return the id under a key as text; the value may be a text or an integer, and `default` replaces a missing one.
 
     Raises:
         BadData: the value is neither a text nor an integer, or is blank.
@@ -159,12 +159,12 @@ def read_id(raw: dict[str, object], key: str, where: str, default: str | None = 
 
 
 def plain_text(text: str) -> str:
-    """Return the text with lone surrogates, which no tokenizer accepts, replaced."""
+    """Return the text with lone surrogates replaced, since tokenizers reject them."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def beginning(text: str, length: int, mark: str) -> str:
-    """Return the text; if too long, its beginning up to the last whole word, and the mark."""
+    """Return the text; if it is longer than `length` characters, cut it after a whole word and append `mark`."""
     if len(text) <= length:
         return text
     return (text[:length].rsplit(None, 1)[0] if " " in text[:length] else text[:length]) + mark

@@ -1,4 +1,4 @@
-"""Text encoder: any sentence-transformers model in a folder."""
+"""Text encoder for dense retrieval: any sentence-transformers model in a folder."""
 
 import hashlib
 import importlib
@@ -18,7 +18,7 @@ Vectors = NDArray[np.float32]
 
 
 class Encoder:
-    """Encodes queries and passages, each after its prefix, as unit vectors, whose inner product is the cosine.
+    """Encodes queries and passages, each with its prefix, as unit vectors; their inner product is the cosine.
 
     Queries are encoded one by one: sums over a batch round differently, so the last digits of a query's vector would depend
     on the other queries.
@@ -57,7 +57,7 @@ class Encoder:
 
 
 def _check_modules(folder: Path) -> None:
-    """Refuse an encoder whose folder names classes outside the library, which releases before 6.0 would import.
+    """Refuse an encoder whose `modules.json` names classes outside sentence-transformers; releases before 6.0 import these.
 
     Raises:
         BadData: `modules.json` is malformed or names such a class.
@@ -76,7 +76,7 @@ def _check_modules(folder: Path) -> None:
 
 @contextmanager
 def _no_bars() -> Generator[None]:
-    """Turn off transformers' progress bars, which would draw over the screen."""
+    """Turn off transformers' progress bars, which would garble other output on the screen."""
     logging = importlib.import_module("transformers.utils.logging")
     enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()

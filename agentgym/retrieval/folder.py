@@ -1,7 +1,7 @@
 """Index folders: built once and atomically, and verified when opened.
 
 A folder has `index.json` (its kind and corpus), `documents.sqlite` (`Store`) and the files of its kind. It is built in
-`FOLDER.partial`, which an interrupted build leaves for the next one to resume, and renamed at the very end.
+`FOLDER.partial` and renamed at the very end. The next build resumes an interrupted one from there.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from agentgym.tasks.lines import find_file
 FORMAT = 1
 MANIFEST, STORE = "index.json", "documents.sqlite"
 Progress = Callable[[str, int, int | None], None]
-"""Callback: the current phase, the number of documents done, and the total."""
+"""Callback with the current phase, the number of documents done, and their total (None: unknown)."""
 Fill = Callable[[Path, Store, Callable[[int], None]], Mapping[str, object]]
-"""Writes the files of an index kind to a folder; returns additional entries for the manifest."""
+"""Writes the files of one kind of index to a folder, and returns additional entries for the manifest."""
 
 
 def silent(what: str, done: int, total: int | None) -> None:
@@ -34,12 +34,12 @@ def silent(what: str, done: int, total: int | None) -> None:
 def build(
     kind: str, corpus: str, folder: str | Path, fill: Fill, options: Mapping[str, object], progress: Progress
 ) -> dict[str, Any]:
-    """Build the index folder of a corpus, or reuse it, and return its manifest.
+    """Build the index folder of a corpus, or reuse an existing one, and return its manifest.
 
-    If several processes build the same folder, one does and the others wait.
+    If several processes build the same folder, one builds it and the others wait.
 
     Raises:
-        BadConfig: the folder holds something else, or an index of another corpus, kind or options.
+        BadConfig: the folder has other content, or an index of another corpus, kind or options.
         BadData: the corpus cannot be read.
     """
     target, source = Path(folder), find_file(corpus)
@@ -93,7 +93,7 @@ def read_manifest(folder: Path, kind: str | None = None) -> dict[str, Any]:
 
 
 def kind_of(folder: str | Path) -> str | None:
-    """Return the kind of index in a folder, None for an empty one; raise BadConfig or BadData for anything else."""
+    """Return the kind of index in a folder, or None for an empty folder; raise BadConfig or BadData for anything else."""
     path = Path(folder).expanduser()
     return read_manifest(path)["kind"] if (path / MANIFEST).exists() else None
 
@@ -150,7 +150,7 @@ def _partial(target: Path, identity: Mapping[str, object]) -> Path:
     """Return the folder to build in: the remains of an earlier build of the same index, or an empty folder.
 
     Raises:
-        BadConfig: the folder holds something else.
+        BadConfig: the folder has other content.
     """
     partial, label = _named(target, ".partial"), json.dumps(identity, indent=2)
     mark = partial / "building.json"
@@ -165,7 +165,7 @@ def _partial(target: Path, identity: Mapping[str, object]) -> Path:
 
 @contextmanager
 def _turn(target: Path) -> Generator[None]:
-    """Wait until no other process builds this folder; the lock ends with its process, even a killed one."""
+    """Lock the folder for building, waiting for other processes; a process that dies releases its lock."""
     with _named(target, ".lock").open("a") as file:
         try:
             import fcntl

@@ -1,4 +1,4 @@
-"""BM25 retrieval from memory, by bm25s."""
+"""BM25 retrieval from memory, computed by bm25s."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -11,7 +11,7 @@ from agentgym.retrieval.protocol import K1, LONGEST, B, Hit
 
 
 class Corpus:
-    """Immutable documents, searchable by words (BM25, Lucene's form) and retrievable by title or id.
+    """Immutable documents, searched by words (BM25, Lucene's form) and looked up by title or id.
 
     The index is built at the first search, in about 60 microseconds per document.
     """
@@ -65,7 +65,7 @@ class Corpus:
 
     @cached_property
     def _indexes(self) -> tuple["_Index", "_Index"]:
-        """Indexes of words and of parts, separate so that the parts do not affect the scores of words."""
+        """Index of `words` and index of `parts`; they are separate so that parts do not affect the scores of words."""
         return self._index(searched), self._index(searched_parts)
 
     def _index(self, tokens: Callable[[Document], list[str]]) -> "_Index":
@@ -84,7 +84,7 @@ _Index = tuple[Any, dict[str, int]]
 
 
 def _top(scores: Any, count: int) -> Any:
-    """Return the indices [<= count] of the best `scores` [documents], in stable order, without sorting all of them."""
+    """Return the indices, int [<= count], of the best of `scores` [documents], best first; ties keep their order."""
     least = np.partition(scores, len(scores) - count)[len(scores) - count]
     candidates = np.flatnonzero(scores >= least)
     return candidates[np.argsort(-scores[candidates], kind="stable")][:count]

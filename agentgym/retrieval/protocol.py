@@ -14,7 +14,7 @@ K1, B = 1.2, 0.75
 
 
 class QueryFailed(Fault):
-    """The retriever answered a query with an error, which the query itself may have caused."""
+    """The retriever answered a query with an error; the query itself may be the cause."""
 
 
 class Hit(NamedTuple):
@@ -49,11 +49,11 @@ class Retriever(Protocol):
         ...
 
     def find(self, id: str) -> Document | None:
-        """Return the document with this id, if it is known."""
+        """Return the document with this id, or None if it is unknown."""
         ...
 
     def unique(self, document: Document) -> bool:
-        """Return whether the document's title is known to be unique."""
+        """Return True if the document's title is known to be unique in the corpus."""
         ...
 
     def close(self) -> None:

@@ -43,16 +43,16 @@ class Store:
         return _document(rows[0]) if rows else None
 
     def unique(self, document: Document) -> bool:
-        """Return whether no other document has this document's title."""
+        """Return True if no other document has this document's title."""
         rows = self._rows("SELECT 1 FROM documents WHERE title_hash = ? LIMIT 2", _hash(title_key(document.title)))
         return len(rows) == 1
 
     def __iter__(self) -> Iterator[Document]:
-        """Yield all documents in order, a batch in memory at a time."""
+        """Yield all documents in order, reading them in batches."""
         return self.from_number(0)
 
     def from_number(self, first: int) -> Iterator[Document]:
-        """Yield the documents from this number on, a batch in memory at a time."""
+        """Yield the documents from number `first` on, reading them in batches."""
         for start in range(first, self.size, _BATCH):
             bounds = (start, start + _BATCH)
             yield from map(
@@ -63,7 +63,7 @@ class Store:
         return self._connection().execute(question, values).fetchall()
 
     def _connection(self) -> sqlite3.Connection:
-        """Return this thread's connection; a forked child does not reuse its parent's."""
+        """Return this thread's database connection; a forked child does not reuse its parent's."""
         if getattr(self._local, "process", None) != os.getpid():
             address = f"file:{quote(str(self.path.resolve()))}?mode=ro&immutable=1"
             self._local.connection = sqlite3.connect(address, uri=True)
@@ -73,7 +73,7 @@ class Store:
 
 
 def write_store(path: Path, documents: Iterable[Document], source: str, progress: Callable[[int], None]) -> None:
-    """Write documents to a file, which gets its name only when complete.
+    """Write documents to a database file, which gets its final name only when it is complete.
 
     Raises:
         BadData: an id repeats, or there are no documents.

@@ -1,4 +1,4 @@
-"""Parsing of answer text: separating and digit-grouping commas, words and labels."""
+"""Parsing of answer text: commas that separate or group digits, words and labels."""
 
 import re
 
@@ -14,11 +14,11 @@ _SHORT_WORDS, _FUNCTIONS = (frozenset(words.split()) for words in _LISTS.values(
 
 
 def commas(text: str, separate: bool = False) -> str:
-    """Return a text without digit-grouping commas, so that every remaining comma separates.
+    """Return a text without digit-grouping commas; every comma that remains is a separator.
 
-    Within brackets that are not LaTeX groups a comma separates: `(3,125)` is a point. If the text's other commas are
-    followed by a space, those before three digits group them: `(1,000, 2,000)`. Outside brackets a comma before three
-    digits groups them unless another comma there does not, or `separate` says that a list is expected.
+    Inside brackets (but not inside a LaTeX group) a comma is a separator: `(3,125)` is a point. If some comma is followed by
+    a space, commas before three digits group digits: `(1,000, 2,000)`. Outside brackets, commas before three digits group
+    digits unless another comma outside brackets does not, or `separate` says that a list is expected.
     """
     inside, marks = _places(text)
     spaced = re.search(r",\s", text) is not None
@@ -30,7 +30,7 @@ def commas(text: str, separate: bool = False) -> str:
 
 
 def _places(text: str) -> tuple[set[int], set[int]]:
-    """Return the positions of commas within brackets, and of all commas."""
+    """Return the positions of the commas inside brackets, and the positions of all commas."""
     opened: list[bool] = []
     inside: set[int] = set()
     marks: set[int] = set()
@@ -47,16 +47,16 @@ def _places(text: str) -> tuple[set[int], set[int]]:
 
 
 def parts(text: str) -> list[str]:
-    """Return the stripped parts between commas outside brackets."""
+    """Return the parts of a text between the commas outside brackets, without spaces."""
     inside, marks = _places(text)
     flat = "".join("\0" if at in marks - inside else sign for at, sign in enumerate(text))
     return ["".join(part.split()) for part in flat.split("\0")]
 
 
 def same_brackets(answer: str, gold: str) -> bool:
-    """Return False for a set where a tuple or an interval is right, or the reverse.
+    """Return False if the answer is a set where the gold answer has a tuple or interval, or the reverse.
 
-    A set may lack its brackets on either side. Unions and differences have many notations and are not compared.
+    Both answers may write a set without brackets. Unions and differences have many notations and are not compared.
     """
     if any(sign in text for text in (answer, gold) for sign in ("\\cup", "\\cap", "\\setminus", "\\mid", "|")):
         return True
@@ -67,7 +67,7 @@ def same_brackets(answer: str, gold: str) -> bool:
 
 
 def _lists(text: str) -> tuple[int, int]:
-    """Return the number of set brackets with commas, and of round or square brackets with commas."""
+    """Return the number of bracketed sets with commas, and the number of round or square brackets with commas."""
     opened: list[str] = []
     found: dict[int, str] = {}
     for at, sign in enumerate(text):
@@ -83,10 +83,11 @@ def _lists(text: str) -> tuple[int, int]:
 
 
 def words(text: str) -> str | None:
-    r"""Return a gold answer that is words or a label, whose letters have an order; None for mathematics.
+    r"""Return a gold answer that consists of words or is a label, in plain form; None for mathematics.
 
-    These are: text wholly in `\text{…}`; two or more capitals (`AB`, a segment, a code); a word of four or more letters, or
-    a capital and small letters; and a few short words. Two or three small letters are a product: `xy` is `yx`.
+    Words and labels are: text completely in `\text{…}`; two or more capitals (`AB`, a segment, a code); a word of four or
+    more letters; a capital followed by small letters; and a few short words. Two or three small letters are a product, so
+    `xy` equals `yx`.
     """
     body = text.strip().strip("$").strip()
     match = _TEXT.fullmatch(body)
@@ -99,7 +100,7 @@ def words(text: str) -> str | None:
 
 
 def same_words(answer: str, gold: str) -> bool:
-    """Return whether an answer has the same words; case matters only for a label of all capitals."""
+    """Return True if an answer has the same words as the gold answer; case matters only for a label in capitals."""
     answer_words, gold_words = plain(answer), plain(gold)
     if _LABEL.fullmatch(gold_words):
         return answer_words == gold_words
@@ -107,7 +108,7 @@ def same_words(answer: str, gold: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Return text without surrounding LaTeX, brackets around one letter, a full stop, or repeated spaces."""
+    """Return text without surrounding LaTeX, brackets around a single letter, a final period, or repeated spaces."""
     body = _TEXT.sub(r"\1", text).replace("\\ ", " ").replace("~", " ").strip().strip("$").strip().removesuffix(".")
     body = " ".join(body.replace("\\!", "").replace("\\,", " ").split())
     body = re.sub(r"\b([ap])\.\s?m\b\.?", r"\1m", body, flags=re.IGNORECASE)

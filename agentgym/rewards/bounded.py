@@ -1,4 +1,4 @@
-"""Checkers of hostile text, each call in a process of its own with limits on time and memory."""
+"""Run checkers of hostile text: each call has its own process, with limits on time and memory."""
 
 import atexit
 import contextlib
@@ -29,13 +29,13 @@ class Reply:
     """The result of a call."""
 
     value: Any = None
-    """The function's return value, after a JSON round trip."""
+    """The function's return value, as decoded from JSON."""
     problem: str = ""
-    """Empty, or the reason for a missing value: `timeout`, `memory`, `killed`, or the exception with its message."""
+    """Reason for a missing value: `timeout`, `memory`, `killed`, or the exception with its message; empty on success."""
 
 
 class Request(TypedDict):
-    """A call in its wire form."""
+    """A call, as sent to the server in JSON; see `call`."""
 
     target: str
     arguments: Sequence[object]
@@ -54,10 +54,11 @@ def call(
 ) -> Reply:
     """Call `module:function` with JSON arguments in a fresh process that has run `preload` already.
 
-    `preload` names functions without arguments (`module:function`) or modules to import, once for all calls. `seconds` is
-    wall-clock time, `memory` the bytes the call may map beyond the imports. Errors caused by the text appear as the
-    reply's `problem`. `trusted` is for arguments that no model wrote: the call runs in the server itself, and later calls
-    see the state it leaves there. Raises Fault if the server cannot be started or breaks twice.
+    `preload` names modules to import, or functions without arguments to call (`module:function`), once for all calls.
+    `seconds` limits wall-clock time, and `memory` the bytes that the call may map in addition to the imports. If the
+    function raises or exceeds a limit, the reply's `problem` says so. Set `trusted` only if no model wrote the
+    arguments: the call then runs in the server itself, and later calls see the state that it leaves there. Raises Fault
+    if the server cannot be started or breaks twice.
     """
     request: Request = {"target": target, "arguments": arguments, "seconds": seconds, "memory": memory, "trusted": trusted}
     return _server(tuple(preload)).ask(request, seconds + GRACE)
@@ -140,7 +141,7 @@ def _server(modules: tuple[str, ...]) -> _Server:
 
 
 def _read_line(process: "subprocess.Popen[bytes]", seconds: float) -> dict[str, Any]:
-    """Return the server's next line as JSON; a malformed line raises ValueError.
+    """Return the server's next line, decoded from JSON; a malformed line raises ValueError.
 
     Raises:
         OSError: the server ended or did not answer in time.
@@ -186,7 +187,7 @@ def serve() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Exit when the parent process has ended, which a long call would not notice otherwise."""
+    """Exit this process within 2 seconds after its parent has ended, even during a long call."""
 
     def look(_signal: int, _frame: object) -> None:
         if os.getppid() != parent:
@@ -197,7 +198,7 @@ def _end_with(parent: int) -> None:
 
 
 def _forked(request: Request) -> dict[str, object]:
-    """Run one call in a child process and return its reply, or the cause of its death."""
+    """Run one call in a child process; return its reply, or a `problem` if it timed out or was killed."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,7 +1,7 @@
 """Equality of two sympy numbers: exact if both are rational, else to many digits relative to their size.
 
-It replaces math-verify's comparison, which calls numbers equal that differ by less than 1e-15 (1e-6 with a decimal),
-however small they are themselves, such as `1/21!` and `1/20!`.
+This replaces math-verify's comparison, where numbers are equal if they differ by less than 1e-15 (1e-6 with a decimal),
+even if the numbers themselves are smaller, such as `1/21!` and `1/20!`.
 """
 
 import importlib
@@ -11,19 +11,19 @@ from typing import Any
 DIGITS = 15
 """Significant digits to which a difference is computed."""
 MOST_DIGITS = 5000
-"""Maximum working precision in digits; a difference still indistinguishable from 0 is 0 (`1 - e^{-9999}` needs 4,343)."""
+"""Maximum working precision in digits; a smaller difference counts as 0 (to tell `1 - e^{-9999}` from 1 takes 4,343)."""
 TOLERANCE = 1e-6
 """Relative tolerance if one number is written as a decimal."""
 
 
 @lru_cache(maxsize=1)
 def modules() -> tuple[Any, Any]:
-    """Return sympy and the grader of math-verify; importing a module again takes microseconds each time."""
+    """Return sympy and math-verify's grader module; cached, because even a repeated import takes microseconds."""
     return importlib.import_module("sympy"), importlib.import_module("math_verify.grader")
 
 
 def same_value(a: Any, b: Any, float_rounding: int, numeric_precision: int) -> bool:
-    """Return whether two expressions or matrices have the same value; the signature is math-verify's."""
+    """Return True if two expressions or matrices have the same value; the last two parameters are math-verify's, unused."""
     sympy, grader = modules()
     if isinstance(a, sympy.MatrixBase | sympy.MatrixExpr) and isinstance(b, sympy.MatrixBase | sympy.MatrixExpr):
         a, b = grader.safe_sympy_doit(a), grader.safe_sympy_doit(b)
@@ -50,7 +50,7 @@ def same_value(a: Any, b: Any, float_rounding: int, numeric_precision: int) -> b
 
 
 def _exact(value: Any) -> Any:
-    """Return a value, whose sums and powers are evaluated, with its decimals as fractions."""
+    """Return an expression with its decimals replaced by exact fractions; its sums and powers must be evaluated already."""
     sympy, _ = modules()
     leaves = value.atoms(sympy.Float, sympy.Symbol)
     exact = {leaf: sympy.Rational(str(leaf)) for leaf in leaves if leaf.is_Float}
@@ -61,7 +61,7 @@ def _exact(value: Any) -> Any:
 
 
 def numbers(*values: Any) -> bool:
-    """Return whether all values are finite numbers, for which `same_value` decides alone."""
+    """Return True if all values are finite numbers; for these `same_value` decides without symbolic comparison."""
     try:
         if any(symbol.name != "i" for value in values for symbol in value.free_symbols):
             return False

@@ -1,7 +1,7 @@
 """Verifiers of short text answers: exact match and token F1.
 
-Both normalize as SQuAD does and also strip the punctuation of every script; in scripts without spaces each character is
-a word. With `normal=normalise` they are SQuAD's own, for protocols that require it.
+Both metrics normalize as SQuAD does, and also strip the punctuation of every script; in scripts without spaces each
+character is a word. With `normal=normalise` they equal SQuAD's metrics, for protocols that require these.
 """
 
 import re
@@ -25,7 +25,7 @@ def normalise(text: str) -> str:
 
 
 def normalise_scripts(text: str) -> str:
-    """Return `normalise`'s result without any script's punctuation; characters of scripts without spaces are words."""
+    """Like `normalise`, but strip the punctuation of every script, and separate the characters of scripts without spaces."""
     if text.isascii():
         return normalise(text)
     normal = normalise(without_punctuation(ordinary_width(text)))
@@ -41,8 +41,8 @@ def _parted(text: str) -> Iterable[str]:
 def exact_match(answer: str, golds: Iterable[str], *, normal: Callable[[str], str] = normalise_scripts) -> float:
     """Return 1.0 if the answer equals one of the gold answers after normalization, else 0.0.
 
-    A gold answer that normalizes to nothing (`+`, `The`) must be matched as written, ignoring case; otherwise any full stop
-    would match it. SQuAD's own script is more lenient here.
+    A gold answer that normalizes to nothing (`+`, `The`) must be matched as written, ignoring case; otherwise an answer of
+    only punctuation would match. SQuAD's own script is more lenient here.
     """
     answer_words = normal(answer)
     for gold in golds:
@@ -53,7 +53,7 @@ def exact_match(answer: str, golds: Iterable[str], *, normal: Callable[[str], st
 
 
 def f1(answer: str, golds: Iterable[str], *, normal: Callable[[str], str] = normalise_scripts) -> float:
-    """Return the best harmonic mean of word precision and recall over the gold answers, from 0 to 1 (SQuAD 1.1)."""
+    """Return the harmonic mean of word precision and recall, from 0 to 1, for the best gold answer (SQuAD 1.1)."""
     return max((_f1(normal(answer).split(), normal(gold).split()) for gold in golds), default=0.0)
 
 

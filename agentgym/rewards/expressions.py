@@ -1,7 +1,8 @@
 """Verifier of mathematical answers: numbers by `numeric`, expressions by math-verify (extra `math`).
 
-The text of an answer is hostile: it is never evaluated, only an allowlist of LaTeX reaches math-verify, and math-verify
-runs in a process with limits on time and memory (`bounded`), without its own signals, which work in a main thread only.
+The text of an answer may be hostile. It is never evaluated, and only LaTeX from an allowlist reaches math-verify, which
+runs in a process with limits on time and memory (`bounded`). math-verify's own timeouts are off, since they use signals,
+which work only in a main thread.
 """
 
 import importlib
@@ -39,9 +40,9 @@ def installed() -> bool:
 
 
 def verify(answer: str, gold: str) -> bool | None:
-    """Return whether an answer equals the gold answer; None if it cannot be parsed as one value.
+    """Return True if an answer equals the gold answer, else False; None if the answer cannot be parsed as one value.
 
-    If the gold answer is a number, the answer must be a number written out, not a sum to evaluate. `gold` is trusted.
+    If the gold answer is a number, the answer must be a plain number, not a sum to evaluate. `gold` is trusted.
     Raises MissingExtra if an expression is expected and math-verify is not installed.
     """
     gold_number = read_number(gold)
@@ -52,7 +53,7 @@ def verify(answer: str, gold: str) -> bool | None:
 
 
 def same_expression(answer: str, gold: str) -> bool | None:
-    """Return whether two expressions are equal; None if the answer is ambiguous or too complicated.
+    """Return True if two expressions are equal, else False; None if the answer is ambiguous or too complicated.
 
     Raises:
         MissingExtra: math-verify is not installed.
@@ -89,7 +90,7 @@ def same_expression(answer: str, gold: str) -> bool | None:
 
 
 def _as_often(answer: str, gold: str) -> bool:
-    """Return whether an unbracketed list has each value as often as the gold list, if that repeats one."""
+    """Return False if the gold answer is a list with repeated values and the answer does not repeat them equally often."""
     parts, values = answer_text.parts(gold), answer_text.parts(answer)
     if len(set(parts)) == len(parts):
         return True
@@ -102,13 +103,13 @@ def _as_often(answer: str, gold: str) -> bool:
 
 
 def _units(text: str) -> set[str]:
-    r"""Return the texts in `\text{…}`, and letters after the number that ends the text."""
+    r"""Return the units in a text: the content of each `\text{…}`, and letters after a number at the end."""
     units = re.findall(r"\\(?:text|mathrm|mbox)\s*\{([^{}]*)\}", text)
     return {"".join(unit.split()).casefold() for unit in (*units, *re.findall(r"\d\s*([A-Za-z]+)\s*$", text))}
 
 
 def _bases(text: str) -> list[str]:
-    """Return the bases of numbers (`1010_2`), in any order."""
+    """Return the bases of the numbers in a text (`1010_2`), sorted."""
     return sorted(re.findall(r"[0-9]\s*_\s*\{?\s*([0-9]+)", text))
 
 
@@ -119,7 +120,7 @@ def _compared(answer: str, gold: str) -> bool | None:
 
 
 def warm() -> None:
-    """Fill the caches of math-verify's parser, which every forked process inherits."""
+    """Fill the caches of math-verify's parser in the fork server, so that every forked process inherits them."""
     numbers = ("\\frac{1}{2}", "\\frac{-3}{4}\\sqrt{3}", "\\{1,2\\}", "(1,2]", "x = 3")
     functions = ("3x^{2} - 2\\sin (5x)", "(-6)*x^{4}*1 + 9x \\cos (7*x)", "(2x+1)e^{3x} / 4 - 5e^{2*x}")
     for text in (*numbers, *functions):
@@ -128,7 +129,10 @@ def warm() -> None:
 
 
 def compare(latex: str, gold: str) -> bool | None:
-    """Compare two answers by math-verify in a process made by `bounded`; None if it cannot parse the answer."""
+    """Return True if two answers are equal according to math-verify; None if it cannot parse `latex`.
+
+    Runs only in a process that `bounded` starts.
+    """
     math_verify, (_, grader) = importlib.import_module("math_verify"), modules()
     kinds = [math_verify.LatexExtractionConfig()]  # the default would also evaluate text that looks like a number
 
@@ -157,7 +161,7 @@ def compare(latex: str, gold: str) -> bool | None:
 
 
 def readable(answer: str, gold: str) -> str | None:
-    """Return an answer as LaTeX for math-verify; None if it hedges, is not an expression, or is out of bounds."""
+    """Return an answer as LaTeX for math-verify; None if it has several values, is no expression, or is out of bounds."""
     if len(answer) > max(LONGEST, 4 * len(gold)):
         return None
     text = unwrapped(answer)
@@ -174,7 +178,7 @@ def readable(answer: str, gold: str) -> str | None:
 
 
 def _one_value(text: str, gold: str) -> bool:
-    """Return whether every sign, command and word in the text also occurs in the gold answer or is usual in expressions."""
+    """Return True if every sign, command and word of the text is common in expressions or occurs in the gold answer."""
     if any(re.sub(r"\\log\s*_", "", text).count(sign) > gold.count(sign) for sign in "=<>;,&~?#@\"'`$:|_"):
         return False
     commands = set(re.findall(r"\\([A-Za-z]+)", text)) | set(re.findall(r"\\([^A-Za-z\s])", text))
@@ -187,7 +191,7 @@ def _one_value(text: str, gold: str) -> bool:
 
 
 def _within_bounds(text: str) -> bool:
-    """Return whether brackets are balanced and shallow, numbers short, and powers small."""
+    """Return True if brackets are balanced and at most DEPTH deep, numbers shorter than DIGITS, and powers small."""
     depth = 0
     for character in text:
         depth += 1 if character in "({[" else -1 if character in ")}]" else 0
@@ -200,7 +204,7 @@ def _within_bounds(text: str) -> bool:
 
 
 def _small_power(text: str, start: int) -> bool:
-    """Return whether the exponent that starts there is small: no five digits in a row, and no power of a number."""
+    """Return True if the exponent at `start` is small: without five digits in a row, a factorial, or another power."""
     simple = re.compile(r"[+-]?(?:\d+(?:\.\d+)?|[A-Za-z]|\\[A-Za-z]+)").match(text, start)
     end = simple.end() if simple else start
     depth = 0
@@ -213,7 +217,7 @@ def _small_power(text: str, start: int) -> bool:
 
 
 def _latex(text: str, *, variable: bool = False) -> str:
-    """Return plain mathematics (`3*x**2 + sqrt(2)`) as LaTeX, and LaTeX unchanged; `variable` keeps a leading `x =`."""
+    """Return plain notation (`3*x**2 + sqrt(2)`) as LaTeX, and LaTeX almost unchanged; `variable` keeps a leading `x =`."""
     body = unwrapped(text, variable=variable).replace("**", "^")
     body = re.sub(r"\^\s*([+-]?\d+)", r"^{\1}", body)
     body = _PLAIN_FUNCTION.sub(r"\\\1 ", body)

@@ -29,27 +29,27 @@ _WRAPPED = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("\\boxed{
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as written."""
+    """A number, with the way it was written."""
 
     value: Fraction
     rounded: bool
-    """True if written with a decimal point or a power of ten, and so possibly an approximation."""
+    """True if the number was written with a decimal point or a power of ten, so it may be an approximation."""
     percent: bool = False
 
     @property
     def integer(self) -> bool:
-        """True for an integer."""
+        """True if the value is an integer."""
         return self.value.denominator == 1
 
 
 def read_number(text: str) -> Number | None:
-    r"""Return the number that the whole text is, or None.
+    r"""Return the number that the text denotes; None if the text as a whole is not a number.
 
     The grammar covers integers with or without thousands separators, decimals, repeating decimals (`0.1\overline{6}`,
     `0.(3)`), scientific notation (`1.5e-3`, `1.5 \times 10^{-3}`), fractions and mixed numbers (`3/4`, `\frac{3}{4}`,
-    `1 3/4`), with a sign, a currency sign, a percent sign, a variable (`x = 3`), degrees, powers of ten (`10^6`, the one
-    power that is a notation rather than work left to do), and surrounding LaTeX and Markdown. ASCII digits only; no words,
-    no infinities.
+    `1 3/4`), with a sign, a currency sign, a percent sign, a variable (`x = 3`), degrees, powers of ten (`10^6`), and
+    surrounding LaTeX and Markdown. Other powers are rejected as unfinished work, and so are non-ASCII digits, words and
+    infinities.
     """
     if len(text) > LONGEST:
         return None
@@ -65,9 +65,9 @@ def read_number(text: str) -> Number | None:
 
 
 def unwrapped(text: str, *, variable: bool = False) -> str:
-    """Return the text without the wrapping of a value: dollars, one box, a period, `x =` unless `variable` keeps it.
+    """Return the text of a value without dollar signs, a box, a final period, and `x =` (kept if `variable`).
 
-    Minus signs are normalized.
+    Unicode minus signs become `-`.
     """
     body = text.strip().replace("−", "-").replace("{,}", ",").replace("\\!", "").replace("\\,", "")
     changed = True
@@ -85,10 +85,11 @@ def unwrapped(text: str, *, variable: bool = False) -> str:
 
 
 def same_number(answer: Number, gold: Number) -> bool:
-    """Return whether an answer equals the gold number.
+    """Return True if an answer equals the gold number.
 
-    An answer written as an integer or a fraction must be exact. A decimal may be off by 1e-6, relatively, and absolutely if
-    the gold number is an integer; 0 must be exact. `25%` matches both 25 and 1/4, since files use both.
+    If both are written as integers or fractions, they must be equal. Decimals may differ by 1e-6 times the gold number, and
+    by at most 1e-6 if the gold number is an integer; a gold 0 must be exact. `25%` matches both 25 and 1/4, since files use
+    both.
     """
     readings = {answer.value, answer.value / 100} if answer.percent != gold.percent and answer.percent else {answer.value}
     if gold.percent and not answer.percent:

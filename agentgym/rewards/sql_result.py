@@ -1,8 +1,8 @@
-"""Equality of two SQL results, by our own rule and by those of Spider's and BIRD's evaluations.
+"""Equality of two SQL results, by agentgym's rule and by the rules of Spider's and BIRD's evaluations.
 
-`same_result` compares a multiset of rows, or row by row if an order is required. Values compare by Python's equality of
-SQLite's results: 1 and 1.0 are equal, '1' is neither, NULL equals NULL; floats are equal if 12 significant digits are,
-since two right queries may add in different orders.
+`same_result` compares multisets of rows, or row by row if an order is required. Values are compared in Python, as SQLite
+returns them: 1 equals 1.0 but not '1', and NULL equals NULL. Floats are equal if 12 significant digits agree, since two
+correct queries may add numbers in different orders.
 
 `same_in_spider` is the comparison of Spider's test suite (Zhong et al. 2020, arXiv 2010.02840; its code of 2022-08-02),
 which drops DISTINCT from both queries first (`without_distinct`). `same_in_bird` is that of BIRD (Li et al. 2023, arXiv
@@ -19,7 +19,7 @@ DIGITS = 12
 
 
 def canonical(value: object) -> object:
-    """Return a value that is equal for equal SQL values: integral floats as integers, others to 12 significant digits."""
+    """Return a value in canonical form: an integral float as an integer, any other float with 12 significant digits."""
     if not isinstance(value, float) or not math.isfinite(value):
         return value
     rounded = value if value.is_integer() else float(f"{value:.{DIGITS}g}")
@@ -29,7 +29,7 @@ def canonical(value: object) -> object:
 def same_result(
     rows: Sequence[Row], gold: Sequence[Row], *, ordered: bool, permutation: Sequence[int] | None = None
 ) -> bool:
-    """Return whether the rows are the same; `permutation[i]` is the column of `rows` that matches gold's column i."""
+    """Return True if two results are equal; `permutation[i]` is the column of `rows` to compare with gold's column i."""
     if len(rows) != len(gold):
         return False
     if rows and len(rows[0]) != len(gold[0]):
@@ -39,9 +39,9 @@ def same_result(
 
 
 def column_orders(rows: Sequence[Row], gold: Sequence[Row], *, exact: bool = False) -> list[tuple[int, ...]]:
-    """Return the orders of the columns of `rows` that could make the results equal, since Spider's test suite allows any.
+    """Return the orders of the columns of `rows` that may make the results equal, as Spider's test suite allows any order.
 
-    Columns can match only if they hold the same values the same number of times; with `exact`, equal to the last digit.
+    A column can match only a column with the same values in the same numbers; with `exact`, floats must be identical.
     """
     width = len(gold[0]) if gold else 0
     if not gold or len(rows) != len(gold) or len(rows[0]) != width:
@@ -62,11 +62,11 @@ def _itself(value: object) -> object:
 
 
 MOST_ORDERS = 720
-"""Maximum number of column orders tried: all of six columns with the same values."""
+"""Maximum number of column orders tried: 6!, all orders of six columns with the same values."""
 
 
 def f1(rows: Sequence[Row], gold: Sequence[Row]) -> float:
-    """Return the harmonic mean of precision and recall of rows, as multisets, from 0 to 1."""
+    """Return the harmonic mean of the precision and recall of the rows, compared as multisets, from 0 to 1."""
     if not rows and not gold:
         return 1.0
     shared = sum((Counter(_rows(rows, None)) & Counter(_rows(gold, None))).values())
@@ -74,7 +74,7 @@ def f1(rows: Sequence[Row], gold: Sequence[Row]) -> float:
 
 
 def same_in_spider(rows: Sequence[Row], gold: Sequence[Row], *, ordered: bool) -> bool:
-    """Return whether rows are the same as a multiset, or row by row, in some order of columns."""
+    """Return True if some order of columns makes the results equal, as multisets or, if `ordered`, row by row."""
     if not rows or not gold:
         return not rows and not gold
     if len(rows) != len(gold) or len(rows[0]) != len(gold[0]):
@@ -88,7 +88,7 @@ def same_in_spider(rows: Sequence[Row], gold: Sequence[Row], *, ordered: bool) -
 
 
 def same_in_bird(rows: Sequence[Row], gold: Sequence[Row]) -> bool:
-    """Return whether the sets of rows are equal, ignoring order and repetition."""
+    """Return True if both results have the same set of rows, ignoring order and repetition."""
     return {tuple(row) for row in rows} == {tuple(row) for row in gold}
 
 

@@ -1,1 +1,1 @@
-"""Task sources: files, libraries, datasets."""
+"""Tasks from files: reading rows, and environments over them; also prompt-injection attacks."""

@@ -1,8 +1,8 @@
-"""Columns of published question sets: which belong to the question, and which a reader must not drop silently.
+"""Columns of published question sets: which ones belong to the question, and which ones must not be dropped silently.
 
-Names are matched case-insensitively, with `_` for spaces. A premise (`body`, `context`, `passage`, …) precedes the question,
-choices (`choices`, `options`, …) follow it. A column with text that is neither read nor known to be metadata (id, topic,
-solution, …) is refused by name.
+Names are matched case-insensitively, with `_` for spaces. A premise (`body`, `context`, `passage`, …) precedes the question;
+choices (`choices`, `options`, …) follow it. If a column has text that is neither read nor known to be metadata (id, topic,
+solution, …), the row is refused with the column's name.
 """
 
 import ast
@@ -21,13 +21,13 @@ PREMISES = (
 )
 """Text columns that precede the question; `document` only if there is no other."""
 UNCERTAIN = frozenset(("prompt", "template", "comment", "comments", "notes", "document"))
-"""Columns that repeat the question in some sets and are part of it, or a mere remark, in others."""
+"""Columns with different meanings in different sets: a copy of the question, a part of it, or a mere remark."""
 CHOICES = ("choices", "options", "candidates", "endings", "mcq_choices")
 MEDIA = (
     *("image", "images", "image_path", "image_url", "image_assets", "figure", "figures", "diagram"),
     *("audio", "video", "table"),
 )
-"""Columns with media, which no reader shows."""
+"""Columns with images and other media, which no reader can show."""
 _ABOUT_A_ROW = (
     "id _id idx index uid uuid qid key number split level difficulty type types subject subjects topic category "
     "domain field source dataset data_source license url urls link tags tag keywords concepts language lang year date "
@@ -44,7 +44,7 @@ ABOUT = frozenset(_ABOUT_A_ROW.split())
 """Metadata columns: labels, sources, solutions and their derivations."""
 _ABOUT = re.compile(r".*_(?:id|ids|idx|url|type|toks|count|date|level|source|index|hash)|prop_id|.*_uri|__.*__")
 _MARKS = re.compile(r"[a-e]|op[a-d]|option_?[a-e1-5]|(?:distractor|incorrect_answer)_?\d|label|final_decision")
-"""Columns that form choices together with others."""
+"""Names of columns that form choices together with other columns."""
 _LABEL = re.compile(r"[\w.:/#@+\-]*")
 _OWN_LABEL = re.compile(r"\s*\(?([A-Za-z])\s?[).:]\s*")
 _OF_STRING = re.compile(r"(?:^|,)\s*\(?([a-eA-E])\s*\)\s*")
@@ -55,7 +55,7 @@ class RefusedRow(BadData):
 
 
 class OtherLanguageRow(BadData):
-    """A row in a language that is not graded. A file in which they are half of the rows or more is refused."""
+    """A row in a language that is not graded. If at least half of a file's rows are such rows, the file is refused."""
 
 
 class UnreadText(RefusedRow):
@@ -75,7 +75,7 @@ def lowered(raw: Row) -> Row:
 
 @lru_cache(maxsize=256)
 def _lowered(keys: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return column names in lower case; None if they already are."""
+    """Return column names in lower case, with `_` for spaces; None if that changes nothing."""
     names = tuple(key.strip().lower().replace(" ", "_") for key in keys)
     return None if names == keys else names
 
@@ -87,25 +87,25 @@ def _small(names: frozenset[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _bare(keys: tuple[str, ...], read: frozenset[str]) -> bool:
-    """Return the same as `bare` for names not yet in lower case."""
+    """Like `bare`, but accept names that are not in lower case."""
     return bare(_lowered(keys) or keys, _small(read))
 
 
 @lru_cache(maxsize=256)
 def bare(keys: tuple[str, ...], read: frozenset[str]) -> bool:
-    """Return whether rows with these columns hold a question alone: no premise, no choices, no unread text."""
+    """Return True if rows with these columns have only a question: no premise, no choices, no unread text."""
     return not any(_MARKS.fullmatch(name) for name in keys) and not _suspects(keys, read, ())
 
 
 def whole_question(
     raw: Row, question: str, read: frozenset[str], ignore: tuple[str, ...], where: str, after: Iterable[str] = ()
 ) -> str:
-    """Return a question preceded by its row's premises and followed by the columns of `after`, each under its name.
+    """Return a question with its row's premises before it and the columns `after` behind it, each under its name.
 
-    `read` are the columns that the reader knows.
+    `read` are the columns that the reader uses.
 
     Raises:
-        UnreadText: a column outside `read` and `ignore` holds text.
+        UnreadText: another column, neither in `read` nor in `ignore`, has text.
     """
     if _bare(tuple(raw), read):
         return question
@@ -123,12 +123,12 @@ def whole_question(
 
 
 def refuse_unread(row: Row, read: Collection[str], ignore: tuple[str, ...], where: str, question: str = "") -> None:
-    """Refuse a row that has text in a column that is not read.
+    """Refuse a row that has text in a column that no reader uses.
 
-    Uncertain columns are accepted if they repeat the question or if a premise is read.
+    Columns in UNCERTAIN are accepted if they repeat the question or if a premise is read.
 
     Raises:
-        UnreadText: a column outside `read` and `ignore` holds text.
+        UnreadText: a column has text and is neither in `read` nor in `ignore`.
     """
     for name, known in _suspects(tuple(row), frozenset(read), tuple(ignore)):
         value = row[name]
@@ -144,7 +144,7 @@ def refuse_unread(row: Row, read: Collection[str], ignore: tuple[str, ...], wher
 
 @lru_cache(maxsize=256)
 def _suspects(keys: tuple[str, ...], read: frozenset[str], ignore: tuple[str, ...]) -> tuple[tuple[str, bool], ...]:
-    """Return the columns that may hold unread text, and whether the name alone proves that they do."""
+    """Return the columns that may have unread text, each with True if the name alone shows that it has."""
     left = {*read, *ABOUT, *(other.strip().lower().replace(" ", "_") for other in ignore)}
     known = {*PREMISES, *CHOICES, *MEDIA} - UNCERTAIN
     return tuple(
@@ -155,7 +155,7 @@ def _suspects(keys: tuple[str, ...], read: frozenset[str], ignore: tuple[str, ..
 
 
 def _repeats(value: object, question: str) -> bool:
-    """Return whether a text, or one in a list or an object, repeats the question, possibly among other words."""
+    """Return True if a text, or some text in a list or an object, contains the question or is contained in it."""
     if isinstance(value, str):
         return bool(question) and (question.strip() in value or value.strip() in question)
     if isinstance(value, Mapping):
@@ -178,7 +178,7 @@ def _is_text(value: object) -> bool:
 
 
 def premises(row: Row, read: set[str], ignore: Iterable[str] = ()) -> list[str]:
-    """Return the texts that precede the question, and add their column names to `read`."""
+    """Return the premises of a row, and add their column names to `read`."""
     texts: list[str] = []
     for name in PREMISES:
         if row.get(name) and name not in read and name not in ignore and not (name in UNCERTAIN and texts):
@@ -190,7 +190,7 @@ def premises(row: Row, read: set[str], ignore: Iterable[str] = ()) -> list[str]:
 
 
 def prose(value: object) -> str | None:
-    """Return the text of a column that holds a text, a list of texts or an object of texts; None for anything else."""
+    """Return a column's text if its value is a text, a list of texts or an object with texts; None for anything else."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, Mapping):
@@ -207,7 +207,7 @@ def choices(row: Row, read: set[str], where: str) -> dict[str, str]:
     """Return a row's choices by label, empty if it has none, and add their column names to `read`.
 
     Raises:
-        BadData: a column of choices holds neither a list of choices nor labels and texts.
+        BadData: a column of choices is neither a list of choices nor an object with labels and texts.
     """
     if isinstance(row.get("answers"), list) and type(row.get("label")) is int:  # LogiQA and ReClor
         return _labelled(row["answers"]) or {}
@@ -275,7 +275,7 @@ def _labelled(value: object) -> dict[str, str] | None:
 
 
 def right_choice(found: Mapping[str, str], gold: object, where: str) -> str:
-    """Return the label of the right choice, given its label, its number from 0, or its text.
+    """Return the label of the right choice; `gold` is that choice's label, its number from 0, or its text.
 
     Raises:
         BadData: the answer is none of the choices.
@@ -305,7 +305,7 @@ def with_choices(question: str, found: Mapping[str, str]) -> str:
 
 
 def choose(text: str, found: Mapping[str, str], right: str) -> bool | None:
-    """Return whether an answer names the right choice by label or text; None if it names no choice."""
+    """Return True if an answer names the right choice by label or text, else False; None if it names no choice."""
     body = text.strip().strip("$*").strip()
     label = re.fullmatch(r"\(?([A-Za-z0-9]{1,5})\s?[).:]?(?:\s+(.*))?", body, re.DOTALL)
     if label:

@@ -18,7 +18,7 @@ class FromFile(TextEnv):
     data: str = ""
     """Path of the file."""
     strict: bool = False
-    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
+    """Refuse a file that has a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
     """Columns of the file to leave out on purpose."""
 
@@ -33,7 +33,7 @@ class FromFile(TextEnv):
         super().check_options()
 
     def split_key(self, task: Task) -> object:
-        """Return the id, whose hash decides the split if the file names none."""
+        """Return the id; its hash decides the split if the file names no splits."""
         return task.id
 
     def content_key(self, task: Task) -> object:
@@ -45,14 +45,14 @@ class FromFile(TextEnv):
         return task.split
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return a row of a split by number, wrapping around at the end."""
+        """Return the task of a split with this number; numbers beyond the end wrap around."""
         tasks = self.library.of_split(self._split_for(number, split))
         return tasks[number % len(tasks)]
 
     def find(self, task_id: str) -> Task:
-        """Return the row with that id."""
+        """Return the task with this id."""
         return self.library.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
-        """Return the number of rows in a split, or in the file."""
+        """Return the number of tasks in a split, by default in the environment's own split."""
         return len(self.library.of_split(split or self.split))

@@ -8,19 +8,19 @@ from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig, UnknownName, no_such
 
 HASHED = {"train": 0.8, "valid": 0.1, "test": 0.1}
-"""Splits, with their shares, of a file that names none."""
+"""Splits and their shares for a file that names no splits."""
 ALL = "all"
 """The split that contains the whole file."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """Tasks in file order."""
+    """The tasks of a file, in file order."""
 
     source: str
     tasks: tuple[Task, ...]
     noun: str = "task"
-    """Word for one task in error messages."""
+    """Word that error messages use for a task."""
     _by_split: dict[str, list[Task]] = field(default_factory=dict[str, list[Task]], repr=False)
 
     @cached_property
@@ -63,6 +63,6 @@ class Library:
 
 
 def hashed(*key: str) -> str:
-    """Return the split decided by the hash of the file kind and the id, for a file that names no splits."""
+    """Return the split that the hash of the key decides; the key is the kind of file and the task's id."""
     place = share(*key)
     return "train" if place < HASHED["train"] else "valid" if place < HASHED["train"] + HASHED["valid"] else "test"

@@ -1,4 +1,4 @@
-"""Task files: how to find them, and their JSON objects line by line, each with its location."""
+"""Task files: finding them, and reading their JSON objects line by line, each with its location."""
 
 import codecs
 import csv
@@ -22,10 +22,10 @@ def find_file(path: str) -> Path:
 
 
 def find_path(path: str, there: Callable[[Path], bool], missing: str, advice: str) -> Path:
-    """Return the path, or for a relative path the one under $AGENTGYM_DATA, for which `there` is true.
+    """Return the path, or a relative path under $AGENTGYM_DATA: the first for which `there` returns True.
 
     Raises:
-        BadData: `there` is false for both; the message begins with `missing` and ends with `advice`.
+        BadData: there is no such path; the message begins with `missing` and ends with `advice`.
     """
     choices = [Path(path).expanduser()]
     if os.environ.get("AGENTGYM_DATA") and not choices[0].is_absolute():
@@ -38,14 +38,14 @@ def find_path(path: str, there: Callable[[Path], bool], missing: str, advice: st
 
 
 def stamp(path: str) -> tuple[str, int, int]:
-    """Return a fingerprint of a file's current content, so that a changed file is read again."""
+    """Return a file's path, modification time in ns and size in bytes, which show when a cached file is out of date."""
     file = find_file(path)
     status = file.stat()
     return str(file), status.st_mtime_ns, status.st_size
 
 
 def objects(path: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the object of each non-empty line with its location; a name ending in .gz is decompressed.
+    """Yield (location, JSON object) for each non-empty line; a file whose name ends in .gz is decompressed.
 
     For a table (.csv) the objects are its rows, keyed by the header.
 
@@ -74,7 +74,7 @@ _DECODER = json.JSONDecoder()
 
 
 def decoded(line: str) -> object:
-    """Return the value of a line like `json.loads`, faster if no spaces surround the value."""
+    """Like `json.loads`, but faster if no spaces surround the value."""
     try:
         value, end = _DECODER.raw_decode(line)
     except json.JSONDecodeError:
@@ -83,7 +83,7 @@ def decoded(line: str) -> object:
 
 
 def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file with their numbers from 1.
+    """Yield (number from 1, line) for the lines of a file.
 
     Raises:
         BadData: the file is missing, unreadable or damaged.
@@ -100,7 +100,7 @@ def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def opened(path: str) -> gzip.GzipFile | io.BufferedReader:
-    """Open a file as bytes, past its byte order mark if it has one; a name ending in .gz is decompressed."""
+    """Open a file for reading bytes and skip a byte order mark; a file whose name ends in .gz is decompressed."""
     file = gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")  # noqa: SIM115  # the caller closes it
     if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
         file.seek(0)
@@ -108,12 +108,12 @@ def opened(path: str) -> gzip.GzipFile | io.BufferedReader:
 
 
 def is_table(path: str) -> bool:
-    """Return whether a file is a table with a header (CSV), judging by its name."""
+    """Return True if a file's name says that it is a CSV table, whose first row is its header."""
     return path.removesuffix(".gz").endswith(".csv")
 
 
 def table_rows(path: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the rows of a table as objects of texts, with their locations; empty cells are left out.
+    """Yield (location, object of texts) for the rows of a table; empty cells are left out.
 
     Raises:
         BadData: the file is not CSV in UTF-8, or a row has more cells than the header.

@@ -14,7 +14,7 @@ class Reading:
     """The user's options for reading the rows of a file."""
 
     strict: bool = False
-    """Refuse the whole file for one bad row."""
+    """Refuse a file that has a bad row, instead of skipping the row."""
     ignore: tuple[str, ...] = ()
     """Columns to leave out on purpose."""
 
@@ -24,7 +24,7 @@ PLAIN = Reading()
 
 
 def reading(strict: object, ignore: str | Sequence[str]) -> Reading:
-    """Return the reading options of an environment as one value.
+    """Return an environment's options `strict` and `ignore` as one value.
 
     Raises:
         BadConfig: `strict` is not a bool.
@@ -47,13 +47,13 @@ I = TypeVar("I", bound=Item)  # noqa: E741
 def playable(
     source: str, records: Iterable[tuple[Any, ...]], read: Callable[..., I], reading: Reading, noun: str = "task"
 ) -> dict[str, I]:
-    """Return the items that `read` makes of the records, by id; other rows are skipped and counted.
+    """Return the items that `read` creates from the records, by id; bad rows are skipped and counted.
 
-    The first element of a record is its location. `read` raises BadData for an unplayable row.
+    The first element of a record is its location. `read` raises BadData for a bad row.
 
     Raises:
-        BadData: no row is left, or an id repeats in a strict reading. A strict reading raises the first bad row's error.
-        UnreadText: a column holds text that no reader uses.
+        BadData: no row is left; or with `strict`, a row is bad or an id repeats.
+        UnreadText: a column has text that no reader uses.
     """
     items: dict[str, I] = {}
     rows = Rows(source, reading)
@@ -74,16 +74,16 @@ def playable(
 
 @dataclass
 class Rows:
-    """The skipped rows of a source, with their reasons."""
+    """Collects the reasons for the skipped rows of a source."""
 
     source: str
     reading: Reading
     reasons: list[str] = field(default_factory=list[str])
     foreign: list[str] = field(default_factory=list[str])
-    """Reasons of the rows in another language."""
+    """Reasons for the rows in a language that is not graded."""
 
     def skip(self, error: BadData) -> None:
-        """Skip a row; reraise its error if the reading is strict or the error refuses the whole file."""
+        """Count a row as skipped; raise its error if the reading is strict or the error refuses the whole file."""
         if self.reading.strict or isinstance(error, RefusedRow):
             raise error
         self.reasons.append(str(error))
@@ -91,10 +91,10 @@ class Rows:
             self.foreign.append(str(error))
 
     def close(self, played: int) -> None:
-        """Warn of the number of skipped rows.
+        """Warn how many rows were skipped; `played` is the number of the others.
 
         Raises:
-            BadData: no row is left, or as many are in another language; the message is the first such row's.
+            BadData: no row is left, or at least as many rows are in a language that is not graded.
         """
         if not self.reasons:
             return

@@ -62,7 +62,7 @@ class Math(Attempts, SandboxEnv):
     seconds: float = 5.0
     """Wall-clock limit per program, in seconds."""
     strict: bool = False
-    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
+    """Refuse a file that has a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
     """Columns of the file to leave out on purpose."""
     limits = Limits(timeout=5.0, memory=512 * MEGABYTE, processes=16, disk=16 * MEGABYTE)

@@ -67,7 +67,7 @@ class Memory(Notes):
     passing: float = 0.95
     """With `data`: the minimum score of a correct answer."""
     strict: bool = False
-    """With `data`: refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
+    """With `data`: refuse a file that has a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
     """With `data`: columns of the file to leave out on purpose."""
     declared = Declarations(random_bound=0.01, expert_bound=0.99)

@@ -1,1 +1,1 @@
-"""Program grading, for Code and SWE: values that cross the sandbox border, and the code that runs inside."""
+"""Program grading, for Code and SWE: the values that enter and leave a sandbox, and the code that runs in it."""

@@ -1,6 +1,6 @@
-"""Runs a solution in its sandbox; inputs and outputs are data. Standard library only.
+"""Run a solution in its sandbox, with inputs and outputs as data. Uses only the standard library.
 
-It shares its process with hostile code, so it holds no secrets and its output is not trusted: values are compared
+This module shares its process with hostile code, so it has no secrets and its output is not trusted: values are compared
 outside, and no expected value ever enters the sandbox.
 """
 
@@ -25,9 +25,9 @@ class CaseTimeout(BaseException):
 def main() -> None:
     """Read a request from standard input, run its cases, write one answer per line, and exit without cleanup.
 
-    Request: `code`, `entry`, `kind`, `inputs` (packed), `seconds` per case, `room` (characters of all answers) and
-    `patience` (timeouts before the rest is skipped). Answers: [case number, packed value or None, error or None]; number -1
-    if the code itself fails.
+    A request has `code`, `entry`, `kind`, `inputs` (packed), `seconds` per case, `room` (characters of all answers) and
+    `patience` (number of timeouts before the remaining cases are skipped). An answer is [case number, packed value or None,
+    error or None]; its number is -1 if the code itself fails.
     """
     request = json.loads(sys.stdin.buffer.read())
     answers = silence()
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def silence() -> int:
-    """Return a file for answers and redirect the standard streams to nowhere: a solution's output is not an answer."""
+    """Return a file descriptor for answers, and redirect the standard streams to /dev/null, as a solution may print."""
     answers, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
     for file in (0, 1, 2):
         os.dup2(nothing, file)
@@ -62,7 +62,7 @@ def silence() -> int:
 
 
 def module() -> dict[str, object]:
-    """Return the namespace of a new module for a solution."""
+    """Return the namespace of a new module, in which a solution runs."""
     module_made = types.ModuleType(SOLUTION)
     sys.modules[SOLUTION] = module_made
     return module_made.__dict__
@@ -74,7 +74,7 @@ def compiled(code: str) -> types.CodeType:
 
 
 def tried(work: Callable[[], object], seconds: float, room: int) -> list[Any]:
-    """Return [packed value, None], or [None, error]."""
+    """Run `work` within its limits of seconds and characters; return [packed value, None], or [None, error]."""
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         value = pack(work())
@@ -90,7 +90,7 @@ def tried(work: Callable[[], object], seconds: float, room: int) -> list[Any]:
 
 
 def message(error: BaseException) -> str:
-    """Return an error's message and the line of the solution it comes from."""
+    """Return an error's type and message, with the line of the solution where it was raised."""
     try:
         text = f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]
     except BaseException:
@@ -104,7 +104,7 @@ def message(error: BaseException) -> str:
 
 
 def write(file: int, answer: object) -> int:
-    """Write an answer as a line of JSON; return its length."""
+    """Write an answer as a line of JSON; return its length in bytes."""
     left = json.dumps(answer).encode() + b"\n"
     size = len(left)
     while left:

@@ -10,7 +10,7 @@ from agentgym.rewards.programs import inside, values
 
 
 def program(last: str, shipped: Sequence[ModuleType] = (values, inside)) -> str:
-    """Return a program for a sandbox: modules of this package, and a call into the last of them."""
+    """Return the source of a program that defines the modules `shipped` and then runs `last`, a call in the last module."""
     name = shipped[-1].__name__
     return f"{_modules(tuple(shipped))}\nsys.modules[{name!r}].{last}\n"
 

@@ -8,10 +8,10 @@ _lock = threading.Lock()
 
 
 def parse(source: str | bytes, name: str = "<unknown>") -> ast.Module:
-    """Return the syntax tree of Python code; SyntaxError, ValueError and MemoryError are `ast.parse`'s.
+    """Return the syntax tree of Python code; raises SyntaxError, ValueError and MemoryError as `ast.parse` does.
 
-    Python 3.11 counts the depth of all trees in one place: another thread that parses at the same time, or prints a
-    traceback, makes it raise SystemError (CPython issue 106905). The code is then parsed again.
+    Python 3.11 counts the depth of all trees in one place. So if another thread parses or prints a traceback at the same
+    time, `ast.parse` may raise SystemError (CPython issue 106905). The code is then parsed again.
 
     Raises:
         RecursionError: the code is too deep, or every try raised SystemError.

@@ -1,4 +1,6 @@
-"""Values as plain data that keeps exact types. It also runs in the sandbox: standard library only."""
+"""Encoding of Python values as JSON data that keeps exact types. Also runs in the sandbox, so it uses only the standard
+library.
+"""
 
 import json
 from collections import Counter, OrderedDict, defaultdict
@@ -8,21 +10,21 @@ from typing import Any, cast
 DEEPEST = 40
 """Maximum nesting depth of a value."""
 MOST = 100_000
-"""Maximum number of values within one value."""
+"""Maximum number of values in a packed value, at all depths."""
 MOST_ALIKE = 100
 """Maximum number of keys with equal hashes in a set or a dictionary."""
 TYPES = {kind.__name__: kind for kind in (bool, bytes, complex, dict, float, frozenset, int, list, set, str, tuple)}
-"""Types that may themselves be values."""
+"""Types that may be packed as values themselves, such as `int`, by name."""
 DICTIONARIES: tuple[object, ...] = (dict, Counter, OrderedDict, defaultdict)
-"""Types packed as `dict`, whose values they equal in Python."""
+"""Types that are packed as `dict`, since Python considers their instances equal to dicts."""
 
 
 class NotData(ValueError):
-    """A value that is not plain data, is too deep or too large; or data that encodes no value."""
+    """A value cannot be packed (not plain data, too deep or too large), or data cannot be unpacked."""
 
 
 class Handle:
-    """A placeholder for an object that is not data and stays where it was created; equal to nothing."""
+    """A placeholder for an object that cannot be packed and stays in its process; it equals no other value."""
 
     __slots__ = ("number", "true")
 
@@ -31,9 +33,9 @@ class Handle:
 
 
 def pack(value: object) -> Any:
-    """Return a value in a form JSON can represent; raise NotData if it contains anything but plain data.
+    """Return a value as JSON data; raise NotData if it contains anything but plain data.
 
-    None, bool, int, str and list represent themselves. Others are objects of one key: `f` float (hexadecimal), `c`
+    None, bool, int, str and list represent themselves. Other values are objects with one key: `f` float (hexadecimal), `c`
     complex, `b` bytes, `t` tuple, `d` dict (pairs in their order), `s` set, `z` frozenset (both sorted), `y` one of
     TYPES, `h` a Handle.
     """
@@ -79,7 +81,7 @@ def by_key(pairs: list[Any]) -> list[Any]:
 
 
 def sorted_through(packed: object) -> object:
-    """Return a packed value with all its dictionaries sorted by key, so that it is the same on every machine."""
+    """Return a packed value with all dictionaries sorted by key, so that equal values have equal JSON."""
     if type(packed) is list:
         return [sorted_through(item) for item in cast("list[object]", packed)]
     if type(packed) is not dict:
@@ -107,10 +109,10 @@ _CONTAINERS: dict[str, Callable[[list[Any]], object]] = {"t": tuple, "s": set, "
 
 
 def unpack(packed: object) -> Any:
-    """Return the value that `pack` packed.
+    """Return the value that `pack` encoded.
 
     Raises:
-        NotData: `pack` never produces such data.
+        NotData: `pack` cannot have produced this data.
     """
     try:
         return _unpacked(packed, 0)
@@ -144,10 +146,10 @@ def _unpacked(packed: object, depth: int) -> object:
 
 
 def _spread(keys: list[object]) -> None:
-    """Check that keys have different hashes: adding n keys with equal hashes to a set takes quadratic time.
+    """Check that at most MOST_ALIKE keys share a hash, since adding n such keys to a set takes quadratic time.
 
     Raises:
-        NotData: too many keys have the same hash.
+        NotData: more keys share a hash.
     """
     if len(keys) > MOST_ALIKE and max(Counter(map(hash, keys)).values()) > MOST_ALIKE:
         raise NotData(f"more than {MOST_ALIKE} keys with the same hash")
@@ -174,9 +176,10 @@ def as_source(packed: Any) -> str:
 
 
 def respond(kind: str, thing: Any, inputs: Any) -> object:
-    """Return a function's result, or the results of a new object's methods, called in order.
+    """Call a function, or create an object and call its methods in order; return the result, or the list of results.
 
-    `inputs` is a list of arguments; for a `class`, the arguments of its constructor and a list of (method, arguments).
+    `inputs` is a list of arguments if `kind` is `function`. Otherwise it has the arguments of the constructor and a list of
+    (method, arguments).
     """
     if kind == "function":
         return thing(*inputs)
