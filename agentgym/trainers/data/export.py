@@ -124,7 +124,7 @@ class Rows:
     def dpo(self, episodes: Sequence[Episode]) -> list[Row]:
         """Return a row per pair of episodes in a group: best with worst, second best with second worst, and so on.
 
-        Pairs end when the two rewards are equal or the two prompts differ.
+        The pairs of a group end as soon as two rewards are equal or two prompts differ.
 
         Raises:
             BadConfig: there is no pair.

@@ -11,8 +11,8 @@ from agentgym.errors import BadData
 def turn_rewards(episode: Episode) -> NDArray[np.float64]:
     """Return the reward of each turn, [turns].
 
-    In one role's view of a multi-role episode, the last turn gets that role's outcome instead of the environment's
-    payment to the role that acted last.
+    In one role's view of a game with several roles, these are the turns' shaping rewards, and the last turn also gets the
+    role's outcome.
 
     Raises:
         BadData: the episode has a reward, but no turn has a reward.

@@ -222,7 +222,7 @@ class Opponents(Generation):
         return {"opponents": len(self.members), "opponent_games": len(scores), "policy_rating": self.rating, **mean}
 
     def _join(self, name: str, step: int) -> None:
-        """Add the policy to the pool, all or nothing, and remove the oldest checkpoints of this run beyond `keep`."""
+        """Add the policy to the pool, all or nothing; the oldest checkpoints of this run beyond `keep` leave the pool."""
         path = self._path(name)
         part = path.with_name(f".{name}")
         for folder in (part, path):  # of a session that ended before its checkpoint

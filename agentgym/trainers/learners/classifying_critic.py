@@ -18,7 +18,7 @@ from agentgym.trainers.model.scores import Scores
 RANGE = (-1.0, 2.0)
 """Defaults of `low` and `high`, for outcomes of 0 or 1 and shaping rewards below 1."""
 SMOOTHING = 0.75
-"""Standard deviation of a target's histogram, in units of the range of one class, as in HL-Gauss."""
+"""Standard deviation of a target's histogram, as a multiple of the width of one range (HL-Gauss)."""
 
 
 def critic_of(accelerator: Any, width: int, options: Mapping[str, Any]) -> Critic:

@@ -75,7 +75,7 @@ def plainly_fits(config: TrainConfig, shape: Any, memory: Memory) -> bool:
 
 
 def parameters(architecture: object) -> int:
-    """Return a model's number of parameters; tied ones count once."""
+    """Return a model's number of parameters; tied parameters count once."""
     from transformers import AutoModelForCausalLM
 
     with torch.device("meta"):
