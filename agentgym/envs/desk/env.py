@@ -64,13 +64,11 @@ class Desk(Attacked):
     data: str | None = None
     """Folder of a tau2-bench domain; the environment then becomes a `Tau2Desk` with its tasks and tools."""
     strict: bool = False
-    """With `data`: refuse the file for one bad task; by default bad tasks are skipped, and a warning counts them."""
+    """With `data`: reject a file that has a bad task; by default, bad tasks are skipped and counted in a warning."""
     ignore: Sequence[str] = ()
-    """With `data`: columns of the file to leave out on purpose."""
+    """With `data`: columns to ignore; text in any other unread column makes a task bad."""
     user: Any = ""
-    """Model that plays the customer: `chat:URL#MODEL` or a ChatEngine; such episodes are unverifiable. Empty: a
-    program.
-    """
+    """Model that plays the customer (`chat:URL#MODEL` or a ChatEngine; episodes are unverifiable); empty: a program."""
     shared = ("scenario", "base", "ways")
     declared = Declarations(
         random_bound=0.01,
@@ -162,7 +160,7 @@ class Desk(Attacked):
         self._offer_tools()
 
     def _offer_tools(self) -> None:
-        """Offer the tools of the task's domain; the dictionary is updated in place."""
+        """Offer the tools of the task's domain by updating the dictionary of tools in place."""
         name = self.scenario["domain"]
         if name != self._offered_domain:
             self.tools.clear()
@@ -227,7 +225,7 @@ class Desk(Attacked):
 
     @tool
     def verify_customer(self, customer_id: str, birth_date: str, zip_code: str) -> str | Outcome:
-        """Check by date of birth (as 1980-12-31) and ZIP code that this customer is the one on the line."""
+        """Check by date of birth (as 1980-12-31) and ZIP code that this customer is on the line."""
         try:
             if not self.domain.matches(customer_id, birth_date, zip_code):
                 self.seen.add(("tried", customer_id))

@@ -11,7 +11,7 @@ from agentgym.envs.desk.people import plain
 from agentgym.envs.desk.user import WHO, Mood, agreed, facts_of
 
 STRANGER = -1
-"""Stands for a matter's number when a caller is reported who is not the customer."""
+"""Number that stands for the report of a caller who is not the customer, in place of a matter's number."""
 
 
 class NotAskedYet(Exception):
@@ -23,7 +23,7 @@ class NotAskedYet(Exception):
 
 
 class Case(Protocol):
-    """The part of the environment that both policies use."""
+    """Attributes of the environment that the oracle and the expert use."""
 
     scenario: dict[str, Any]
     mood: Mood
@@ -122,7 +122,7 @@ def _work(case: Case, number: int, rules: Row | None) -> str | None:
 
 
 def _find(view: Domain, matter: Row, case: Case) -> str:
-    """Return the reference of a matter: given by the customer, or that of the listed row that fits the description.
+    """Return a matter's reference, from the customer or from the listed row that fits the customer's description.
 
     A changed row belongs to another matter, even if it now fits the description.
     """

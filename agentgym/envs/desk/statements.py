@@ -10,7 +10,7 @@ MONTHS = (
 )  # fmt: skip
 _MONTH = "|".join(f"{name}|{name[:3]}" for name in MONTHS) + "|sept"
 _TYPED = str.maketrans({"\u2010": "-", "\u2011": "-", "\u00a0": " ", "\u202f": " "})
-"""Non-breaking hyphens and spaces, which models write in references, dates and amounts."""
+"""Translation of non-breaking hyphens and spaces, which models write in references, dates and amounts."""
 _ISO = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
 _DAY_FIRST = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH})\.?,? (\d{{4}})\b", re.IGNORECASE)
 _MONTH_FIRST = re.compile(rf"\b({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?,? (\d{{4}})\b", re.IGNORECASE)
@@ -83,8 +83,8 @@ def _date(year: str, month: str | int, day: str) -> tuple[str, str] | None:
 def by_matter(text: str, references: Sequence[str]) -> dict[str, dict[str, list[str]]]:
     """Return, for each reference in a text, the distinct values of each kind stated about it.
 
-    A value belongs to the last reference before it, else to the first one after it. If the text has no reference, its
-    values belong to the only matter, if there is only one.
+    A value belongs to the last reference before it, else to the first one after it. If the text has no reference and
+    there is only one matter, the values belong to that matter.
     """
     text = text.translate(_TYPED)
     places = sorted(

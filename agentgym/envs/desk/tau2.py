@@ -37,12 +37,12 @@ KNOWN = frozenset(
 )
 """Known fields of a task (sierra-research/tau2-bench 1ef2aea4, `data_model/tasks.py`)."""
 DEFAULT = ("DB", "COMMUNICATE")
-"""Criteria of a task that names none."""
+"""Criteria of tasks that do not name any."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """One domain of tau2-bench."""
+    """A domain of tau2-bench: its folder, tasks, policy and database."""
 
     folder: Path
     library: Library

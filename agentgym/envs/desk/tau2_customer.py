@@ -35,7 +35,7 @@ def reply(
     seed: int,
     call: Callable[[str, Mapping[str, object]], RecordedCall],
 ) -> str:
-    """Return the customer's next words; `call` executes its tool calls. Raises Fault if the engine fails."""
+    """Return the customer's next words; `call` executes the customer's tool calls. Raises Fault if the engine fails."""
     hands = case.customer_tools
     system = SYSTEM.format(scenario=case.task.user_scenario)
     if hands:

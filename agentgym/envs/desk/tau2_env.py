@@ -57,9 +57,9 @@ class Tau2Desk(TextEnv):
     settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     data: str = ""
     strict: bool = False
-    """Refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
+    """Reject a file that has a bad row; by default, bad rows are skipped and counted in a warning."""
     ignore: Sequence[str] = ()
-    """Columns of the file to leave out on purpose."""
+    """Columns to ignore; text in any other unread column makes a row bad."""
     user: Any = ""
     # if no change is expected, every episode without one succeeds
     declared = Declarations(random_bound=1.0, ceilings={"nothing": 1.0})

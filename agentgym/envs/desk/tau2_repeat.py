@@ -1,4 +1,4 @@
-"""Makes tau2-bench's tools repeatable: fixed ids, and no state shared between episodes."""
+"""Repeatable execution of tau2-bench's tools: fixed ids, and no state shared between episodes."""
 
 import copy
 import importlib

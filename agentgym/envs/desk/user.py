@@ -59,7 +59,7 @@ class Mood:
 
 
 class User:
-    """The customer of one task."""
+    """The program that plays the customer of one task."""
 
     def __init__(self, domain: type[Domain], data: Mapping[str, Any], mood: Mood) -> None:
         self.domain, self.data, self.mood = domain, data, mood
@@ -67,7 +67,7 @@ class User:
         self.words: dict[str, str] = MANNERS[data["manner"]]
 
     def greeting(self) -> str:
-        """Return the first message."""
+        """Return the customer's first message."""
         return f"{self.words['hello']} {self.opening(0)}"
 
     def opening(self, number: int) -> str:
@@ -78,7 +78,7 @@ class User:
         return intent.openings[wording]
 
     def reply(self, text: str, verified: bool) -> str:
-        """Process a message of the agent and return the answer."""
+        """Process a message from the agent and return the customer's answer."""
         if len(text) > LONGEST:
             return "That is too long for me. Please be brief."
         stated = by_matter(text, [matter["ref"] for matter in self.open_matters()])
@@ -144,7 +144,7 @@ class User:
         self._listen(by_matter(text, [matter["ref"] for matter in self.open_matters()]), verified)
 
     def _listen(self, stated: Mapping[str, Mapping[str, list[str]]], verified: bool) -> list[str]:
-        """Store the values that the message states, and return objections.
+        """Store the values that the message states, and return the customer's objections.
 
         Several values of one kind do not count as a statement.
         """

@@ -99,9 +99,10 @@ class Functions(Attacked):
     data: str = ""
     """A BFCL file, or a folder of BFCL files; the environment then becomes a `BFCL` over their rows."""
     strict: bool = False
-    """With `data`: refuse the file for one bad row; by default bad rows are skipped, and a warning counts them."""
+    """With `data`: reject a file that has a bad row; by default, bad rows are skipped and counted in a warning."""
     ignore: Sequence[str] = ()
-    """With `data`: columns of the file to leave out on purpose."""
+    """With `data`: columns to ignore; no effect so far, since BFCL's loader ignores all columns that it does not know.
+    """
     declared = Declarations(random_bound=0.01, expert_bound=0.95, answers=("targets",), ceilings={"first id": 0.1})
 
     def __new__(cls, **options: Any) -> Self:

@@ -27,7 +27,7 @@ class NoSuitableFunction(Exception):
 
 
 class Case(Protocol):
-    """The part of the environment that both policies use."""
+    """Attributes of the environment that the oracle and the expert use."""
 
     functions: dict[str, Function]
     requests: list[Row]

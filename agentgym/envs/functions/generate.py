@@ -24,8 +24,7 @@ MOST_FUNCTIONS = 200
 MISSING = 0.4
 """Fraction of tasks with several requests in which one request has no function."""
 LOCKED, BUSY, SIGN_IN = 0.3, 0.2, 0.2
-"""Fractions of tasks, from difficulty 1 on, with a locked record, a busy service, and a service that needs a sign-in.
-"""
+"""Fractions of tasks, from difficulty 1 on, with a locked record, a busy service, and a service to sign in to."""
 
 
 def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:

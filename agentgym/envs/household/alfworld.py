@@ -198,7 +198,7 @@ class ALFWorld(HouseEnv):
         return task.split
 
     def content_key(self, task: Task) -> object:
-        """Return a hash of the game file, which shows a game in two splits; ids cannot, since they name the split."""
+        """Return a hash of the game file, to detect a game that is in two splits under different ids."""
         return hashlib.blake2b(self._path_of(task).read_bytes(), digest_size=16).hexdigest()
 
     def size(self, split: str | None = None) -> int:

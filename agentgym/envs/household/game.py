@@ -63,8 +63,7 @@ class Game:
     goal_receptacles: int
     goal_lamps: int
     start: tuple[int, Lists, int, tuple[int, ...], Lists]
-    """Initial state: agent's location, content of receptacles, open receptacles, treatments done, locations of objects.
-    """
+    """Initial state: agent's location, contents, open receptacles, treatments done, locations of objects."""
     tokens: dict[str, int] = field(default_factory=dict[str, int], compare=False, repr=False)
     """Fact -> 64-bit number, filled on demand; the exclusive or over the changed facts is a state's key."""
 
@@ -120,7 +119,7 @@ def _unmangle(name: str) -> str:
 
 
 class _Builder:
-    """Builds one game from a PDDL problem; holds the intermediate results."""
+    """Builds one game from a PDDL problem; stores the intermediate results."""
 
     def __init__(self, problem: Problem, where: str) -> None:
         self.problem, self.where = problem, where

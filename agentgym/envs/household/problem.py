@@ -17,7 +17,7 @@ _EQUALITY = re.compile(r"\(\s*=\s*\([^()]*\)[^()]*\)")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A planning problem in lower case."""
+    """A PDDL planning problem; names may be in upper or lower case."""
 
     types: dict[str, str]
     """Object name -> type."""

@@ -67,14 +67,14 @@ class Search(Attacked, replaces=("_respond",)):
     corpus: str | None = None
     """Path of the documents, in JSON lines; requires `questions`."""
     retriever: str = IN_MEMORY
-    """Retriever for `questions`: `bm25s` (in memory), `tantivy:FOLDER`, `dense:FOLDER:ENCODER` or `http://HOST:PORT`.
-    """
+    """Retriever for `questions`: `bm25s`, `tantivy:FOLDER`, `dense:FOLDER:ENCODER` or `http://HOST:PORT`."""
     questions: str | None = None
     """Files of questions in JSON lines, or folders of files; requires `corpus`, or a retriever with documents."""
     strict: bool = False
-    """Refuse the file for one bad row; by default bad rows are played as far as possible, or skipped with a warning."""
+    """Reject a file that has a bad row; by default, bad rows are played as far as possible, or skipped with a warning.
+    """
     ignore: Sequence[str] = ()
-    """Columns of the file to leave out on purpose."""
+    """Columns to ignore; text in any other unread column makes a row bad."""
     hops: int = 0
     """Number of hops of every generated question; 0: set by the difficulty."""
     worlds: int = 0

@@ -11,7 +11,7 @@ from agentgym.errors import BadData
 from agentgym.tasks.lines import COPY, find_path, stamp
 
 SPLITS = ("train", "dev", "test")
-"""Splits of a dataset; each is the file of that name."""
+"""Names of a dataset's splits, and of their files."""
 
 
 class QuestionFile(NamedTuple):

@@ -71,7 +71,7 @@ def next_action(shop: "Shop") -> str:
 
 
 def _choose(shop: "Shop", what: str, cap: float) -> str:
-    """Return a click on the unopened, affordable product with the best title, else on the next page."""
+    """Return a click on the affordable, unopened product with the best matching title; without one, turn the page."""
     products = [shop.shop.by_asin[asin] for asin in shop.results()]
     left = [product for product in products if product.asin not in shop.seen and _price(product) <= cap]
     if left:

@@ -297,7 +297,7 @@ class WebShop(Shop):
     """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or with the 1,000-product files."""
     goals: str = "synthetic"
     strict: bool = False
-    """Refuse the file for one bad product; by default bad products are skipped, and a warning counts them."""
+    """Reject a file that has a bad product; by default, bad products are skipped and counted in a warning."""
     products: int = 0
     """Number of products to read from the file; 0: all."""
 

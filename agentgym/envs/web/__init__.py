@@ -1,4 +1,4 @@
-"""A real browser over embedded sites; the sites' databases or the answer decide success."""
+"""Web environment: a real browser on embedded sites; their databases and the agent's answer decide success."""
 
 from agentgym.envs.web.env import Web
 

@@ -1,4 +1,4 @@
-"""An airline: rebooking, cancellations, bags."""
+"""Service desk domain of an airline: rebooking, cancellations, bags."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""A bank: card limits, replacement cards, disputed payments."""
+"""Service desk domain of a bank: card limits, replacement cards, disputed payments."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""A clinic: moving and canceling appointments, and their fees."""
+"""Service desk domain of a clinic: moving and canceling appointments, and fees."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

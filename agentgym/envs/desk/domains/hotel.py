@@ -1,4 +1,4 @@
-"""A hotel: longer stays, cancellations, late departures."""
+"""Service desk domain of a hotel: longer stays, cancellations, late departures."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

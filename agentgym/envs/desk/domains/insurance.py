@@ -1,4 +1,4 @@
-"""An insurance company: claims, contract terminations, drivers."""
+"""Service desk domain of an insurance company: claims, contract terminations, drivers."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

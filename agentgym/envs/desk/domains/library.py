@@ -1,4 +1,4 @@
-"""A library: renewals, lost books, fines."""
+"""Service desk domain of a library: renewals, lost books, fines."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

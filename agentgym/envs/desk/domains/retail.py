@@ -1,4 +1,4 @@
-"""A shop: returns, cancellations, address changes."""
+"""Service desk domain of an online shop: returns, cancellations, address changes."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""A telephone company: plans, roaming, terminations."""
+"""Service desk domain of a telephone company: plans, roaming, terminations."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

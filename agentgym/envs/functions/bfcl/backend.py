@@ -1,4 +1,4 @@
-"""Simulated services of BFCL's multi-turn rows, which are classes of the package bfcl-eval: calls and comparison."""
+"""Simulated services of BFCL's multi-turn rows: creates, calls and compares classes of the package bfcl-eval."""
 
 import ast
 import copy
@@ -22,7 +22,7 @@ SERVICES: dict[str, tuple[str, str]] = {
     "TravelAPI": ("travel_booking", "travel_booking"),
     "VehicleControlAPI": ("vehicle_control", "vehicle_control"),
 }
-"""Class of each service that a row may name -> its module, and the file with its function descriptions."""
+"""Class name of each service -> its module, and the file that describes its functions."""
 FOLDER = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 LARGEST = 1e9
 """Largest number that a service may compute with; `_too_large` sets stricter limits for powers and digits."""

@@ -57,7 +57,7 @@ class BFCL(FromFile, replaces=("_respond",)):
         self.number = 0
         """Index of the current user turn, from 0."""
         self.made: list[list[Made]] = [[]]
-        """Calls per user turn."""
+        """Calls made in each user turn."""
         self.wrong = False
         self._offer()
         return "\n".join([RULES, *task.data["turns"][0]])

@@ -118,7 +118,7 @@ def done(notice: str, endpoint: str, **values: Any) -> AnyResponse:
 
 
 def refused(template: str, errors: Sequence[str], /, **values: object) -> tuple[str, int]:
-    """Show a form again with its errors."""
+    """Return the page of a form with error messages, and the HTTP status."""
     return render_template(template, errors=list(errors), **values), 422
 
 

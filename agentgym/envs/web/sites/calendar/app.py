@@ -27,7 +27,7 @@ pages = Blueprint("views", __name__)
 
 
 def site() -> Site:
-    """Create the application."""
+    """Create the Flask application of the calendar."""
     calendar = Site("calendar", "Calendar", NAV, NOTICES)
     calendar.add_template_filter(full_name, "who")
     calendar.add_template_filter(weekday)

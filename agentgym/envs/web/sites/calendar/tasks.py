@@ -152,7 +152,7 @@ def first_gap(events: list[tuple[str, str]], length: int, start: int = 8 * 60, f
 
 
 class CreateEvent(TaskFamily):
-    """Create an event with people."""
+    """Create an event with attendees."""
 
     name = "calendar-create"
     sites = ("calendar",)
@@ -266,7 +266,7 @@ class DeleteEvents(TaskFamily):
 
 
 class ReplyToInvitations(TaskFamily):
-    """Answer a person's invitations."""
+    """Reply to a person's invitations."""
 
     name = "calendar-reply"
     sites = ("calendar",)

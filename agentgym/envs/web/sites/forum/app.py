@@ -207,7 +207,7 @@ def delete_comment(id: int) -> ResponseReturnValue:
 
 @app.get("/members")
 def members() -> str:
-    """List everyone."""
+    """List all members."""
     sql = """SELECT username, place,
         (SELECT count(*) FROM topic WHERE topic.username = profile.username) AS topics,
         (SELECT count(*) FROM comment WHERE comment.username = profile.username) AS comments
@@ -227,7 +227,7 @@ def member(username: str) -> str:
 
 @app.get("/me")
 def own_profile() -> ResponseReturnValue:
-    """Go to the user's own profile."""
+    """Redirect to the user's own profile."""
     person = user()
     return redirect(url_for("member", username=person.username) if person else url_for("login"))
 

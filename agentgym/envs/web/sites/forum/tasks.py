@@ -299,7 +299,7 @@ class Subscribe(TaskFamily):
 
 
 class Profile(TaskFamily):
-    """Change the user's own profile: a given text, and the same place as another member."""
+    """Change the user's own profile: set a given text, and copy another member's place."""
 
     name = "forum-profile"
     sites = ("forum",)

@@ -33,7 +33,7 @@ pages = Blueprint("lists", __name__)
 
 
 def site() -> Site:
-    """Create the application."""
+    """Create the Flask application of the mail site."""
     mail = Site("mail", "Mail", NAV, NOTICES)
     mail.add_template_filter(contacts.name_of, "name")
     mail.add_template_filter(contacts.names_of, "names")
@@ -45,13 +45,13 @@ def site() -> Site:
 
 @pages.get("/")
 def home() -> ResponseReturnValue:
-    """Go to the inbox."""
+    """Redirect to the inbox."""
     return redirect("/folder/Inbox")
 
 
 @pages.get("/folder/<name>")
 def show_folder(name: str) -> ResponseReturnValue:
-    """List a folder, the newest first."""
+    """List the messages of a folder, newest first."""
     if name not in all_folders():
         return render_template("error.html", code=404, name="Not Found", description=f"There is no folder {name}."), 404
     messages_found = slice_of(f"{messages.LIST} WHERE folder = ? ORDER BY sent DESC, id DESC", [name], PAGE)

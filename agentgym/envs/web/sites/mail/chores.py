@@ -156,7 +156,7 @@ def cents_of(text: str) -> int:
 
 
 class WriteMail(TaskFamily):
-    """Write to contacts."""
+    """Write a message to contacts."""
 
     name = "mail-write"
     sites = ("mail",)

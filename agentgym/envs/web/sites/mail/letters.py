@@ -31,7 +31,7 @@ def write_letter(people: list[str], subject: str, body: str) -> Plan:
 
 
 class MilestoneLetter(TaskFamily):
-    """Report a tracker milestone's due date."""
+    """Report a tracker milestone's due date by mail."""
 
     name = "tracker-mail-milestone"
     sites = ("tracker", "mail")
@@ -65,7 +65,7 @@ class MilestoneLetter(TaskFamily):
 
 
 class TownLetter(TaskFamily):
-    """Report the wiki's facts about a town."""
+    """Report the wiki's facts about a town by mail."""
 
     name = "wiki-mail-town"
     sites = ("wiki", "mail")
@@ -90,7 +90,7 @@ class TownLetter(TaskFamily):
 
 
 class OrderLetter(TaskFamily):
-    """Report the status of a shop order."""
+    """Report the status of a shop order by mail."""
 
     name = "shop-mail-order"
     sites = ("shop", "mail")

@@ -145,7 +145,7 @@ def wishlist() -> str:
 @app.route("/product/<int:id>/review", methods=["GET", "POST"])
 @needs_login
 def review(id: int) -> ResponseReturnValue:
-    """Write a review, or change the user's own."""
+    """Write a review, or change the user's existing review."""
     context = _product(id)
     own = db().execute("SELECT * FROM review WHERE product = ? AND username = ?", (id, me().username)).fetchone()
     if request.method == "GET":

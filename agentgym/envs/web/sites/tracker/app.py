@@ -27,7 +27,7 @@ pages = Blueprint("desk", __name__)
 
 
 def site() -> Site:
-    """Create the application."""
+    """Create the Flask application of the tracker."""
     tracker = Site("tracker", "Tracker", NAV, NOTICES)
     tracker.add_template_filter(full_name, "who")
     tracker.before_request(ask_to_log_in)
@@ -72,7 +72,7 @@ def people() -> ResponseReturnValue:
 
 @pages.get("/people/<username>")
 def person(username: str) -> ResponseReturnValue:
-    """Show a person's roles in projects and open issues."""
+    """Show a person's project roles and open issues."""
     profile = next((candidate for candidate in state().setting.people if candidate.username == username), None) or abort(404)
     roles = many(
         "SELECT project.slug, member.role FROM member JOIN project ON project.id = member.project_id "

@@ -71,7 +71,7 @@ def show(slug: str, number: int) -> ResponseReturnValue:
 
 @pages.get("/<slug>/merge_requests/<int:number>/changes")
 def changes(slug: str, number: int) -> ResponseReturnValue:
-    """Show the files changed by a merge request line by line."""
+    """Show a merge request's changes to files, line by line."""
     request_row = find(slug, number)
     files = many("SELECT * FROM change WHERE merge_request_id = ? ORDER BY id", request_row["id"])
     return render_template("changes.html", project=project_of(slug), row=request_row, files=files)

@@ -39,7 +39,7 @@ def filters(
 ) -> tuple[list[str], list[object]]:
     """Return the SQL conditions, and their values, for the filter form above a project's list.
 
-    The form filters by status (open by default), by words, and by person; each name in `people` is a column of persons.
+    The form filters by status (open by default), by words, and by person; `people` are the columns with user names.
     """
     form = request.args
     where, values = [f"{table}.project_id = ?"], list[object]([project["id"]])

@@ -315,7 +315,7 @@ class Watch(TaskFamily):
         return f"Put every page of the wiki that links to the page {title} on my watch list.", change_data({"page": title})
 
     def _pages(self, state: EpisodeState, title: str) -> list[int]:
-        """Return the pages to watch that are not yet watched."""
+        """Return the ids of the unwatched pages that link to the page with this title."""
         sql = "SELECT id FROM page WHERE instr(facts, ?) AND id NOT IN (SELECT page FROM watch)"
         return [row["id"] for row in state.rows("wiki", sql, f"[[{title}]]")]
 
