@@ -56,7 +56,7 @@ def live_code_bench(raw: Data, where: str) -> Data:
 
 
 def _check_starter(starter: str, where: str) -> None:
-    """Check the starter code.
+    """Check that the starter code is the beginning of a Python program.
 
     Raises:
         OtherLanguageRow: the starter code is not Python.

@@ -172,7 +172,7 @@ _places = threading.BoundedSemaphore(PROCESSES)
 
 @contextlib.contextmanager
 def _lent() -> Generator[_Process]:
-    """Yield a query process for exclusive use; a context manager that returns it to the pool at the end."""
+    """Yield a query process for exclusive use, and return it to the pool at the end of the `with` block."""
     with _places:
         process = _idle.pop() if _idle else _Process()
         if process.owner != os.getpid():  # a forked child must not share its parent's pipes

@@ -125,7 +125,7 @@ class Drawing:
         """Maximum number of references in a path."""
 
     def frame(self, family: QuestionFamily) -> Frame | None:
-        """Return a frame of the family about the table; None if the table has no suitable column."""
+        """Draw a frame of the family about the table; None if the table has no suitable columns."""
         parts: dict[str, Any] = {}
         for need in family.needs:
             frame = _DRAWN[need](self)

@@ -124,7 +124,7 @@ def grade(scene: Scenario, final: Final) -> str | None:
 
 
 def pick(rng: Rng, choices: Sequence[T]) -> T:
-    """Return one of the choices."""
+    """Return a random choice."""
     return choices[int(rng.integers(len(choices)))]
 
 

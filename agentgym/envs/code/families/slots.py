@@ -15,7 +15,7 @@ def integer(low: int, high: int, growth: int = 0) -> Slot:
 
 
 def choice(*options: object) -> Slot:
-    """Return a slot for one of the options."""
+    """Return a slot for a random option."""
     return lambda rng, _: options[int(rng.integers(len(options)))]
 
 
@@ -33,12 +33,12 @@ def sampled(options: Sequence[T], rng: Rng, count: int) -> list[T]:
 
 
 def one(options: Sequence[T], rng: Rng) -> T:
-    """Return one of the options."""
+    """Return a random option."""
     return options[int(rng.integers(len(options)))]
 
 
 def length(rng: Rng, difficulty: int, most: int = 8) -> int:
-    """Return the length of an input, occasionally zero or very small."""
+    """Return a random length of an input, up to `most` at difficulty 0 and growing with the difficulty."""
     if rng.random() < 0.12:
         return int(rng.integers(0, 2))
     return int(rng.integers(2, most + 3 * min(difficulty, 8) + 1))
@@ -52,7 +52,7 @@ def numbers(rng: Rng, difficulty: int, low: int = -20, high: int = 20, most: int
 
 
 def word(rng: Rng, least: int = 1, most: int = 8, letters: str = "aabcdeefghiiklmnoopqrsttuvwxyz") -> str:
-    """Return a word of lower-case letters."""
+    """Return a random word of `least` to `most` lower-case letters."""
     count = int(rng.integers(least, most + 1))
     drawn = "".join(one(letters, rng) for _ in range(count))
     return drawn[: count // 2 + 1] + drawn[: count // 2][::-1] if rng.random() < 0.12 else drawn

@@ -168,7 +168,7 @@ def must(sandbox: Sandbox, command: str | list[str], purpose: str) -> Result:
 
 
 def listed(value: object) -> list[str]:
-    """Return a column's list, which may be written as text: JSON or a Python literal.
+    """Return the list in a column; the column may be text with JSON or a Python literal.
 
     Raises:
         TypeError: the value is not a list.

@@ -13,7 +13,7 @@ from agentgym.envs.swe.grading.canaries import Change, line_starts, span, test_f
 from agentgym.rewards.programs.syntax import parse
 
 Exchanged = dict[str, list[object]]
-"""Test id -> the test that it gets a parameter from, and the parameter's index."""
+"""Test id -> [id of the test whose parameter it gets, index of the parameter]."""
 
 
 def other_parameters(ids: Iterable[str], rng: random.Random) -> Exchanged:

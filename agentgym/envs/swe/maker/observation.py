@@ -13,7 +13,7 @@ LONGEST = 160
 """Maximum characters of a value that is shown."""
 MOST_LINES = 40
 SHORT = 80
-"""A call with fewer characters appears in a sentence, without imports."""
+"""Calls with fewer characters appear inline in a sentence, without imports."""
 
 
 @dataclass(frozen=True)

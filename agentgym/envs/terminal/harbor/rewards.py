@@ -12,7 +12,7 @@ from agentgym.errors import BadConfig
 FILES = ("reward.json", "reward.txt")
 """Reward files of the tests in `/logs/verifier`. The first file that exists counts, even without a valid reward."""
 RULES: Mapping[str, Callable[[list[float]], float]] = {"min": min, "max": max, "mean": fmean, "sum": fsum}
-"""Reductions of several metrics without a `reward`, with the names that Harbor uses."""
+"""Functions that reduce several metrics without a `reward` to one number, under Harbor's names."""
 KEY = "key:"
 """Prefix of a rule that names a single metric."""
 
@@ -22,7 +22,7 @@ class NoVerdict(Exception):
 
 
 def check_rule(rule: str) -> None:
-    """Check a metric rule.
+    """Check that a metric rule is one of `RULES` or `key:NAME`.
 
     Raises:
         BadConfig: the rule is unknown.
