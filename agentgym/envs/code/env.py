@@ -343,7 +343,7 @@ class Code(SandboxEnv):
         return "\n".join(result.got for result in self.elsewhere(lambda own: run_tests(own, whole(data, code), tests)))
 
     def hint(self, level: float) -> str:
-        """Return a plan, then a signature, then a test case; at level 1, the reference solution, too."""
+        """Return hints that grow with `level` (0 to 1): a plan, a signature, a test case; at 1, the reference solution."""
         reference = self.task.data["reference"]
         return guidance(
             hints.steps(self.task.data), level, lambda: f"A solution:\n{reference}" if reference else "", [reference]

@@ -297,7 +297,7 @@ class SQL(TextEnv):
         return repr(sorted(map(repr, result.rows)))
 
     def hint(self, level: float) -> str:
-        """Return the tables of the gold query, then its joins, then its clauses; at level 1, the query."""
+        """Return hints that grow with `level` (0 to 1): the gold query's tables, joins and clauses; at 1, the query."""
         gold = self.task.data["gold"]
         return guidance(hints.steps(gold), level, lambda: f"A query that answers the question:\n{gold}", [gold])
 

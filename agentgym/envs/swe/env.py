@@ -268,7 +268,7 @@ class SWE(RepositoryEnv):
     # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Undo the bug by edits, restore everything else, and submit."""
+        """Undo the bug by edits, restore all other changes, and submit."""
         while True:
             yield next(
                 self._repairs(), spell("submit") if self.toolset == "files" else spell("bash", f"echo {views.SUBMITTED}")
@@ -278,7 +278,7 @@ class SWE(RepositoryEnv):
         return [f"git apply --whitespace=nowarn - <<'END_OF_PATCH'\n{self._instance().patch()}\nEND_OF_PATCH"]
 
     def hint(self, level: float) -> str:
-        """Return the file to change, then the function, then a failing test; at level 1 the repair."""
+        """Return hints that grow with `level` (0 to 1): the file, the function, a failing test; at 1, the repair."""
         instance = self._instance()
         return guidance(hints.steps_of(instance), level, lambda: f"The repair:\n{instance.patch()}", self.task.data["fix"])
 

@@ -1,7 +1,8 @@
-"""Tests of the issue with fresh inputs that occur nowhere in the task; the clean code's results are the expected values.
+"""Tests of the issue with fresh inputs that occur nowhere in the task.
 
-Each test file is rewritten several times with other literals. Its assertions then only report the values that they compare
-(`remote_tests`), so a rewritten test needs no expected values except the clean code's results.
+Each test file is rewritten several times with other literals; each rewritten file is a variant. The assertions in a variant
+only report the values that they compare (`remote_tests`). The values reported with the clean code (the repository without
+the bug) are the expected values.
 """
 
 import ast
@@ -25,7 +26,7 @@ from agentgym.sandbox.protocol import Sandbox
 VARIANTS = 16
 """Number of variants per test file in a batch, in addition to variant 0, which keeps the original values."""
 BATCHES = 4
-"""Maximum number of batches; drawing stops once fresh values reveal the bug in every test function."""
+"""Maximum number of batches of variants; drawing stops once they reveal the bug in every test function."""
 WHOLE = 5
 """Variants with `number % VARIANTS` below this also change the test file's constants and helper functions."""
 RUNS = 4

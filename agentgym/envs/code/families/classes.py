@@ -23,7 +23,7 @@ ARGUMENTS: dict[str, Callable[[Rng], object]] = {
 def _calls(start: Callable[[Rng], list[object]], often: str) -> Draw:
     """Return a function that draws an input for a class: constructor arguments (`start`) and method calls.
 
-    Calls are of the plan's methods, and of the methods in `often` (signatures separated by "; ").
+    The calls are of the specification's methods and of the methods in `often` (signatures separated by "; ").
     """
     always = tuple(often.split("; "))
 

@@ -28,9 +28,9 @@ TRIED = 12
 MOST_WRONG = 3
 """Maximum number of wrong solutions stored with a task: those that pass the most hidden tests."""
 DRAWS = 1000
-"""Maximum number of plans drawn to find one that `accepts` accepts."""
+"""Maximum number of specifications drawn to find one that `accepts` accepts."""
 PATIENCE = 5
-"""Number of plans tried before the number of steps is reduced by one."""
+"""Number of specifications tried before the number of steps is reduced by one."""
 LIVELY = 3
 """Minimum number of distinct results of the hidden tests; two suffice if all results are True or False."""
 
@@ -191,7 +191,7 @@ class ProgramFamily:
         raise BadConfig(f"family {self.name} has no such task at difficulty {difficulty}: raise it, or take more families")
 
     def _plan(self, rng: Rng, difficulty: int, more: int) -> ProgramSpec:
-        """Return a random plan with `fewest` + `more` steps, or one step more."""
+        """Return a random specification with `fewest` + `more` steps, or one step more."""
         while True:
             frame = _pick(self.frames, rng)
             kind, steps = frame.gives, list[Part]()
@@ -214,7 +214,7 @@ class ProgramFamily:
             return ProgramSpec(entry, _part(frame, rng, difficulty), tuple(steps), end)
 
     def _tested(self, plan: ProgramSpec, rng: Rng, difficulty: int) -> Draft | None:
-        """Return the plan with tests; None if the tests would not tell right from wrong solutions."""
+        """Return a task with tests for a specification; None if the tests would not tell right from wrong solutions."""
         kind, solution = plan.start.kind, plan.solution()
         cases: dict[str, list[Any]] = {}
         for _ in range(3 * (PUBLIC + HIDDEN)):

@@ -168,7 +168,7 @@ class SWEBench(RepositoryEnv):
         return [f"git apply{' -R' if row.bug else ''} --whitespace=nowarn - <<'END_OF_PATCH'\n{gold}\nEND_OF_PATCH"]
 
     def hint(self, level: float) -> str:
-        """Return the file to change, then the function, then a failing test; at level 1 the gold patch."""
+        """Return hints that grow with `level` (0 to 1): the file, the function, a failing test; at 1, the gold patch."""
         row = self._row()
         patch, heading = row.row["patch"], "Take back this patch" if row.bug else "The repair"
         steps = hints.steps_of_patch(patch, row.tests("FAIL_TO_PASS")[0])

@@ -1,4 +1,7 @@
-"""Grading of a repaired repository by tests that run in another sandbox than its code."""
+"""Grading of a repaired repository by tests that run in another sandbox than its code.
+
+The clean code is the repository without the bug.
+"""
 
 import math
 import random

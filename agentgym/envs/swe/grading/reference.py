@@ -1,4 +1,4 @@
-"""Outcomes of a repository's tests with the clean code, unaltered and altered."""
+"""Outcomes of a repository's tests, unaltered and altered, with the clean code (without the bug)."""
 
 import random
 import secrets

@@ -29,7 +29,7 @@ SHARED: dict[type, Callable[..., object]] = {
 SHARED[collections.defaultdict] = collections.defaultdict
 _BY_NAME = {kind.__name__: kind for kind in SHARED}
 DEEPEST = 8
-"""Nesting depth shown by `written`."""
+"""Maximum nesting depth that `written` formats itself."""
 MOST = 100_000
 """Maximum number of lists, dictionaries and sets during one test."""
 _SINGLE: dict[str, object] = {"Ellipsis": ..., "NotImplemented": NotImplemented}

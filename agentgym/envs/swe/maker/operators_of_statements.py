@@ -24,7 +24,7 @@ SIGNS: dict[type[ast.operator], str] = {
 
 @operator("dropped statement", 3, ast.Expr, ast.AugAssign, ast.Assign, ast.Delete)
 def _dropped_statement(code: Code, node: ast.Expr | ast.AugAssign | ast.Assign | ast.Delete) -> Iterator[Splice | None]:
-    """Drop a statement that a programmer could forget: a call, or an update of a counter, an attribute or an item."""
+    """Yield a splice that drops a call, or an update of a counter, an attribute or an item, as a programmer may forget."""
     if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Call):
         return
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -41,7 +41,7 @@ def _dropped_statement(code: Code, node: ast.Expr | ast.AugAssign | ast.Assign |
 
 @operator("dropped guard", 4, ast.If)
 def _dropped_guard(code: Code, node: ast.If) -> Iterator[Splice | None]:
-    """Drop a condition together with the `return` or `continue` that it guards."""
+    """Yield a splice that drops a condition together with the `return` or `continue` that it guards."""
     leaves = isinstance(node.body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
     if leaves and not node.orelse and len(node.body) <= 2 and code.text(node).startswith("if"):
         yield code.drop(node)
@@ -49,7 +49,7 @@ def _dropped_guard(code: Code, node: ast.If) -> Iterator[Splice | None]:
 
 @operator("dropped branch", 3, ast.If)
 def _dropped_branch(code: Code, node: ast.If) -> Iterator[Splice | None]:
-    """Drop a branch: `elif` with its body, or `else`."""
+    """Yield a splice that drops a branch: `elif` with its body, or `else`."""
     start, end = code.span(node)
     if code.text(node).startswith("elif") and not node.orelse:
         line = code.raw.rfind(b"\n", 0, start) + 1
@@ -64,7 +64,7 @@ def _dropped_branch(code: Code, node: ast.If) -> Iterator[Splice | None]:
 
 @operator("early exit", 4, ast.Break, ast.Continue, ast.Return)
 def _early_exit(code: Code, node: ast.Break | ast.Continue | ast.Return) -> Iterator[Splice | None]:
-    """Replace `break` by `continue` and vice versa, or drop a nested `return`."""
+    """Yield a splice that replaces `break` by `continue` or vice versa, or drops a nested `return`."""
     if isinstance(node, ast.Break):
         yield code.replace(node, "continue")
         return
@@ -81,7 +81,7 @@ def _early_exit(code: Code, node: ast.Break | ast.Continue | ast.Return) -> Iter
 
 @operator("early return", 3, ast.For, ast.While)
 def _early_return(code: Code, node: ast.For | ast.While) -> Iterator[Splice | None]:
-    """Move the `return` after a loop into the loop."""
+    """Yield a splice that moves the `return` after a loop into the loop."""
     block = code.block(node)
     place = block.index(node) if node in block else -1
     if place < 0 or place + 1 >= len(block) or not isinstance(block[place + 1], ast.Return) or node.orelse:
@@ -120,7 +120,7 @@ def _other_update(code: Code, node: ast.AugAssign) -> Iterator[Splice | None]:
 
 @operator("one after the other", 2, ast.Assign)
 def _one_after_the_other(code: Code, node: ast.Assign) -> Iterator[Splice | None]:
-    """Replace a simultaneous assignment by two statements: `a, b = b, a + b` becomes `a = b` and `b = a + b`."""
+    """Yield a splice that turns a simultaneous assignment such as `a, b = b, a + b` into `a = b` and `b = a + b`."""
     target = node.targets[0]
     if not (isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple) and len(target.elts) == 2):
         return

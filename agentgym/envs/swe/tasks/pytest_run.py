@@ -49,7 +49,7 @@ class Report:
     """Failure messages by test id."""
     seconds: float = 0.0
     problem: str = ""
-    """Why outcomes are missing: a time-out, a crash, or a report that disagrees with pytest's exit code; else empty."""
+    """Reason for missing outcomes: a time-out, a crash, or a report that disagrees with pytest's exit code; else empty."""
 
 
 def run_tests(

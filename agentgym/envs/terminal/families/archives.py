@@ -48,7 +48,7 @@ def _aside(fill: Rng) -> str:
 
 @family("unpack")
 def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Extract one file from nested archives with other files of the same name."""
+    """Create a task: extract one file from nested archives with other files of the same name."""
     target, out = f"{numbered(ask)}.txt", f"{numbered(ask, 'found')}.txt"
     place = pick(ask, ("final", "approved", "signed"))
     depth = 2 + min(level, 12)
@@ -108,7 +108,7 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("backup")
 def backup(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Archive a folder without excluded names; similar names must be included."""
+    """Create a task: archive a folder without excluded names; similar names must be included."""
     top, out = numbered(ask), f"{numbered(ask, 'backup')}.tar.gz"
     ending = pick(ask, ("log", "tmp", "bak"))
     skipped = sample(ask, ("cache", "build", "vendor", "dist"), 1 + min(level, 2))

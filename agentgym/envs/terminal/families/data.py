@@ -68,7 +68,7 @@ def _by_amount(rows: list[dict[str, str]]) -> tuple[list[list[str]], str, str]:
 
 @family("csv")
 def table(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Filter and sort a table with quoted fields and select columns; from level 1 on, sum by group."""
+    """Create a task: filter and sort a table with quoted fields and select columns; from level 1 on, sum by group."""
     source, out = f"{numbered(ask)}.csv", f"{numbered(ask, 'report')}.csv"
     least, grouped = 10 * number(ask, 5, 20), level >= 1
     rows = _bills(fill, level, least)
@@ -117,7 +117,7 @@ def table(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("json")
 def settings_json(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Change values in JSON files by a rule; the same key also occurs in places that must not change."""
+    """Create a task: change values in JSON files by a rule; the same key also occurs in places that must not change."""
     top, port, owner = numbered(ask), number(ask, 20, 90) * 100 + 1, pick(ask, PEOPLE).lower()
     tree, expected = dict[str, Entry](), dict[str, object]()
     stems = names(fill, 5 + 3 * level)
@@ -215,7 +215,7 @@ def _ini_program(source: str, orders: list[Setting], fresh: Setting) -> str:
 
 @family("ini")
 def settings_ini(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Change settings in some sections of an INI file; comments and the same keys in other sections must not change."""
+    """Create a task: change settings in some sections of an INI file, but not comments or equal keys in other sections."""
     source = f"{numbered(ask)}.ini"
     sections = sample(ask, SERVICES, 4 + min(level, 6))
     keys = ["host", "port", "timeout", "retries", "mode", "region"][: 4 + min(level, 2)]

@@ -10,7 +10,7 @@ from agentgym.envs.terminal.words import lines, names, number, numbered, path, s
 
 @family("rename")
 def rename(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Change the extensions of files, also in subfolders; at higher levels, the extensions have any letter case."""
+    """Create a task: change file extensions, also in subfolders; at higher levels, extensions have any letter case."""
     top = numbered(ask)
     old, new = pick(ask, (("jpeg", "jpg"), ("htm", "html"), ("text", "txt"), ("yml", "yaml"), ("mpeg", "mpg")))
     tree, expected = dict[str, Entry](), dict[str, bytes]()
@@ -60,7 +60,7 @@ def rename(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("sort-by-date")
 def sort_by_date(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Move files into folders by the date in their names, which differs from their modification time."""
+    """Create a task: move files into folders by the date in their names, which differs from their modification time."""
     top, out = numbered(ask), numbered(ask, "sorted")
     tree, expected = dict[str, Entry](), dict[str, bytes]()
     for stem in names(fill, 7 + 4 * level):
@@ -105,7 +105,7 @@ def sort_by_date(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("duplicates")
 def duplicates(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Delete files with duplicate content; names and sizes are misleading."""
+    """Create a task: delete files with duplicate content; names and sizes are misleading."""
     top = numbered(ask)
     keep = pick(ask, ("first", "last"))
     tree = dict[str, Entry]()
@@ -170,7 +170,7 @@ def _sized(fill: Rng, top: str, folders: list[str], count: int, level: int) -> t
 
 @family("largest")
 def largest(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Name the largest files, including hidden files; from level 2 on, name the folders with the most bytes."""
+    """Create a task: name the largest files, including hidden files; from level 2 on, the folders with the most bytes."""
     top, out, count = numbered(ask), f"{numbered(ask)}.txt", number(ask, 3, 4 + level)
     by_folder, folders = level >= 2, [f"{name}/" for name in names(fill, count + 2)]
     tree, order, hidden = dict[str, Entry](), list[tuple[str, int]](), set[str]()
@@ -219,7 +219,7 @@ def largest(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("checksums")
 def checksums(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Find the changed files and the missing files of a list of checksums."""
+    """Create a task: find the changed files and the missing files of a list of checksums."""
     top = numbered(ask)
     bad, gone = f"{numbered(ask, 'changed')}.txt", f"{numbered(ask, 'missing')}.txt"
     paths = [f"{path(fill, number(fill, 0, 1 + level))}{name}.dat" for name in names(fill, 8 + 5 * level)]

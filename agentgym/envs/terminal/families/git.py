@@ -42,7 +42,7 @@ def _git(top: str, command: str) -> str:
 
 @family("git-find")
 def find(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Find the commit that first introduced a text, which later commits removed and added again."""
+    """Create a task: find the commit that first introduced a text, which later commits removed and added again."""
     top, out, target = numbered(ask), f"{numbered(ask, 'commit')}.txt", f"{numbered(ask)}.cfg"
     line = f"{pick(ask, THINGS)}_{pick(ask, SERVICES)} = {number(ask, 100, 999)}"
     repository, files = Repository(), _files(fill, 3 + level)
@@ -90,7 +90,7 @@ def find(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("git-restore")
 def restore(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Restore the last version of a deleted file, and commit it."""
+    """Create a task: restore the last version of a deleted file, and commit it."""
     top, message = numbered(ask), f"Bring back {numbered(ask)}"
     target = f"{pick(ask, PLACES)}/{numbered(ask)}.md"
     repository, files = Repository(), _files(fill, 3 + level)
@@ -144,7 +144,7 @@ def restore(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("git-branch")
 def branch(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Make a change on a new branch from a tag, without moving other branches."""
+    """Create a task: make a change on a new branch from a tag, without moving other branches."""
     top, name, message = numbered(ask), f"fix/{numbered(ask)}", f"Fix {numbered(ask)}"
     releases = 2 + min(level, 6)
     tag, key, value = f"v1.{number(ask, 0, releases - 2)}", pick(ask, SERVICES), number(ask, 100, 999)
@@ -196,7 +196,7 @@ def branch(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("git-merge")
 def merge(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Merge a branch, resolving conflicts by a rule: both sides change some of the same settings."""
+    """Create a task: merge a branch, resolving conflicts by a rule: both sides change some of the same settings."""
     top, other = numbered(ask), f"feature-{numbered(ask)}"
     rule = pick(ask, ("ours", "theirs"))
     keys = sample(fill, [f"{service}_{place_name}" for service in SERVICES for place_name in PLACES], 9 + 3 * level)

@@ -9,7 +9,7 @@ from agentgym.envs.terminal.words import SERVICES, THINGS, VERBS, names, number,
 
 @family("replace")
 def replace(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Rename an identifier in source files: whole words only, in files of one kind."""
+    """Create a task: rename an identifier in source files: whole words only, in files of one kind."""
     top, ending = numbered(ask), pick(ask, ("py", "c", "js"))
     old = f"{pick(ask, VERBS)}_{pick(ask, THINGS)}"
     new = f"{pick(ask, SERVICES)}_{numbered(ask)}"
@@ -60,7 +60,7 @@ def replace(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("patches")
 def patches(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Apply patches in the order of a list, which differs from the order of their names and omits one patch."""
+    """Create a task: apply patches in the order of a list, which is not the order of their names and omits one patch."""
     top, box = numbered(ask), numbered(ask, "patches")
     states: list[dict[str, str]] = [{f"{path(fill, 1)}{name}.txt": _body(fill) for name in names(fill, 3 + level)}]
     series: list[str] = []

@@ -20,7 +20,7 @@ def _chmods(top: str, modes: dict[str, str], programs: str, keys: str = "*.key")
 
 @family("modes")
 def modes(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Set permissions by rules about the content of files rather than their names."""
+    """Create a task: set permissions by rules about the content of files rather than their names."""
     top = numbered(ask)
     of_folders, of_programs = pick(ask, ("755", "750", "711")), pick(ask, ("755", "750", "700"))
     of_keys, of_rest = pick(ask, ("600", "400")), pick(ask, ("644", "640", "604"))
@@ -80,7 +80,7 @@ def modes(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("links")
 def links(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Link to the highest version of each program; versions compare as numbers, not as text or by time."""
+    """Create a task: link to the highest version of each program; versions compare as numbers, not as text or by time."""
     top, name = numbered(ask), pick(ask, ("current", "latest", "stable"))
     tree, expected = dict[str, Entry](), dict[str, str]()
     for program in sample(fill, THINGS, 2 + 2 * level):
@@ -158,7 +158,7 @@ def _hidden_workers(fill: Rng, level: int, folder: str) -> tuple[dict[str, bytes
 
 @family("workers")
 def workers(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Repair a script that starts programs without waiting for them; from level 1 on, one program runs forever."""
+    """Create a task: repair a script that starts programs without waiting; from level 1 on, one program runs forever."""
     top, limit, timed = numbered(ask), number(ask, 2, 3), level >= 1
     code = number(ask, 3, 9)
     tree: dict[str, Entry] = {

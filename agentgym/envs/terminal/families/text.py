@@ -12,7 +12,10 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 @family("tally")
 def tally(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Count log lines by service; messages contain the counted word, too. At higher levels, some logs are compressed."""
+    """Create a task: count log lines by service, though messages contain the counted word, too.
+
+    At higher levels, some logs are compressed.
+    """
     top, out, row = numbered(ask), f"{numbered(ask)}.txt", pick(ask, LEVELS[1:])
     packed = level >= 2
     tree, counts = dict[str, Entry](), dict[str, int]()
@@ -71,7 +74,7 @@ def tally(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("lists")
 def lists(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Find the names that only the first list has; at higher levels, letter case and line ends differ."""
+    """Create a task: find the names that only the first list has; at higher levels, letter case and line ends differ."""
     count = 2 + min(level, 3)
     files, out = [f"{name}.txt" for name in names(ask, count)], f"{numbered(ask, 'result')}.txt"
     loose = level >= 1
@@ -136,7 +139,7 @@ ACCENTS = ("café", "naïve", "über", "señor", "façade", "élan", "Zoë", "Å
 
 @family("encoding")
 def encoding(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Convert texts with two encodings and two kinds of line ends to one form."""
+    """Create a task: convert texts with two encodings and two kinds of line ends to one form."""
     top = numbered(ask)
     old = pick(ask, ("ISO-8859-1", "UTF-16"))
     tree, expected = dict[str, Entry](), dict[str, bytes]()
@@ -233,7 +236,7 @@ def _due(table: str, out: str, now: tuple[int, int, int, int], test: str, skip: 
 
 @family("crontab")
 def crontab(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Find the lines of a crontab that run at a given time; fields have steps, ranges and lists."""
+    """Create a task: find the lines of a crontab that run at a given time; fields have steps, ranges and lists."""
     table, out = f"{numbered(ask)}.cron", f"{numbered(ask, 'due')}.txt"
     month, day = number(ask, 1, 12), number(ask, 1, 28)
     hour, minute = number(ask, 0, 23), 5 * number(ask, 1, 11)
