@@ -21,7 +21,7 @@ DRAWS = 12
 
 
 def draw(rng: np.random.Generator, difficulty: int, names: Sequence[str]) -> dict[str, Any]:
-    """Return the data of a task."""
+    """Draw a task, and return its data."""
     name = pick(rng, names)
     kind = DOMAINS[name]
     today = date(2025, 1, 1) + timedelta(int(rng.integers(1000)))

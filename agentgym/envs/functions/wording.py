@@ -1,4 +1,4 @@
-"""Wordings of requests, and their parser, from one table."""
+"""Wordings of requests and a parser for them, both from one table."""
 
 import json
 import re

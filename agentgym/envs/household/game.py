@@ -95,7 +95,7 @@ def build_game(problem: Problem, goal: Goal, sentence: str, dialect: Dialect = N
 
 
 def number_names(ids: Iterable[str]) -> dict[str, str]:
-    """Return the display name of each id: a base name and a number, counted down in the order of ids."""
+    """Return the display name of each id: a base name and a number, which counts down as ids ascend."""
     ordered = sorted(ids)
     bases = {id: id.partition("_bar_")[0] + ("basin" if "basin" in id else "") for id in ordered if "_bar_" in id}
     left = Counter(bases.values())

@@ -62,10 +62,10 @@ def read_index(folder: Path) -> list[Entry]:
 
 
 def _walk(base: str) -> tuple[dict[str, int], list[str]]:
-    """Return each folder's modification time, and the sorted folders that have a game and its trajectory; follow links.
+    """Return each folder's modification time, and the sorted folders that contain a game and its trajectory.
 
-    The times are left out if one is so recent that the folder may change again within the file system's clock
-    resolution.
+    Links are followed. The times are left out if one is so recent that the folder may change again within the file
+    system's clock resolution.
     """
     folders: dict[str, int] = {}
     paths: list[str] = []

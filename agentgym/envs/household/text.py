@@ -31,7 +31,7 @@ class Dialect:
     put: tuple[str, str] = ("move ", " to ")
     """Text before the object and before the receptacle in the command that puts an object down."""
     put_text: tuple[str, str] = ("You move the ", " to the ")
-    """Text before the object and before the receptacle in the answer to that command."""
+    """Text before the object and before the receptacle in the answer to the command that puts an object down."""
     arrive_at_location: bool = False
     """True if arriving names the location (`loc 15`) instead of the receptacle."""
     help: str | None = HELP

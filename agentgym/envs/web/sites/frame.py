@@ -94,7 +94,7 @@ def user() -> Person | None:
 
 
 def me() -> Person:
-    """Return the logged-in user, in a view guarded by `needs_login`."""
+    """Return the logged-in user; only for views with the decorator `needs_login`."""
     person = user()
     assert person is not None
     return person
@@ -188,7 +188,7 @@ def logout() -> AnyResponse:
 
 
 def restore() -> ResponseReturnValue:
-    """Restore all sites to their initial state."""
+    """Show the page with the restore button; on POST, restore all sites to their initial state."""
     if request.method == "POST":
         state().restore()
         return redirect(url_for("restore", restored=1), 303)

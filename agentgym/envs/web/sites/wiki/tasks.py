@@ -197,7 +197,7 @@ def changed(facts: str, change: dict[str, str]) -> str:
 
 
 class Append(TaskFamily):
-    """Add a sentence to the end of a page's text."""
+    """Add sentences to the end of a page's text."""
 
     name = "wiki-append"
     sites = ("wiki",)
