@@ -1,4 +1,4 @@
-"""Base class of environments that run code: a sandbox per episode, restored after faults and snapshots."""
+"""Base class of environments that run code in a sandbox per episode, which is recreated after a fault or from a snapshot."""
 
 import errno
 import hashlib
@@ -19,42 +19,42 @@ T = TypeVar("T")
 
 
 class Step(NamedTuple):
-    """One action in a sandbox."""
+    """One recorded action in a sandbox."""
 
     kind: str
     """`run`, `compute` or `write`."""
     text: str
-    """The command, the code, or the path."""
+    """The command of `run`, the code of `compute`, or the path of `write`."""
     content: bytes
     timeout: float | None
 
 
 class ExternalAccess(NamedTuple):
-    """The access of an external agent while an environment lends it the episode's sandbox."""
+    """Access of an external agent to the episode's sandbox, during `SandboxEnv.lend`."""
 
     sandbox: Sandbox
     user: str
-    """The agent's user in the sandbox: a name, `SAME` for the sandbox's own, or empty for the image's."""
+    """User of the agent: a name, `SAME` for the user of the sandbox's programs, or empty for the image's default user."""
     folder: str
-    """Absolute path of its initial folder."""
+    """Absolute path of the folder in which the agent starts."""
     variables: Mapping[str, str] = MappingProxyType({})
     """Environment variables in addition to the sandbox's."""
     seconds: float | None = None
-    """Time limit of the task in seconds; None: no limit of its own."""
+    """Time limit of the task in seconds; None: the task sets no limit."""
 
 
 class SandboxEnv(TextEnv):
     """An environment with a sandbox, opened on first use and closed with the episode.
 
-    Actions in the sandbox go through `run`, `compute`, `write` and `read`. The first three are recorded in a journal: a
-    broken sandbox is replaced once by a fresh one in which the journal is replayed, and so is the sandbox of a restored
-    snapshot. A second failure, or a replay with another result, ends the episode as a fault.
+    Actions in the sandbox go through `run`, `compute`, `write` and `read`. The first three are recorded in a journal. If
+    the sandbox breaks, or a snapshot is restored, the journal is replayed in a fresh sandbox. A second failure, or a
+    replay with different results, ends the episode as a fault.
     """
 
     blocking = True
     snapshot_kind = "replay"
     backend: str = "bubblewrap"
-    """Sandbox backend (`agentgym.sandbox.sandbox`)."""
+    """Name of the sandbox backend (see `agentgym.sandbox.sandbox`)."""
     backend_options: Mapping[str, Any] = MappingProxyType({})
     """Further arguments of the sandbox's constructor, for example `{"unsafe": True}` for the `process` backend."""
     caller_settings: ClassVar[tuple[str, ...]] = ("backend", "backend_options")
@@ -63,28 +63,28 @@ class SandboxEnv(TextEnv):
     packages: tuple[str, ...] = ()
     """Importable libraries preloaded in the sandbox's Python."""
     folder: bytes | None = None
-    """Content of the folder at the start of the journal; None for that of `prepare`."""
+    """Packed content of the working folder at the start of the journal; None: the files from `prepare`."""
     journal: Sequence[tuple[Step, str]] = ()
-    """Actions since then, each with a hash of its result."""
+    """Actions since `folder` was packed, each with a hash of its result."""
 
     def prepare(self, sandbox: Sandbox) -> None:
-        """Put the task's initial files into a fresh sandbox; by default none. Use only the argument."""
+        """Put the task's initial files into a fresh sandbox; by default none. Use only `sandbox`, not `self.sandbox`."""
 
     def images(self, tasks: Sequence[Task]) -> list[str]:
-        """Return the container images that tasks need; none without containers."""
+        """Return the container images that tasks need; empty if the backend uses none."""
         image = self.backend_options.get("image")
         return [str(image)] if self.backend == "docker" and image else []
 
     def pack_folder(self, sandbox: Sandbox) -> bytes:
-        """Return the content of a sandbox's folder; an environment with a large folder returns only its changes.
+        """Return the content of a sandbox's working folder; an environment with a large folder returns only the changes.
 
         Raises:
-            OSError: a program of the sandbox cannot list the changes.
+            OSError: the content or the changes cannot be listed.
         """
         return sandbox.snapshot()
 
     def unpack_folder(self, sandbox: Sandbox, folder: bytes) -> None:
-        """Restore the result of `pack_folder` in a fresh sandbox."""
+        """Restore the working folder from the result of `pack_folder` in a fresh sandbox."""
         sandbox.restore(folder)
 
     def requires(self) -> None:
@@ -103,7 +103,7 @@ class SandboxEnv(TextEnv):
         """Prepare resources shared by all episodes; an override must call this method.
 
         Raises:
-            BadConfig: an option needs data that is not there, or its data cannot be read.
+            BadConfig: an option needs data that is missing or cannot be read.
         """
         self._sandbox: Sandbox | None = None
         self._kernel: Kernel | None = None
@@ -112,48 +112,48 @@ class SandboxEnv(TextEnv):
     # Actions of an environment in the sandbox
 
     def run(self, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
-        """Run a shell command in the episode's folder."""
+        """Run a shell command in the working folder, and record it."""
         result = self._carry_out(Step("run", command, stdin, timeout))
         if result.reason != ExitReason.EXIT:  # its end is random, so store its effects if possible
             self._keep()
         return result
 
     def compute(self, code: str, timeout: float | None = None) -> Result:
-        """Run code in the episode's persistent Python; if it is lost, a new one starts empty.
+        """Run code in the episode's persistent Python, and record it; if the Python process is lost, a new one starts.
 
-        On backends without one (`NO_KERNEL`) each call is a separate program.
+        On backends without a persistent Python (`NO_KERNEL`) each call is a separate program.
         """
         result = self._carry_out(Step("compute", code, b"", timeout))
         self._keep()
         return result
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file in the episode's folder.
+        """Write a file in the working folder, and record it.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         result = self._carry_out(Step("write", path, content, None))
         if result.exit_code:
             raise OSError(result.exit_code, result.text, path)
 
     def read(self, path: str) -> bytes:
-        """Return a file of the episode's folder; raise FileNotFoundError, IsADirectoryError or OSError."""
+        """Return the content of a file in the working folder; raise FileNotFoundError, IsADirectoryError or OSError."""
         return self._twice(lambda: self.sandbox.read(path))
 
     # External agents in the sandbox
 
     def briefing(self) -> str:
-        """Return the running task's prompt for an external agent: the instruction without our tools."""
+        """Return the prompt of the running task for an external agent: the instruction, without the environment's tools."""
         return self.task.instruction
 
     def lend(self, work: Callable[[ExternalAccess], None]) -> None:
         """Let an external agent work in the episode's sandbox with its own tools, and record its changes.
 
-        Its work cannot be replayed: if the sandbox breaks later, the episode ends as a fault.
+        The agent's work cannot be replayed: if the sandbox breaks later, the episode ends as a fault.
 
         Raises:
-            BadConfig: the environment has no place for an external agent.
+            BadConfig: the environment does not support external agents.
         """
         raise BadConfig(f"{type(self).__name__} has no sandbox for an external agent")
 
@@ -170,16 +170,16 @@ class SandboxEnv(TextEnv):
         return spell("submit")
 
     def elsewhere(self, work: Callable[[Sandbox], T]) -> T:
-        """Return `work`'s result in a fresh sandbox, for example for grading; retried once if the sandbox breaks."""
+        """Return the result of `work` in a fresh sandbox, for example for grading; retry once if the sandbox breaks."""
         try:
             return self._in_another(work)
         except SandboxFault:
             return self._in_another(work)
 
     def keep_folder(self) -> None:
-        """Keep only the folder's current content, from which later replays begin. The Python process ends.
+        """Replace the journal by the current content of the folder, from which replays then start; end the Python process.
 
-        Raises OSError if the folder cannot be packed: too much content, too many or too deep folders.
+        Raises OSError if the folder cannot be packed, for example because it is too large.
         """
         ready, self._packed = self._packed, None
         self.folder = self._twice(lambda: self.pack_folder(self.sandbox)) if ready is None else packed(*ready)
@@ -246,7 +246,7 @@ class SandboxEnv(TextEnv):
         return result
 
     def _keep(self) -> None:
-        """Store the folder if that is the whole state, i.e. no Python is running."""
+        """Call `keep_folder` if the folder is the whole state, that is, if no Python process runs."""
         if self._sandbox is not None and (self._kernel is None or not self._kernel.alive):
             try:
                 self.keep_folder()
@@ -254,7 +254,7 @@ class SandboxEnv(TextEnv):
                 return  # continue the journal
 
     def save(self) -> object:
-        """Return a payload from which `load` recreates the state: the folder if that suffices, else the steps."""
+        """Return a payload from which `load` recreates the state: the packed folder if it suffices, else the journal."""
         if self.journal:
             self._keep()
         return super().save()
@@ -285,7 +285,7 @@ class SandboxEnv(TextEnv):
         """Check that a fresh sandbox runs a trivial program.
 
         Raises:
-            SandboxFault: the program fails.
+            SandboxFault: the program or the sandbox fails.
         """
         result = self.elsewhere(lambda sandbox: sandbox.run("echo works"))
         if not result.ok or result.stdout.strip() != b"works":
@@ -300,7 +300,7 @@ class SandboxEnv(TextEnv):
         return super().break_off(fault)
 
     def close(self) -> None:
-        """Close the sandbox; stepping again continues the episode in another."""
+        """Close the sandbox; a further step continues the episode in a new sandbox."""
         self._drop()
 
 
@@ -308,7 +308,7 @@ _ADDRESS = re.compile(rb"0x[0-9a-f]{6,16}")
 
 
 def _digest(result: Result) -> str:
-    """Return a hash of a result: its output without addresses, unless the time limit ended it."""
+    """Return a hash of a result, without memory addresses; if the time limit ended the program, also without output."""
     content = f"{result.exit_code} {result.reason}\n".encode()
     if result.reason == ExitReason.EXIT:
         content += _ADDRESS.sub(b"0x", result.stdout + b"\0" + result.stderr)

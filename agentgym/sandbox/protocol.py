@@ -16,12 +16,12 @@ BACKENDS = {
     "process": "agentgym.sandbox.process.sandbox:Process",
 }
 NO_KERNEL = ("harbor",)
-"""Backends that run one program per call; their `kernel()` refuses."""
+"""Backends without a persistent Python: `kernel()` raises an error."""
 CONTAINERS = ("docker", "harbor")
-"""Backends with an image's libraries instead of this machine's."""
+"""Backends whose programs use the libraries of a container image instead of this machine's."""
 MEGABYTE = 1 << 20
 SAME = "-"
-"""Stands for a user's name: the user of the sandbox's programs."""
+"""Placeholder for a user name, which means the user of the sandbox's programs."""
 
 
 class SandboxFault(Fault):
@@ -32,7 +32,7 @@ class SandboxFault(Fault):
 
 
 class BadPath(ValueError):
-    """A path outside the working folder."""
+    """A path is invalid or leads outside the working folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,19 @@ class Limits:
     """Limits of one execution, the same for every backend."""
 
     timeout: float = 10.0
-    """Wall-clock seconds."""
+    """Wall-clock limit in seconds."""
     memory: int = 512 * MEGABYTE
-    """Bytes of the whole process tree; files in memory count as `disk`, and partly here (docs/guides/sandbox.md)."""
+    """Maximum bytes of all processes together; docs/guides/sandbox.md explains how in-memory files count."""
     processes: int = 64
-    """Simultaneous processes and threads."""
+    """Maximum number of simultaneous processes and threads."""
     disk: int = 64 * MEGABYTE
-    """Bytes of the working folder, of /tmp and of /dev/shm, each."""
+    """Maximum bytes in each of the working folder, /tmp and /dev/shm."""
     files: int = 10_000
-    """Files and folders in each of them."""
+    """Maximum number of files and folders in each of the working folder, /tmp and /dev/shm."""
     open_files: int = 256
-    """Open files of one process."""
+    """Maximum number of open files of one process."""
     output: int = MEGABYTE
-    """Bytes of standard output and standard error, each; a program that writes more is killed."""
+    """Maximum bytes of each of standard output and standard error; a program that writes more is killed."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -60,10 +60,10 @@ class Limits:
                 raise BadConfig(f"limit {field.name} of a sandbox is {getattr(self, field.name)}; expected a number above 0")
 
     def seconds(self, timeout: float | None) -> float:
-        """Return the time limit of one execution: the requested one, else the default.
+        """Return the time limit of one execution in seconds: `timeout` if it is set, else the default.
 
         Raises:
-            BadConfig: the limit is invalid.
+            BadConfig: `timeout` is not a finite number above 0.
         """
         if timeout is not None and not 0 < timeout < float("inf"):
             raise BadConfig(
@@ -73,38 +73,38 @@ class Limits:
 
 
 class ExitReason(StrEnum):
-    """Why an execution ended."""
+    """Reason for the end of an execution."""
 
     EXIT = "exit"
     """The program exited."""
     TIMEOUT = "timeout"
-    """It exceeded its time limit."""
+    """The program exceeded its time limit."""
     MEMORY = "memory"
-    """It exceeded its memory limit."""
+    """The program exceeded its memory limit."""
     OUTPUT = "output"
-    """It exceeded its output limit."""
+    """The program exceeded its output limit."""
     KILLED = "killed"
-    """A signal, or something else in the sandbox, killed it."""
+    """The program was killed by a signal or by another program in the sandbox."""
 
     __repr__ = str.__repr__
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of an execution."""
+    """Result of one execution."""
 
     exit_code: int
     """The program's exit code; -N if signal N killed it; 0 for a kernel's step without an exception."""
     stdout: bytes
     stderr: bytes
     reason: str
-    """An `ExitReason`."""
+    """Reason for the end, one of `ExitReason`."""
     seconds: float
-    """Wall-clock time."""
+    """Wall-clock duration in seconds."""
 
     @property
     def ok(self) -> bool:
-        """True if it exited with code 0."""
+        """True if the program exited with code 0."""
         return self.reason == ExitReason.EXIT and self.exit_code == 0
 
     @property
@@ -117,24 +117,27 @@ class Program(NamedTuple):
     """One program of a `batch`: a command, or Python code."""
 
     command: str | Sequence[str] = ()
-    """As `run` takes it."""
+    """Command, as in `Sandbox.run`; empty for code."""
     code: str = ""
-    """As `python` takes it."""
+    """Python code, as in `Sandbox.python`; empty for a command."""
     timeout: float | None = None
     room: int = 0
-    """Maximum bytes that our own code may print, which has a separate limit; 0 for other programs."""
+    """Output limit in bytes for trusted code from `packing`; 0 for an ordinary program."""
 
 
 class Kernel(Protocol):
     """A persistent Python process, which keeps its variables between steps."""
 
     def run(self, code: str, timeout: float | None = None) -> Result:
-        """Run code. If it ignores Ctrl-C after a `timeout`, or for any reason other than `exit`, the state is lost."""
+        """Run code; after `timeout` seconds it gets Ctrl-C.
+
+        The kernel keeps its variables if the code exits or obeys Ctrl-C; otherwise it ends, and the variables are lost.
+        """
         ...
 
     @property
     def alive(self) -> bool:
-        """True if its state still exists."""
+        """True while the kernel runs and has its variables."""
         ...
 
     def close(self) -> None:
@@ -145,8 +148,8 @@ class Kernel(Protocol):
 class Sandbox(Protocol):
     """A sandbox whose working folder persists between runs; no process outlives its run.
 
-    No network, read-only system, nothing of the caller's environment. A program's errors are in its `Result`; the sandbox's
-    own errors raise `SandboxFault`. Paths are relative to the working folder.
+    By default programs have no network, a read-only system, and none of the caller's environment variables. A program's
+    errors are in its `Result`; the sandbox's own errors raise `SandboxFault`. Paths are relative to the working folder.
     """
 
     limits: Limits
@@ -159,7 +162,7 @@ class Sandbox(Protocol):
         timeout: float | None = None,
         files: Mapping[str, bytes] | None = None,
     ) -> Result:
-        """Run a program (a string goes to a shell in the sandbox), after writing files."""
+        """Write `files`, then run a program; a string is a shell command."""
         ...
 
     def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
@@ -167,14 +170,14 @@ class Sandbox(Protocol):
         ...
 
     def batch(self, programs: Sequence[Program]) -> list[Result]:
-        """Run programs one after another, in one call of the backend where calls cost (`harbor`).
+        """Run programs one after another; `harbor`, where each call is expensive, does so in one call.
 
-        What one leaves running is ended before the next one starts, as with `run`.
+        As with `run`, processes that a program leaves are killed before the next program starts.
         """
         ...
 
     def packing(self) -> Program:
-        """Return the program that prints what `snapshot` returns, for a batch; `working_folder.packed` reads its result."""
+        """Return a program for `batch` that prints a snapshot; `working_folder.packed` extracts it from the result."""
         ...
 
     def kernel(self) -> Kernel:
@@ -186,19 +189,19 @@ class Sandbox(Protocol):
         ...
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, creating its folders; OSError if there is no space."""
+        """Write a file, creating its folders; raise OSError if there is no space."""
         ...
 
     def snapshot(self) -> bytes:
-        """Return the working folder as a tar archive, without kernels."""
+        """Return the working folder as a tar archive; the state of kernels is not included."""
         ...
 
     def restore(self, state: bytes) -> None:
-        """Restore the working folder."""
+        """Replace the content of the working folder with that of a snapshot."""
         ...
 
     def close(self) -> None:
-        """Kill everything in it and free its resources."""
+        """Kill everything in the sandbox and free its resources."""
         ...
 
 
@@ -229,18 +232,18 @@ class ContainerOptions(TypedDict, total=False):
 
 
 class BackendOptions(ContainerOptions, total=False):
-    """Options of single backends: `unsafe` is of `process`, all others are of `docker`."""
+    """Options that only some backends have: `unsafe` belongs to `process`, all others to `docker`."""
 
     unsafe: bool
 
 
 def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, object] | None = None) -> str:
-    """Return in one sentence what this machine lacks for a backend and how to get it; empty if nothing.
+    """Return a sentence on a requirement of a backend that this machine lacks and how to get it; empty if none is missing.
 
-    Nothing is started: a missing daemon is only noticed when a sandbox is created.
+    For `docker` only the Python package is checked: creating a sandbox shows whether the daemon runs.
 
     Raises:
-        UnknownName: there is no such backend.
+        UnknownName: the backend is unknown.
     """
     if backend not in BACKENDS:
         raise UnknownName(no_such("sandbox", backend, BACKENDS))
@@ -265,12 +268,12 @@ def sandbox(
     packages: Sequence[str] = (),
     **options: Unpack[BackendOptions],
 ) -> Sandbox:
-    """Create a sandbox of a backend; raise BadConfig with installation advice if this machine lacks a requirement.
+    """Create a sandbox; raise BadConfig with installation advice if this machine lacks a requirement of the backend.
 
-    `packages`: libraries preloaded in its Python.
+    `packages` are libraries preloaded in the sandbox's Python; `options` are options of the backend.
 
     Raises:
-        UnknownName: there is no such backend.
+        UnknownName: the backend is unknown.
     """
     if backend not in BACKENDS:
         raise UnknownName(no_such("sandbox", backend, BACKENDS))

@@ -16,10 +16,10 @@ DENIED = (
     *("personality", "iopl", "ioperm", "vhangup", "sethostname", "setdomainname", "fanotify_init", "vmsplice"),
     *("memfd_create", "memfd_secret", "shmget", "msgget"),  # memory charged to no process and no file system
 )
-"""Calls that model-written programs do not need, and that most sandbox escapes begin with."""
+"""System calls that model-written programs do not need and most sandbox escapes use."""
 NEW_USER = 0x10000000
 FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
-"""Socket families confined by a network namespace; others (vsock) reach the surrounding machine."""
+"""Allowed socket families, which a network namespace confines; others, such as vsock, can reach the host."""
 HIGHEST = 45
 
 

@@ -10,18 +10,18 @@ from typing import Any
 from agentgym.sandbox.protocol import Limits, Sandbox, sandbox
 
 AHEAD = 1
-"""Number of idle sandboxes per kind, in addition to those in use."""
+"""Number of idle sandboxes to have ready for each kind."""
 AT_ONCE = 2
-"""Maximum sandboxes started at the same time."""
+"""Maximum number of sandboxes that start at the same time."""
 KINDS = 16
-"""Maximum kinds with idle sandboxes; those of the least recently used kind are closed."""
+"""Maximum number of kinds with idle sandboxes; beyond it, the sandboxes of the least recently used kind are closed."""
 OFTEN = 2
-"""Number of requests for a rare kind before one is kept ready."""
+"""Number of requests for a rare kind after which it gets idle sandboxes."""
 
 _waiting: dict[str, deque[Future[Sandbox]]] = {}
-"""Idle sandboxes by kind, the most recently used last."""
+"""Idle sandboxes by kind; the most recently used kind is last."""
 _times: dict[int, int] = {}
-"""Number of requests by hash of the kind."""
+"""Number of requests for each kind, by hash of the kind."""
 _lock = threading.Lock()
 _makers: ThreadPoolExecutor | None = None
 
@@ -34,10 +34,11 @@ def take(
     options: Mapping[str, object] | None = None,
     rare: bool = False,
 ) -> Sandbox:
-    """Return an unused sandbox; the caller must close it.
+    """Return an unused sandbox, which the caller must close, and start another one for the next request.
 
-    A `rare` kind gets idle sandboxes only after several requests, since many kinds are used once. Raises BadConfig if this
-    machine lacks a requirement of the backend, SandboxFault if the sandbox does not start.
+    A sandbox's kind is the combination of arguments. A `rare` kind, such as one per task, gets idle sandboxes only after
+    several requests. Raises BadConfig if this machine lacks a requirement of the backend, SandboxFault if the sandbox does
+    not start.
     """
     global _makers
     options_used: dict[str, Any] = {"limits": limits, "packages": tuple(packages), **(options or {})}
@@ -66,7 +67,7 @@ def _close(made: "Future[Sandbox]") -> None:
 
 
 def _forget() -> None:
-    """Reset a forked process; the idle sandboxes are its parent's."""
+    """Reset the pool in a forked process, since the idle sandboxes belong to the parent."""
     global _waiting, _times, _lock, _makers
     _waiting, _times, _lock, _makers = {}, {}, threading.Lock(), None
 

@@ -1,4 +1,4 @@
-"""File access to a working folder by code (`files.py`, `archive.py`) that runs in the sandbox as the program's user."""
+"""File access to a working folder through code (`files.py`, `archive.py`) that runs in the sandbox as the programs' user."""
 
 import errno
 import os
@@ -10,14 +10,14 @@ from agentgym.errors import BadData
 from agentgym.sandbox.protocol import BadPath, ExitReason, Result, SandboxFault
 
 Run = Callable[[str, bytes, int], Result]
-"""Runs trusted code in the sandbox with an input and a limit on output bytes."""
+"""Function that runs trusted Python code in the sandbox, with an input and a limit on output bytes."""
 MESSAGES = 65536
 LONGEST = 4096
-"""Path length in bytes from which on no system call accepts a path."""
+"""Length of a path in bytes from which system calls reject it."""
 
 
 def read(run: Run, path: str, cap: int) -> bytes:
-    """Return a file's content."""
+    """Return a file's content, at most `cap` bytes."""
     return _done(run, "files.read", _checked(path), cap=cap)
 
 
@@ -27,12 +27,12 @@ def write(run: Run, path: str, content: bytes) -> None:
 
 
 def pack(run: Run, cap: int, most: int | None = None) -> bytes:
-    """Return the working folder as a tar archive of at most `cap` bytes, with files of at most `most` bytes in all."""
+    """Return the working folder as a tar archive of at most `cap` bytes, with files of at most `most` bytes in total."""
     return _done(run, "pack", cap if most is None else most, cap=cap)
 
 
 def packing(most: int) -> str:
-    """Return the code that prints the working folder as a tar archive with files of at most `most` bytes in all."""
+    """Return code that prints the working folder as a tar archive, with files of at most `most` bytes in total."""
     return _program("pack", (most,))
 
 
@@ -47,7 +47,7 @@ def packed(result: Result, cap: int) -> bytes:
 
 
 def unpack(run: Run, state: bytes) -> None:
-    """Replace the working folder's content by an archive of `pack`.
+    """Replace the content of the working folder with an archive from `pack`.
 
     Raises:
         BadData: the state is not such an archive.
@@ -99,7 +99,7 @@ def _done(run: Run, work: str, *about: str | int, stdin: bytes = b"", cap: int =
 
 
 def _printed(result: Result, name: str, cap: int) -> bytes:
-    """Return an operation's output.
+    """Return the output of an operation on the file or folder `name`.
 
     Raises:
         OSError: the operation failed, or exceeded a limit.

@@ -1,6 +1,6 @@
-"""Packs and restores a sandbox's working folder; runs in the sandbox as a separate program, next to hostile files.
+"""Packs and restores a sandbox's working folder. Runs in the sandbox as a separate program, next to hostile files.
 
-Sent there by `working_folder.py`, with `files.py`; standard library alone, from Python 3.8 on.
+`working_folder.py` sends it into the sandbox, with `files.py`. Standard library only, from Python 3.8 on.
 """
 
 import errno
@@ -11,10 +11,10 @@ import tarfile
 
 
 def pack(most: int) -> None:
-    """Print an archive of the folder: plain files of at most `most` bytes in all (including holes), folders, links.
+    """Print a tar archive of the working folder: its files (at most `most` bytes in total), folders and links.
 
     Raises:
-        OSError: the files are larger.
+        OSError: the files have more than `most` bytes, counting holes in sparse files.
     """
     opened: list[tuple[str, int]] = []  # entries whose owner had removed its own access, with their mode
     try:
@@ -36,7 +36,7 @@ def pack(most: int) -> None:
 
 
 def _add(archive: tarfile.TarFile, member: tarfile.TarInfo, opened: "list[tuple[str, int]]") -> "list[str]":
-    """Add a member and return its children."""
+    """Add a member to the archive, and return the paths of its children."""
     path = member.name
     if member.isreg():
         _open_up(path, stat.S_IRUSR, opened)
@@ -59,10 +59,10 @@ def _open_up(path: str, needed: int, opened: "list[tuple[str, int]]") -> None:
 
 
 def unpack() -> None:
-    """Replace the folder's content by the archive in the input.
+    """Replace the content of the working folder with the archive on standard input.
 
     Raises:
-        OSError: the input is not an archive of `pack`.
+        OSError: the input is not an archive that `pack` wrote.
     """
     try:
         archive = tarfile.open(fileobj=sys.stdin.buffer, mode="r|")  # noqa: SIM115
@@ -81,7 +81,7 @@ def _inside(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def clear(folder: str) -> None:
-    """Empty a folder. Deep entries are moved up first, so that no path is too long and nothing recurses."""
+    """Empty a folder. Subfolders are first moved up, so that no path gets too long and no recursion is needed."""
     os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | stat.S_IRWXU)
     left, number, mark = [folder], 0, os.urandom(8).hex()
     while left:

@@ -1,6 +1,6 @@
-"""Reads and writes a file of a sandbox's working folder; runs in the sandbox as a separate program, next to hostile files.
+"""Reads and writes a file in a sandbox's working folder. Runs in the sandbox as a separate program, next to hostile files.
 
-Sent there by `working_folder.py`; standard library alone, from Python 3.8 on. An OSError is reported by its number.
+`working_folder.py` sends it into the sandbox. Standard library only, from Python 3.8 on.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ CHUNK = 1 << 16
 
 
 def read(path: str) -> None:
-    """Print a file's content."""
+    """Print the content of a file to standard output."""
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     _check_plain(file, path)
     while True:
@@ -25,7 +25,7 @@ def read(path: str) -> None:
 
 
 def write(path: str) -> None:
-    """Write the input to a file, creating its folders."""
+    """Write standard input to a file, creating its folders."""
     with contextlib.suppress(FileExistsError):  # a file in place of a folder fails at opening
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o644)
@@ -48,10 +48,10 @@ def _check_plain(file: int, path: str) -> None:
 
 
 def main(work: "Callable[..., None]", *arguments: object) -> None:
-    """Run an operation; print an operating system error as its number and message.
+    """Run an operation; if it raises OSError, print the error number and message to standard error.
 
     Raises:
-        SystemExit: the operation failed, with exit code 3.
+        SystemExit: the operation raised OSError; the exit code is 3.
     """
     try:
         work(*arguments)

@@ -1,13 +1,13 @@
-"""Runs inside the sandbox, outside the reach of what it starts: one process that forks every execution of one sandbox.
+"""The process in a sandbox that forks every execution; the programs that it starts cannot reach it.
 
-Started by `bubblewrap/sandbox.py` as a script, with the standard library alone. It holds capabilities in the sandbox's
-own user namespace, which it uses to give each execution namespaces of its own (processes, mounts, network, messages)
-before all capabilities are dropped for good.
+A backend (`bubblewrap` or `process`) starts this script; standard library only. With bubblewrap it has capabilities in the
+sandbox's user namespace. It uses them to put each execution into separate namespaces (processes, mounts, network, IPC),
+and the execution then drops all capabilities.
 
-    fork server                      in the sandbox's namespaces; takes requests over a socket
-      supervisor                process 1 of the execution: watches time and memory, hears the host, reports how it ended;
-                                when it ends, the kernel kills all that is left
-        the program             without capabilities, within limits and a filter of system calls
+    fork server                 in the sandbox's namespaces; takes requests over a socket
+      supervisor                process 1 of the execution: limits time and memory, listens to the host, reports the end;
+                                when it ends, the kernel kills all other processes of the execution
+        the program             without capabilities, with resource limits and a seccomp filter
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         files: int
 
     class Request(TypedDict):
-        """One execution."""
+        """Request for one execution."""
 
         kind: str
         command: list[str]
@@ -63,11 +63,11 @@ if TYPE_CHECKING:
 PULSE, SLOWEST = 0.02, 0.1
 """Minimum and maximum seconds between two checks of an execution's memory if no control group limits it."""
 INTERRUPTED = b" "
-"""Sent once Ctrl-C has arrived, before any other report."""
+"""Byte that the supervisor sends to the host once Ctrl-C has been delivered, before any other report."""
 
 
 def main() -> None:
-    """Serve requests from standard input until the host hangs up."""
+    """Serve requests from standard input until the host closes it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # with a handler, a program could signal its supervisor
     host = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def _import(names: list[str]) -> dict[str, str]:
-    """Preload libraries, and free the names of our own modules; return failed imports."""
+    """Import libraries in advance, after forgetting our own modules; return error messages of failed imports by name."""
     for name in ("kernel", "processes", "system"):
         del sys.modules[name]
     del sys.path[0]
@@ -117,7 +117,7 @@ def _import(names: list[str]) -> dict[str, str]:
 
 
 def _receive(host: socket.socket) -> tuple[Any, list[int]]:
-    """Return the next request and its files; None when the host has hung up."""
+    """Return the next request and its file descriptors; the request is None if the host has closed the socket."""
     head, files, _, _ = socket.recv_fds(host, 4, 8)
     if not head:
         return None, []
@@ -127,7 +127,10 @@ def _receive(host: socket.socket) -> tuple[Any, list[int]]:
 
 
 def _execute(request: Request, files: list[int], settings: Settings) -> None:
-    """Supervise one execution, report how it ended, and exit. files: streams, lifeline, control of a kernel."""
+    """Supervise one execution, report its outcome, and exit.
+
+    `files` are descriptors: the three standard streams, the lifeline, and for a kernel its control socket.
+    """
     lifeline = files[3]
     outcome: dict[str, object] = {"error": "the supervisor ended"}
     try:
@@ -148,18 +151,18 @@ def _execute(request: Request, files: list[int], settings: Settings) -> None:
 
 
 def _tell(file: int, outcome: object) -> None:
-    """Write a value as a line of Python source."""
+    """Write a value to a file descriptor, as a line with a Python literal."""
     with contextlib.suppress(OSError):
         os.write(file, ascii(outcome).encode() + b"\n")
 
 
 def _refused(error: OSError) -> dict[str, object]:
-    """Return the outcome of an execution that could not start because the sandbox's programs use up all processes."""
+    """Return the outcome of an execution that could not start because other programs use up all processes."""
     return {"reason": "killed", "seconds": 0.0, "said": f"no process could be started: {error.strerror}\n"}
 
 
 def _supervise(request: Request, files: list[int], settings: Settings, lifeline: int) -> dict[str, object]:
-    """Set up, start and watch the program, kill everything left of it; return how it ended."""
+    """Set up, start and watch the program, then kill all its processes; return the outcome."""
     proc = os.open("/proc", os.O_PATH)
     _offer(proc, 500)
     if settings["isolated"]:
@@ -192,17 +195,17 @@ def _supervise(request: Request, files: list[int], settings: Settings, lifeline:
 
 
 def _offer(proc: int, score: int) -> None:
-    """Set the order for the OOM killer: the program first, then its supervisor, the fork server last."""
+    """Set this process's OOM score: the kernel kills the program first, its supervisor next, the fork server last."""
     with open(os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=proc), "w", encoding="ascii") as file:
         file.write(str(score))
 
 
 def _heed(*_: object) -> None:
-    """Do nothing: the signal itself wakes the waiting thread."""
+    """Do nothing on SIGCHLD: the wake-up file ends the wait."""
 
 
 def _watch(program: int, woken: int, lifeline: int, deadline: float, settings: Settings) -> tuple[str, dict[str, object]]:
-    """Return why and how a program ended; reap other children meanwhile."""
+    """Wait for the program to end or exceed a limit; return the reason, and its exit status if it exited."""
     pulse, memory_used = PULSE, 0
     while True:
         left = deadline - time.monotonic()
@@ -229,7 +232,7 @@ def _watch(program: int, woken: int, lifeline: int, deadline: float, settings: S
 
 
 def _reap(program: int) -> int | None:
-    """Reap exited children and return the program's exit status once it has exited."""
+    """Reap exited children; return the program's exit status if it is among them, else None."""
     code = None
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -242,7 +245,7 @@ def _reap(program: int) -> int | None:
 
 
 def _end_all(settings: Settings) -> None:
-    """Kill everything an execution has left, and wait until it is gone."""
+    """Kill all processes that an execution left, and wait until they have ended."""
     if not settings["isolated"]:
         _end_descendants()
         return
@@ -253,7 +256,7 @@ def _end_all(settings: Settings) -> None:
 
 
 def _end_descendants() -> None:
-    """Kill adopted processes until none is left; without a namespace they would survive."""
+    """Kill adopted processes until none is left; no namespace ends them."""
     while True:
         for pid, parent in processes.everyone():
             if parent == os.getpid():
@@ -273,7 +276,7 @@ def _mounts(settings: Settings) -> None:
 
 
 def _be_program(request: Request, files: list[int], settings: Settings, telling: int, proc: int) -> None:
-    """Become the program; an obstacle is reported as the sandbox's own fault."""
+    """Turn this forked process into the program; a failure before that counts as the sandbox's own."""
     try:
         signal.set_wakeup_fd(-1)
         system.prctl(system.DUMPABLE, 1)
@@ -296,7 +299,7 @@ def _be_program(request: Request, files: list[int], settings: Settings, telling:
 
 
 def _keep(files: list[int]) -> int:
-    """Keep only these files open, as 0, 1, …, and return the last number."""
+    """Renumber these file descriptors to 0, 1, …, close all others, and return the last number."""
     above = max(files) + 1
     for number, file in enumerate(files):
         os.dup2(file, above + number)
@@ -307,7 +310,7 @@ def _keep(files: list[int]) -> int:
 
 
 def _confine(request: Request, settings: Settings) -> None:
-    """Apply session, folder, environment, limits, dropped capabilities and the seccomp filter."""
+    """Set the session, folder, environment and limits, drop capabilities, and load the seccomp filter."""
     os.setsid()
     try:
         os.chdir(request["cwd"])
@@ -332,7 +335,7 @@ def _confine(request: Request, settings: Settings) -> None:
 
 
 def _become(user: int) -> None:
-    """Switch to another user permanently."""
+    """Switch permanently to the user with this id."""
     os.setgroups([])
     os.setgid(user)
     os.setuid(user)

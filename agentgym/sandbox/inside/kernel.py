@@ -1,4 +1,4 @@
-"""Python inside the sandbox: one program, or a persistent kernel. Standard library only, next to hostile code."""
+"""Python inside the sandbox: one program, or a persistent kernel. Standard library only."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 CONTROL = 3
-"""File over which a kernel receives steps and confirms their end."""
+"""File descriptor over which a kernel receives steps and confirms their end."""
 
 
 def run(kind: str, request: Mapping[str, Any]) -> int:
-    """Become the requested program and return its exit code."""
+    """Run the requested program in this process: `python` runs once, `kernel` serves steps. Return the exit code."""
     main = ModuleType("__main__")
     sys.modules["__main__"] = main
     sys.argv = [""]
@@ -50,7 +50,7 @@ def run(kind: str, request: Mapping[str, Any]) -> int:
 
 
 def _serve(space: dict[str, object]) -> int:
-    """Run step after step; Ctrl-C applies to the running step and is ignored between steps."""
+    """Run steps until the host closes the control socket; Ctrl-C interrupts a step, and is ignored between steps."""
     heeding = signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=CONTROL)
     control.set_inheritable(False)
@@ -86,9 +86,9 @@ def _receive(control: socket.socket) -> str | None:
 
 
 def _finish(space: dict[str, object], before: set[str]) -> None:
-    """Exit like an interpreter: wait for threads, call exit functions, flush and close open files.
+    """Exit as the interpreter would: wait for threads, call exit functions, flush and close open files.
 
-    The interpreter's own finalization would tear down all preloaded libraries.
+    The interpreter's own finalization would also tear down all preloaded libraries.
     """
     try:
         if "threading" in sys.modules:
@@ -108,7 +108,7 @@ def _finish(space: dict[str, object], before: set[str]) -> None:
 
 
 def _execute(source: str, name: str, space: dict[str, object], *, last: bool) -> int:
-    """Run code and print its exception as Python does; return 0 if all went well, else its exit code."""
+    """Run code, and print an exception like the interpreter; return the exit code, 0 for success."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     try:
         for code in _compiled(source, name, last):
@@ -136,7 +136,7 @@ def _flush() -> None:
 
 
 def _compiled(source: str, name: str, last: bool) -> list[CodeType]:
-    """Compile code; in a kernel the value of a last line that is an expression is displayed."""
+    """Compile code; with `last`, an expression in the last line displays its value."""
     tree = compile(source, name, "exec", ast.PyCF_ONLY_AST)
     assert isinstance(tree, ast.Module)
     if not (last and tree.body and isinstance(tree.body[-1], ast.Expr)):

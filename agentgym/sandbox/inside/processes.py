@@ -1,4 +1,4 @@
-"""Processes and their memory, where no control group counts it. Runs in the sandbox: standard library only."""
+"""Processes and their memory, for machines without control groups. Runs in the sandbox: standard library only."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def everyone() -> list[tuple[int, int]]:
-    """Return every visible process, with its parent."""
+    """Return the process id and parent id of every visible process."""
     processes: list[tuple[int, int]] = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -17,14 +17,14 @@ def everyone() -> list[tuple[int, int]]:
 
 
 def held_by(root: int, limit: int) -> int:
-    """Return the bytes of a process and its descendants; near the limit, shared pages are counted once."""
+    """Return the bytes that a process and its descendants use; above `limit`, shared pages are counted only once."""
     tree = _tree(root)
     quick = sum(_resident(pid) for pid in tree)
     return quick if quick <= limit else sum(_proportional(pid) for pid in tree)
 
 
 def threads_of_user() -> int:
-    """Return this user's threads on the whole machine, which count against a limit on processes."""
+    """Return the number of this user's threads on the whole machine, which count toward the limit on processes."""
     total, me = 0, os.getuid()
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -45,7 +45,7 @@ def _tree(root: int) -> list[int]:
 
 
 def _resident(pid: int) -> int:
-    """Return a process's resident bytes, without pages of disk files, which the kernel can drop."""
+    """Return the resident bytes of a process, without file pages, which the kernel can drop."""
     with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
         fields = file.read().split()
         anonymous = int(fields[1]) - int(fields[2])
@@ -59,7 +59,7 @@ def _proportional(pid: int) -> int:
 
 
 def _rows(path: str) -> dict[str, int]:
-    """Return the kB lines of a kernel file, in bytes."""
+    """Return the values in kB of a /proc file, converted to bytes, by name."""
     memory: dict[str, int] = {}
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         for line in file:

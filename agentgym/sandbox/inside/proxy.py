@@ -1,7 +1,8 @@
 """An HTTP proxy restricted to allowed hosts: `proxy.py PORT HOST…`. Standard library only, from Python 3.8 on.
 
-A host is a name, `*.name` for all below it, an address, a range of addresses (CIDR), or `*` for all. `CONNECT` passes bytes
-both ways, other methods take a whole URL. An address must be allowed itself: a name that resolves to it does not help.
+A host is a name, `*.name` for all its subdomains, an address, a range of addresses (CIDR), or `*` for all. `CONNECT`
+opens a tunnel; other methods need an absolute URL. A request to an address needs that address in the list, even if the list
+has a name that resolves to it.
 """
 
 import asyncio
@@ -13,11 +14,11 @@ from urllib.parse import urlsplit
 MOST = 65536
 SECONDS = 30.0
 OURS = (b"connection", b"host")
-"""Headers set by this proxy."""
+"""Names of headers that the proxy sets itself and does not forward."""
 
 
 def allowed(host: str, hosts: List[str]) -> bool:  # noqa: UP006
-    """Return whether a host is allowed."""
+    """Return True if a host is allowed by the list."""
     host = host.strip("[]").rstrip(".").lower()
     if "*" in hosts:
         return True
@@ -35,7 +36,7 @@ def allowed(host: str, hosts: List[str]) -> bool:  # noqa: UP006
 
 
 async def copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy bytes until one side ends."""
+    """Copy bytes until either side closes."""
     try:
         while True:
             piece = await reader.read(MOST)
@@ -53,9 +54,9 @@ async def copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 def target(line: bytes) -> Tuple[str, int, bytes]:  # noqa: UP006
-    """Return host, port and the first lines for the server, parsed from a request's first line.
+    """Parse a request's first line; return the host, the port and the first lines to send to the server.
 
-    The server receives the URL's host, which was checked: a client's `Host` header may name another one that it serves.
+    These lines set the `Host` header from the URL, which is checked, since the client's header may name another host.
 
     Raises:
         ValueError: the URL is not plain HTTP.
@@ -76,7 +77,7 @@ def forwarded_headers(head: bytes) -> List[bytes]:  # noqa: UP006
     """Return the headers to forward.
 
     Raises:
-        ValueError: a line is ambiguous.
+        ValueError: a header contains a bare CR or LF.
     """
     lines = [line for line in head.split(b"\r\n") if line]
     if any(b"\n" in line or b"\r" in line for line in lines):
@@ -86,7 +87,7 @@ def forwarded_headers(head: bytes) -> List[bytes]:  # noqa: UP006
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, hosts: List[str]) -> None:  # noqa: UP006
-    """Answer one connection."""
+    """Serve one client connection."""
     try:
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SECONDS)
         first, _, rest = head.partition(b"\r\n")
@@ -110,7 +111,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host
 
 
 async def main() -> None:
-    """Listen on the port given on the command line."""
+    """Serve on the port that the command line names."""
     port, hosts = int(sys.argv[1]), [host.lower().rstrip(".") for host in sys.argv[2:]]
     server = await asyncio.start_server(lambda reader, writer: serve(reader, writer, hosts), port=port)
     await server.serve_forever()

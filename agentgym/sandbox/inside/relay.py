@@ -1,7 +1,7 @@
-"""One address in a sandbox that leads out over this program's own input and output. Runs inside: standard library only.
+"""Relays connections in a sandbox over standard input and output. Runs inside the sandbox: standard library only.
 
-Connections to a port of loopback become frames: the number of the connection, a kind, a length, bytes. The first frame
-out is the port. The reader outside alone decides where the frames go.
+Data of connections to a loopback port is sent as frames: connection number, kind, length, bytes. The first frame announces
+the port. Only the program outside decides which server receives the data.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ MOST = 64
 
 
 def say(number: int, kind: int, body: bytes = b"") -> None:
-    """Write a frame; wait until it is accepted."""
+    """Write a frame to standard output, blocking until it is accepted."""
     left = memoryview(HEAD.pack(number, kind, len(body)) + body)
     while left:
         left = left[os.write(1, left) :]
 
 
 class Relay:
-    """Forwards bytes from and to connections."""
+    """Forwards bytes between connections and the frames on standard input and output."""
 
     def __init__(self) -> None:
         self.writers: Dict[int, asyncio.StreamWriter] = {}  # noqa: UP006
         self.last = 0
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Forward one connection until both sides have ended."""
+        """Forward the data of a new connection to the host until the client closes it."""
         if len(self.writers) >= MOST:
             writer.close()
             return
@@ -51,14 +51,14 @@ class Relay:
             self.end(number)
 
     def end(self, number: int) -> None:
-        """Close a connection, and report it."""
+        """Close a connection, and send a frame that says so."""
         writer = self.writers.pop(number, None)
         if writer is not None:
             writer.close()
             say(number, CLOSE)
 
     async def hear(self, reader: asyncio.StreamReader) -> None:
-        """Dispatch frames until the input ends."""
+        """Dispatch frames from the host to the connections until the input ends."""
         while True:
             try:
                 number, kind, length = HEAD.unpack(await reader.readexactly(HEAD.size))
@@ -78,7 +78,7 @@ class Relay:
 
 
 async def main() -> None:
-    """Listen on a free port of loopback."""
+    """Listen on a free loopback port, announce it, and relay until the input ends."""
     relay = Relay()
     reader = asyncio.StreamReader(limit=1 << 20)
     loop = asyncio.get_running_loop()

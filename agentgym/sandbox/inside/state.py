@@ -1,7 +1,7 @@
-"""Programs' changes in a sandbox: a hash of files, and the processes. Runs inside: standard library only.
+"""Prints a hash of a sandbox's files, and its processes. Runs inside the sandbox: standard library only.
 
-Request by JSON on standard input: `roots` are walked, `paths` are read one by one, paths in `without` are skipped, `most`
-bounds the bytes read. Prints JSON: the hash, or null if something could not be read, and the processes.
+Standard input is JSON: `roots` (folders to walk), `paths` (single files), `without` (paths to skip) and `most` (maximum
+bytes to read). The output is JSON: the hash, or null if a file could not be read, and the processes.
 """
 
 import hashlib
@@ -15,11 +15,11 @@ PIECE = 1 << 20
 
 
 class UnreadableFile(Exception):
-    """A relevant file cannot be read, or is too large."""
+    """A file that belongs to the hash cannot be read, or is too large."""
 
 
 def below(root: str, without: List[str]) -> Iterator[str]:  # noqa: UP006
-    """Yield a path and everything below it on the same file system, in order.
+    """Yield a path and all paths below it in a fixed order, without those in `without`.
 
     Raises:
         UnreadableFile: a folder cannot be read.
@@ -41,7 +41,7 @@ def below(root: str, without: List[str]) -> Iterator[str]:  # noqa: UP006
 def entry(path: str, room: int, names: "dict[tuple[int, int], str]") -> "tuple[bytes, int]":
     """Return a path's metadata and content as bytes, and the number of content bytes read.
 
-    `names` maps each file to its first path, which a further hard link stores instead of the content.
+    `names` maps each inode to the first path seen; a further hard link gives that path instead of the content.
 
     Raises:
         UnreadableFile: the path cannot be read, or has more than `room` bytes.
@@ -73,7 +73,7 @@ def entry(path: str, room: int, names: "dict[tuple[int, int], str]") -> "tuple[b
 
 
 def key(request: Dict[str, Any]) -> "str | None":  # noqa: UP006
-    """Return the hash of a request; None if it cannot be computed."""
+    """Return the hash of the requested files in hexadecimal; None if a file cannot be read."""
     digest, room = hashlib.blake2b(digest_size=16), request["most"]
     without = request["without"]
     names: dict[tuple[int, int], str] = {}
@@ -91,7 +91,7 @@ def key(request: Dict[str, Any]) -> "str | None":  # noqa: UP006
 
 
 def running() -> List[List[int]]:  # noqa: UP006
-    """Return every living process except this one and process 1, with its start time."""
+    """Return the process id and start time (clock ticks) of every process except this one, process 1 and zombies."""
     found: List[List[int]] = []  # noqa: UP006
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) in (1, os.getpid()):
@@ -107,7 +107,7 @@ def running() -> List[List[int]]:  # noqa: UP006
 
 
 def main() -> None:
-    """Answer one request."""
+    """Read the request from standard input, and print the answer."""
     request = json.loads(sys.stdin.read())
     sys.setrecursionlimit(100000)  # folders may be deep
     processes = running()

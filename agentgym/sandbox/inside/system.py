@@ -1,4 +1,4 @@
-"""Linux system calls missing in the standard library. Runs inside the sandbox, too: standard library only."""
+"""Linux system calls that the standard library lacks. Also runs inside the sandbox: standard library only."""
 
 import ctypes
 import os
@@ -24,7 +24,7 @@ def _checked(result: int, what: str) -> int:
 
 
 def unshare(flags: int) -> None:
-    """Move to new namespaces named by the flags; OSError if the kernel refuses."""
+    """Move this process to new namespaces, selected by flags; raise OSError if the kernel refuses."""
     _checked(_libc.unshare(flags), "unshare")
 
 
@@ -37,7 +37,7 @@ def mount(kind: str, target: str, flags: int = 0, options: str = "") -> None:
 
 
 def prctl(option: int, value: int = 0, more: int = 0) -> None:
-    """Set an attribute of this process."""
+    """Set an attribute of this process by the system call `prctl`."""
     zero = ctypes.c_ulong(0)
     _checked(_libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(more), zero, zero), f"prctl {option}")
 
@@ -54,7 +54,7 @@ def drop_capabilities() -> None:
 
 
 def filter_calls(program: bytes) -> None:
-    """Load a seccomp program (BPF instructions of eight bytes) for this process and its children."""
+    """Load a seccomp filter (BPF instructions of eight bytes) for this process and its future children."""
     code = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
     prctl(NO_NEW_PRIVILEGES, 1)
@@ -63,14 +63,14 @@ def filter_calls(program: bytes) -> None:
 
 
 def raise_loopback() -> None:
-    """Bring up the loopback device of a new network namespace, which programs that talk to themselves need."""
+    """Bring up the loopback device of a new network namespace, so that programs can connect to each other."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
         up_and_running = 0x1 | 0x40
         ioctl(endpoint.fileno(), 0x8914, struct.pack("16sh14x", b"lo", up_and_running))
 
 
 def limit(limits: Mapping[str, int]) -> None:
-    """Set hard and soft resource limits by name (`NOFILE`, `FSIZE`, …), or keep lower existing ones."""
+    """Set soft and hard resource limits by name (`NOFILE`, `FSIZE`, …); a lower existing limit stays."""
     for name, value in limits.items():
         kind = getattr(resource, f"RLIMIT_{name}")
         hard = resource.getrlimit(kind)[1]
@@ -79,5 +79,5 @@ def limit(limits: Mapping[str, int]) -> None:
 
 
 def die_with_parent() -> None:
-    """Be killed when the parent process ends."""
+    """Ask the kernel to kill this process when its parent ends."""
     prctl(DEATH_SIGNAL, signal.SIGKILL)

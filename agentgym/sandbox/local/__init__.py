@@ -1,1 +1,1 @@
-"""Shared code of this machine's sandboxes, outside the sandbox."""
+"""Shared code of the backends `bubblewrap` and `process`, which runs outside the sandbox."""

@@ -1,4 +1,4 @@
-"""Limits on memory and processes of a whole tree by control groups, version 1 or 2, if they can be created."""
+"""Limits on the memory and number of a sandbox's processes, by control groups (version 1 or 2) if these can be created."""
 
 import contextlib
 import itertools
@@ -12,31 +12,31 @@ ROOT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 PREFIX = "agentgym-"
 FILES = {"memory": ("memory.max", "memory.limit_in_bytes"), "pids": ("pids.max",)}
-"""Limit files of a group, by resource."""
+"""Names of the files that set a limit in a control group, by resource (version 2 first)."""
 OURS = 8
-"""Processes of the sandbox itself, in addition to its programs'."""
+"""Number of processes that the sandbox itself needs, in addition to its programs."""
 _numbers = itertools.count()
 
 
 class ControlGroup:
-    """The groups of one sandbox; without them its supervisor watches memory, and a resource limit bounds processes."""
+    """The control groups of one sandbox. Without them, a supervisor checks memory, and `RLIMIT_NPROC` limits processes."""
 
     def __init__(self, paths: dict[str, Path]) -> None:
         self._paths = paths
 
     @property
     def bounds_memory(self) -> bool:
-        """True if the kernel limits the tree's memory."""
+        """True if the kernel limits the total memory of the sandbox's processes."""
         return "memory" in self._paths
 
     @property
     def bounds_processes(self) -> bool:
-        """True if the kernel limits the tree's number of processes."""
+        """True if the kernel limits the number of the sandbox's processes."""
         return "pids" in self._paths
 
     @classmethod
     def make(cls, memory: int, processes: int) -> "ControlGroup":
-        """Create groups with limits, as far as this machine allows."""
+        """Create groups that limit memory (bytes) and processes, as far as this machine allows."""
         folders: dict[str, Path] = {}
         name = f"{PREFIX}{os.getpid()}-{next(_numbers)}"
         for kind, place in places().items():
@@ -70,7 +70,7 @@ class ControlGroup:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def kills(self) -> int:
-        """Return the number of processes killed by the kernel for lack of memory."""
+        """Return the number of processes that the kernel killed for lack of memory; 0 without groups."""
         for name in ("memory.oom_control", "memory.events") if self.bounds_memory else ():
             with contextlib.suppress(OSError):
                 rows = dict(line.split() for line in (self._paths["memory"] / name).read_text().splitlines())
@@ -78,7 +78,7 @@ class ControlGroup:
         return 0
 
     def close(self) -> None:
-        """Kill everything left in the groups, and remove them."""
+        """Kill all processes in the groups, and remove the groups."""
         for path in self._folders():
             for _ in range(200):
                 if _remove(path):
@@ -117,12 +117,12 @@ def _remove(path: Path) -> bool:
 
 @cache
 def places() -> dict[str, Path]:
-    """Return where groups for `memory` and `pids` can be created on this machine, verified by trial."""
+    """Return the folders in which groups can be created, by resource (`memory`, `pids`), verified by a trial."""
     return find_places(ROOT, MEMBERSHIP)
 
 
 def find_places(root: Path, membership: Path) -> dict[str, Path]:
-    """Return these places below a root, for a process whose `/proc/self/cgroup`-like file is given."""
+    """Return the result of `places` for the cgroup root and a membership file such as `/proc/self/cgroup`."""
     places: dict[str, Path] = {}
     try:
         lines = membership.read_text().splitlines()
@@ -164,7 +164,7 @@ def _try(places: dict[str, Path], kind: str, candidates: list[Path]) -> None:
 
 
 def _sweep(place: Path) -> None:
-    """Remove the groups of processes that ended without cleanup."""
+    """Remove groups left by processes that ended without cleanup."""
     for path in place.glob(f"{PREFIX}*"):
         pid = path.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdigit() and not Path("/proc", pid).exists():

@@ -1,4 +1,4 @@
-"""A sandbox around a fork server (`fork_server.py`): the common part of this machine's sandboxes."""
+"""Base class of the backends `bubblewrap` and `process`, which run a fork server (`fork_server.py`)."""
 
 import ast
 import contextlib
@@ -31,13 +31,13 @@ from agentgym.sandbox.local.streams import NO_WORD, Execution, collect
 from agentgym.sandbox.protocol import Limits, Result, SandboxFault
 
 START = 30.0
-"""Time limit in seconds for starting a fork server, and for our own work in a sandbox."""
+"""Time limit in seconds for starting a fork server, and for trusted code in a sandbox."""
 STAGE = "agentgym-sandbox-"
 """Name prefix of a folder that a sandbox needs while it starts."""
 STALE = 3600.0
-"""Age in seconds from which such a folder must be a killed process's."""
+"""Age in seconds from which such a folder was left by a killed process."""
 LOADED_WITH = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-"""Variables that matter before a program starts: to the interpreter, and to preloaded libraries."""
+"""Environment variables that the interpreter and preloaded libraries read before a program starts."""
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
     "USER": "agent",
@@ -48,17 +48,17 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     **LOADED_WITH,
 }
-"""A program's whole environment, with `HOME`; chosen so that its output is repeatable."""
+"""All environment variables of a program except `HOME`, chosen to make its output repeatable."""
 
 
 class ForkServerSandbox(BaseSandbox):
-    """A sandbox around a fork server; a backend defines how it is started and configured.
+    """A sandbox whose programs a fork server starts; a backend defines the command and settings of the fork server.
 
     It closes itself when it is garbage collected, and at the end of the process.
     """
 
     work = "/home/agent"
-    """Working folder as programs see it."""
+    """Absolute path of the working folder, as programs see it."""
 
     def __init__(self, limits: Limits | None, packages: Sequence[str], temporary: Sequence[str] = ()) -> None:
         self.limits = limits or Limits()
@@ -68,7 +68,7 @@ class ForkServerSandbox(BaseSandbox):
         for folder in temporary:
             stack.callback(_delete, folder)
         self.group = ControlGroup.make(self.limits.memory + self.limits.disk, self.limits.processes)
-        """Limits the memory of the whole tree, including its working folder, and its processes."""
+        """Control groups that limit the processes of the sandbox and their memory, including in-memory files."""
         stack.callback(self.group.close)
         try:
             self._host, self._process = self._start(list(packages), stack)
@@ -77,15 +77,15 @@ class ForkServerSandbox(BaseSandbox):
             raise
 
     def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
-        """Return the command that starts the fork server; `stage` is a folder that exists until it has started."""
+        """Return the command that starts the fork server; `stage` is a temporary folder that exists until then."""
         raise NotImplementedError
 
     def _own_settings(self) -> dict[str, object]:
-        """Return a backend's settings for its fork server."""
+        """Return the backend's additional settings for the fork server."""
         raise NotImplementedError
 
     def _temporary(self) -> str | None:
-        """Return the folder for temporary files, if not the default."""
+        """Return the folder for temporary files; None for the default."""
         return None
 
     def _start(self, packages: list[str], stack: contextlib.ExitStack) -> tuple[socket.socket, subprocess.Popen[bytes]]:
@@ -136,9 +136,9 @@ class ForkServerSandbox(BaseSandbox):
     # The protocol
 
     def kernel(self, stdin: int | None = None) -> SandboxKernel:
-        """Start a persistent Python with the sandbox's packages preloaded; it gets a copy of `stdin`.
+        """Start a persistent Python with the sandbox's packages preloaded; its standard input is a copy of `stdin`.
 
-        Two kernels whose standard inputs are the ends of a socket pair can talk to each other, and to nobody else.
+        Two kernels with the two ends of a socket pair as `stdin` can communicate only with each other.
         """
         return SandboxKernel(self, stdin)
 
@@ -147,7 +147,7 @@ class ForkServerSandbox(BaseSandbox):
         return inside.read(self._trusted, path, self.limits.disk)
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, creating its folders; OSError if there is no space."""
+        """Write a file, creating its folders; raise OSError if there is no space."""
         inside.write(self._trusted, path, content)
 
     def snapshot(self) -> bytes:
@@ -155,7 +155,7 @@ class ForkServerSandbox(BaseSandbox):
         return inside.pack(self._trusted, self._most, self._state_bytes)
 
     def restore(self, state: bytes) -> None:
-        """Restore the working folder."""
+        """Replace the content of the working folder with that of a snapshot."""
         inside.unpack(self._trusted, state)
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ class ForkServerSandbox(BaseSandbox):
         return self.limits.disk
 
     def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
-        """Run trusted code in the sandbox as the program's user, so that no link in the folder leads out."""
+        """Run trusted Python code in the sandbox as the programs' user, so that no link in the folder leads outside."""
         return self._execute({"kind": "python", "code": code}, stdin, max(START, self.limits.timeout), cap)
 
     def _execute(self, request: dict[str, object], stdin: bytes, timeout: float | None, cap: int | None = None) -> Result:
@@ -183,7 +183,7 @@ class ForkServerSandbox(BaseSandbox):
         return self._result(report, streams, overflow, self.group.kills() > before)
 
     def launch(self, request: dict[str, object], stdin: int, control: int | None = None) -> Execution:
-        """Start an execution, which gets copies of `stdin` and `control`.
+        """Start an execution, which gets copies of the file descriptors `stdin` and `control`.
 
         Raises:
             SandboxFault: the sandbox is gone.
@@ -226,7 +226,7 @@ class ForkServerSandbox(BaseSandbox):
 
 
 _ONCE_TOLD = ("/bin/sh", "-c", 'read -r line || exit; exec "$@"', "sh")
-"""Prefix of a command that waits for a line, so that its process enters the control groups before it starts any other."""
+"""Command prefix that waits for a line, so that the process joins the control groups before it starts other processes."""
 
 
 def _popen(command: Sequence[str], stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
@@ -235,7 +235,7 @@ def _popen(command: Sequence[str], stdin: int, stdout: int) -> "subprocess.Popen
 
 
 def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
-    """Return a new pipe, with each end closed by a stack."""
+    """Return the reading and writing end of a new pipe, each closed by its stack."""
     reading, writing = os.pipe()
     return reader.enter_context(FileIO(reading)), writer.enter_context(FileIO(writing, "w"))
 
@@ -251,7 +251,7 @@ def _line(host: socket.socket) -> bytes:
 
 
 def _end(host: socket.socket, process: "subprocess.Popen[bytes]") -> None:
-    """Kill a fork server with everything it started."""
+    """Kill a fork server and all processes that it started."""
     with contextlib.suppress(OSError):
         host.shutdown(socket.SHUT_RDWR)  # a forked process may hold a copy
     try:
@@ -264,7 +264,7 @@ def _end(host: socket.socket, process: "subprocess.Popen[bytes]") -> None:
 
 @cache
 def _sweep(folder: str) -> None:
-    """Remove temporary files left by processes killed while a sandbox started; once per process."""
+    """Remove temporary folders of processes that were killed while starting a sandbox; runs once per process."""
     for path in Path(folder).glob(f"{STAGE}*"):
         with contextlib.suppress(OSError):
             facts = path.lstat()
@@ -279,6 +279,6 @@ def _delete(folder: str) -> None:
 
 
 def _free(owner: int, stack: contextlib.ExitStack) -> None:
-    """Free a sandbox's resources on this machine; a forked child leaves its parent's alone."""
+    """Free the resources of a sandbox, unless this process is a fork of the owner."""
     if os.getpid() == owner:
         stack.close()

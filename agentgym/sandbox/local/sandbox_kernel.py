@@ -1,4 +1,4 @@
-"""A persistent Python in a sandbox of this machine."""
+"""A persistent Python in a `bubblewrap` or `process` sandbox."""
 
 import contextlib
 import json
@@ -19,9 +19,9 @@ from agentgym.sandbox.protocol import Limits, Result, SandboxFault
 START = 30.0
 """Time limit in seconds for a kernel to get ready, and for a sandbox to report its end."""
 PATIENCE = 2.0
-"""Seconds between Ctrl-C and the kill of a kernel that ignores it, and for a dead one's report."""
+"""Seconds that a kernel has to obey Ctrl-C before it is killed, and that a dead kernel's report may take."""
 ANSWER = 4096
-"""Maximum bytes of an answer, which the program may forge."""
+"""Maximum bytes of the answer to a step, which the program may forge."""
 
 
 class KernelSandbox(Protocol):
@@ -47,7 +47,7 @@ class SandboxKernel:
             source = null.fileno() if stdin is None else stdin
             self._execution = sandbox.launch({"kind": "kernel", "timeout": None}, source, theirs.fileno())
         self.alive = True
-        """True if its variables still exist."""
+        """True while the kernel runs and has its variables."""
         started = self.run("", START)
         if not self.alive:
             raise SandboxFault(f"the sandbox could not start a kernel ({started.reason}): {started.text}")
@@ -55,11 +55,11 @@ class SandboxKernel:
     def run(self, code: str, timeout: float | None = None) -> Result:
         """Run code; the value of a last line that is an expression is displayed, as in an interactive session.
 
-        A step that takes too long is interrupted as by Ctrl-C and its variables stay (`timeout`, and `alive`); if it ignores
-        that, or ends for any reason other than `exit`, the kernel is gone.
+        After `timeout` seconds the step gets Ctrl-C; if that ends it, the reason is `timeout` and the kernel keeps its
+        variables. If the step ignores Ctrl-C, or ends in another way (memory, output, killed), the kernel is lost.
 
         Raises:
-            EpisodeOver: the kernel was gone before.
+            EpisodeOver: the kernel was already lost.
         """
         if not self.alive:
             raise EpisodeOver("the kernel has ended and its variables are lost: start another with sandbox.kernel()")
@@ -84,7 +84,7 @@ class SandboxKernel:
         return Result(status, *output.both(), reason, time.monotonic() - started)
 
     def _wait(self, output: Output, left: memoryview, deadline: float) -> tuple[memoryview, int | None]:
-        """Send the rest of a step and return its status; None on timeout, overflow of a stream or the kernel's end."""
+        """Send the rest of a step; return the unsent bytes, and the step's status or None if it did not end regularly."""
         line = bytearray()
         control, lifeline = self._control.fileno(), self._execution.lifeline.fileno()
         poll = select.poll()  # not select, which fails on file descriptors above 1023
@@ -125,7 +125,7 @@ class SandboxKernel:
             return b""
 
     def _interrupted(self) -> bool:
-        """Wait until Ctrl-C has arrived, or it would reach the next step; return False if the kernel has ended.
+        """Wait for Ctrl-C to be delivered, since it must not reach the next step; return False if the kernel has ended.
 
         Raises:
             SandboxFault: the sandbox does not deliver the interrupt.
@@ -138,7 +138,7 @@ class SandboxKernel:
         return True
 
     def _hears(self, patience: float, *, interrupt: bool = False) -> bool:
-        """Wait until the kernel has ended, or an interrupt has arrived; return whether it has ended."""
+        """Wait for the kernel's end, or with `interrupt` for the delivery of Ctrl-C; return True if the kernel has ended."""
         execution, deadline = self._execution, time.monotonic() + patience
         poll = select.poll()
         poll.register(execution.lifeline, select.POLLIN)
@@ -152,10 +152,10 @@ class SandboxKernel:
         return True
 
     def _end(self, reason: str) -> tuple[str, int]:
-        """Kill the kernel and return its reason and status.
+        """Kill the kernel; return the `ExitReason` and exit status of its end.
 
         Raises:
-            SandboxFault: the sandbox does not report them.
+            SandboxFault: the sandbox does not report them in time.
         """
         self.alive = False
         try:
@@ -184,7 +184,7 @@ class SandboxKernel:
 
 
 def _status(answer: bytes) -> int:
-    """Return the status in an answer, which the program may have forged."""
+    """Return the exit status in an answer, which the program may have forged."""
     with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return int(json.loads(answer)["status"]) & 255
     return 1

@@ -1,4 +1,4 @@
-"""The thread that starts every sandbox of this process; the kernel kills a sandbox with the thread that started it."""
+"""A permanent thread that starts all sandboxes: Linux kills a sandbox when the thread that started it ends."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ _lock = threading.Lock()
 
 
 def start(work: Callable[[], T]) -> T:
-    """Return `work`'s result, called in the permanent thread."""
+    """Call `work` in the permanent thread, and return its result."""
     global _jobs
     with _lock:
         if _jobs is None:
@@ -36,7 +36,7 @@ def _serve(queue: "SimpleQueue[tuple[Callable[[], object], Future[object]]]") ->
 
 
 def _forget() -> None:
-    """Reset a forked process, which does not have the thread."""
+    """Reset the state in a forked process, in which the thread does not run."""
     global _jobs, _lock
     _jobs, _lock = None, threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Reading a sandboxed program's output, up to a limit."""
+"""Reads the output of a program in a sandbox, up to a limit."""
 
 import ast
 import contextlib
@@ -15,7 +15,7 @@ from agentgym.sandbox.protocol import SandboxFault
 CHUNK = 1 << 16
 NO_WORD = {"error": "it ended without a word"}
 GRACE = 0.2
-"""Seconds to wait for the streams' ends once the program is dead."""
+"""Maximum seconds to wait for the end of the output once the program has ended."""
 
 
 @dataclass
@@ -23,20 +23,20 @@ class Execution:
     """A running program in a sandbox, seen from outside."""
 
     lifeline: socket.socket
-    """Reports how the program ended; closing it kills the program, and `i` interrupts it."""
+    """Socket to the program's supervisor, which reports the outcome; `i` interrupts the program, closing kills it."""
     out: FileIO
     err: FileIO
     report_bytes: bytearray = field(default_factory=bytearray)
-    """Data from the lifeline: how the program ended, preceded by a blank once an interrupt has arrived."""
+    """Bytes from the lifeline: the report of the outcome, preceded by a blank if an interrupt was delivered."""
 
     def hear(self) -> bool:
-        """Read the lifeline; return whether the program has ended."""
+        """Read from the lifeline once; return True if the program has ended."""
         piece = self.lifeline.recv(CHUNK)
         self.report_bytes += piece
         return not piece or self.report_bytes.endswith(b"\n")
 
     def report(self) -> dict[str, Any]:
-        """Return how the program ended."""
+        """Return the supervisor's report of the outcome, or `NO_WORD` if it is incomplete."""
         text = self.report_bytes.decode().strip()
         return ast.literal_eval(text) if self.report_bytes.endswith(b"\n") else NO_WORD
 
@@ -45,7 +45,7 @@ class Execution:
         self._send(b"x")
 
     def interrupt(self) -> None:
-        """Send Ctrl-C."""
+        """Send Ctrl-C to the program."""
         self._send(b"i")
 
     def _send(self, word: bytes) -> None:
@@ -53,7 +53,7 @@ class Execution:
             self.lifeline.sendall(word)
 
     def close(self) -> None:
-        """Close the streams; a running program is killed."""
+        """Close the streams, which kills a running program."""
         for file in (self.lifeline, self.out, self.err):
             file.close()
 
@@ -65,7 +65,7 @@ class Execution:
 
 
 class Output:
-    """The content of a program's two streams, each up to a limit."""
+    """Standard output and standard error of a program, each up to `cap` bytes."""
 
     def __init__(self, execution: Execution, cap: int) -> None:
         self.files = (execution.out.fileno(), execution.err.fileno())
@@ -76,7 +76,7 @@ class Output:
             os.set_blocking(file, False)
 
     def take(self, file: int) -> bool:
-        """Read once from a stream; False at its end."""
+        """Read once from a stream, given by its file descriptor; return False at its end."""
         try:
             piece = os.read(file, CHUNK)
         except BlockingIOError:
@@ -87,7 +87,7 @@ class Output:
         return bool(piece)
 
     def drain(self) -> None:
-        """Read the content available now."""
+        """Read all content that is available now."""
         for file in self.files:
             before = -1
             while len(self.contents[file]) > before and not self.overflow:
@@ -102,9 +102,9 @@ class Output:
 def collect(
     execution: Execution, feed: FileIO, stdin: bytes, cap: int, patience: float
 ) -> tuple[dict[str, object], tuple[bytes, bytes], bool]:
-    """Feed a program and read both streams until its sandbox reports how it ended; closes `feed`.
+    """Write `stdin` to `feed`, and read the program's streams until its sandbox reports the outcome; close `feed`.
 
-    Returns the sandbox's report, the streams (each at most `cap` bytes), and whether one had more, which kills the program.
+    Return the report, the two streams (at most `cap` bytes each), and True if a stream had more, which kills the program.
 
     Raises:
         SandboxFault: the sandbox reports nothing within `patience` seconds.
@@ -140,7 +140,7 @@ def collect(
 
 
 def _fed(feed: int, left: memoryview) -> memoryview:
-    """Write as much as the pipe accepts and return the rest, empty if the program has closed its input."""
+    """Write as much as the pipe accepts; return the remaining bytes, empty if the program has closed its input."""
     try:
         return left[os.write(feed, left[:CHUNK]) :] if left else left
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""No sandbox: a program with resource limits and its own folder, that can read everything its user can."""
+"""Not a real sandbox: programs get resource limits and a working folder, but can read all files that their user can."""
 
 import itertools
 import os
@@ -12,14 +12,14 @@ from agentgym.sandbox.local.fork_server_sandbox import ForkServerSandbox
 from agentgym.sandbox.protocol import Limits
 
 _USERS = itertools.count(200_000 + 1000 * (os.getpid() % 10_000))
-"""User ids without an account."""
+"""User ids without an account, from a start that depends on the process id."""
 
 
 class Process(ForkServerSandbox):
-    """Runs programs as the current user, with limits and without isolation: for trusted code without a sandbox.
+    """Runs trusted programs as the current user, with limits but without isolation.
 
-    Raises BadConfig unless `unsafe=True`. `packages` are loaded from the caller's own path. Root may give programs a
-    `user`: a number, or `own` for one that no other sandbox of this process has; and a `work` folder with a permanent name.
+    Raises BadConfig unless `unsafe=True`. `packages` are imported from the caller's path. Root can set `user`, the user id
+    of programs (`own` for a new id per sandbox), and `work`, the path of the working folder.
     """
 
     def __init__(
