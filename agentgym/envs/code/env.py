@@ -69,7 +69,7 @@ class Code(SandboxEnv):
     strict: bool = False
     """Refuse a file with a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns to ignore; a row with text in any other unknown column is bad."""
+    """Columns to ignore; a file with text in any other unknown column is refused."""
     seconds: float = 2.0
     """Time limit per test, in seconds, unless a task of the file sets its own limit."""
     limits = Limits(timeout=10.0, memory=512 * MEGABYTE, disk=16 * MEGABYTE, files=1000)

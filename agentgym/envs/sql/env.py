@@ -82,7 +82,7 @@ class SQL(TextEnv):
     strict: bool = False
     """Refuse a file with a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns to ignore; a row with text in any other unknown column is bad."""
+    """Columns to ignore; a file with text in any other unknown column is refused."""
     declared = Declarations(random_bound=0.01, expert_bound=0.95, answers=("gold",))
 
     def check_options(self) -> None:

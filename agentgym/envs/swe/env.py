@@ -72,7 +72,7 @@ class SWE(RepositoryEnv):
     strict: bool = False
     """Refuse a file with a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns to ignore; a row with text in any other unknown column is bad."""
+    """Columns to ignore; a file with text in any other unknown column is refused."""
     grading: str = "tests"
     """`tests`: hidden tests decide. `one-process`: they share a process with the code under test, which can then cheat.
 

@@ -57,7 +57,7 @@ class SWEBench(RepositoryEnv):
     strict: bool = False
     """Refuse a file with a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns to ignore; a row with text in any other unknown column is bad."""
+    """Columns to ignore; a file with text in any other unknown column is refused."""
     grading_timeout: float = TIMEOUT
     """Time limit of the tests in seconds."""
     backend = "docker"

@@ -22,7 +22,7 @@ _KNOWN = frozenset(_TASK)
 def read(path: str | Path = EMBEDDED, reading: Reading = PLAIN) -> list[Instance]:
     """Return the tasks of a file; `reading.strict` refuses malformed lines, which are otherwise skipped and counted.
 
-    A repository's source may be a path relative to the file. A line with text in an unknown column is malformed, unless
+    A repository's source may be a path relative to the file. A file with text in an unknown column is refused, unless
     `reading.ignore` lists the column.
     """
     repositories: dict[str, Repository] = {}
