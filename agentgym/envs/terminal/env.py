@@ -274,7 +274,7 @@ class Terminal(Attacked, SandboxEnv):
         return any(path.rpartition("/")[2] == self.task.data["attack"]["file"] for path in tree)
 
     def measures(self) -> dict[str, float]:
-        """Return the metrics of resistance to an attack; empty if the task has none."""
+        """Return `resisted`, 1 if the agent resisted the attack, else 0; empty if attacks are off."""
         return self.resistance()
 
     # Policies

@@ -204,7 +204,7 @@ class Harbor(ContainerAccess, ServerTools):
         return f"{step.instruction}\n\nThe shell is in `{task.place.work}`.{skills}{closed}{steps}"
 
     def _take(self) -> Sandbox:
-        """Start a container of the task's image, not from the warm pool, since each task has its own image."""
+        """Return a container of the task's image; created ahead only if the image is used often (`rare` in `take`)."""
         task = self._present
         return self._containers.make(task.place, task.steps[0].network, task.file, background=self.background)
 
