@@ -24,7 +24,7 @@ from agentgym.errors import Fault, Reason
 
 T = TypeVar("T")
 START_SECONDS = 90.0
-"""Time limit for starting the browser and loading the first page."""
+"""Time limit in seconds for starting the browser and loading the first page."""
 
 
 class CompletedAction(NamedTuple):

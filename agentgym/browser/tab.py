@@ -154,7 +154,7 @@ class Tab:
         raise RuntimeError(thrown.get("exception", {}).get("description") or thrown["text"])
 
     async def main(self, expression: str) -> Any:
-        """Evaluate an expression in the page's main world; None if the document was replaced meanwhile.
+        """Evaluate an expression in the page's main world; None if the document was replaced in the meantime.
 
         Raises:
             Fault: the page crashed.
@@ -215,4 +215,4 @@ RUN = """(async () => {
   for (const clock of clocks) try { await clock.runFor(piece); } catch {}
   return [piece, due <= left];
 })()""".replace("SLICE", str(SLICE))
-"""JavaScript that advances Playwright's clock in all frames: to the next timer, by SLICE to LEFT milliseconds."""
+"""JavaScript that advances Playwright's clock in all frames: to the next timer, by at least SLICE and at most LEFT ms."""

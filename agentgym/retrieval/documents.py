@@ -52,7 +52,7 @@ def parts(text: str) -> list[str]:
     """Return the tokens of text in scripts without spaces: characters, character bigrams, and words in other scripts.
 
     These scripts are Chinese, Japanese, Korean, Thai, Lao, Khmer and similar ones; full-width letters count too. A text
-    without them has no such tokens.
+    without any of them has no parts.
     """
     if not spaceless(text):
         return []

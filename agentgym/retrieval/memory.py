@@ -57,7 +57,7 @@ class Corpus:
         return None if number is None else self.documents[number]
 
     def unique(self, document: Document) -> bool:
-        """Return whether no other document has this document's title."""
+        """Return True if no other document has this document's title."""
         return len(self._by_title[title_key(document.title)]) == 1
 
     def close(self) -> None:

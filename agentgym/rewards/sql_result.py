@@ -41,7 +41,7 @@ def same_result(
 def column_orders(rows: Sequence[Row], gold: Sequence[Row], *, exact: bool = False) -> list[tuple[int, ...]]:
     """Return the orders of the columns of `rows` that may make the results equal, as Spider's test suite allows any order.
 
-    A column can match only a column with the same values in the same numbers; with `exact`, floats must be identical.
+    A column can match only a column that has the same values equally often; with `exact`, floats must be identical.
     """
     width = len(gold[0]) if gold else 0
     if not gold or len(rows) != len(gold) or len(rows[0]) != width:

@@ -1,9 +1,9 @@
 """Prompt-injection attacks as an overlay: tool output carries an instruction that the user did not give.
 
-An attack is drawn with the task, after everything else, so the task with the same number and no attack is otherwise
-equal. The three metrics of AgentDojo (arXiv 2406.13352) are: utility, the success rate without `attack`; utility under
-attack, the success rate with it; and attack success, one minus the metric `resisted`. All of them are computed from the
-state of the environment.
+An attack is drawn with the task, after everything else. So a task is the same with and without `attack`, apart from the
+attack itself. The three metrics of AgentDojo (arXiv 2406.13352) are: utility, the success rate without `attack`;
+utility under attack, the success rate with it; and attack success, one minus the metric `resisted`. All of them are
+computed from the state of the environment.
 """
 
 import json

@@ -100,7 +100,7 @@ def bare(keys: tuple[str, ...], read: frozenset[str]) -> bool:
 def whole_question(
     raw: Row, question: str, read: frozenset[str], ignore: tuple[str, ...], where: str, after: Iterable[str] = ()
 ) -> str:
-    """Return a question with its row's premises before it and the columns `after` behind it, each under its name.
+    """Return a question with its row's premises before it; the columns `after` follow, each under its name.
 
     `read` are the columns that the reader uses.
 

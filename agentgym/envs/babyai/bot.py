@@ -142,7 +142,7 @@ class Trial:
         return self.won
 
     def prepare(self, attempt: int) -> None:
-        """Bring the level into a state from which the bot can start."""
+        """Change the level to a state from which the bot can start."""
         rng = generator("prepare", attempt)
         for _ in range(0 if attempt < 3 else 2 * attempt):
             self._step((LEFT, RIGHT, FORWARD, FORWARD, FORWARD)[int(rng.integers(5))])

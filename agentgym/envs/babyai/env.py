@@ -72,7 +72,7 @@ class BabyAI(TextEnv):
         return task.data["mission"], task.data["rooms"]
 
     def limit_of(self, task: Task) -> int:
-        """Return the level's horizon or the package's own limit; a command without effect counts in both."""
+        """Return the level's horizon or the package's own limit; a command without effect counts toward both."""
         return levels.package_limit(task.data["level"], task.data["seed"]) if self._own_limit else self.horizon
 
     @classmethod

@@ -96,7 +96,7 @@ def _level(name: str) -> Level:
 
 
 def package_limit(name: str, seed: int) -> int:
-    """Return the package's step limit for the layout of a level that a seed determines."""
+    """Return the package's step limit for a level with the layout that the seed determines."""
     known()
     level = copy.copy(_level(name))
     level.reset(seed=seed)
@@ -104,7 +104,7 @@ def package_limit(name: str, seed: int) -> int:
 
 
 def layout(name: str, seed: int) -> Level:
-    """Return a level, laid out by a seed; layouts of one level share only objects that a reset never changes."""
+    """Return a level with the layout that the seed determines; layouts share only objects that a reset never changes."""
     known()
     level = copy.copy(_level(name))
     level.reset(seed=seed)

@@ -1,4 +1,4 @@
-"""Rules that the package leaves implicit: commands without effect, and whether a mission is still possible."""
+"""Rules that the package leaves implicit: commands without effect, and missions that have become impossible."""
 
 from agentgym.envs.babyai.parts import Cell, Description, Instruction, Level
 from agentgym.envs.babyai.view import AHEAD, thing

@@ -5,7 +5,7 @@ from agentgym.envs.babyai.parts import Cell, Level
 SIGNS = {"wall": "#", "ball": "b", "box": "x", "key": "k"}
 DOORS = {"open": "o", "closed": "c", "locked": "l"}
 AHEAD: tuple[tuple[int, int], ...] = ((1, 0), (0, 1), (-1, 0), (0, -1))
-"""Unit vector of the view direction, by the package's direction numbers."""
+"""Unit vector of each view direction, indexed by the package's direction number."""
 LEGEND = "# wall, . floor, ? unseen, b ball, x box, k key, o open door, c closed door, l locked door"
 
 

@@ -15,15 +15,15 @@ from agentgym.errors import BadConfig
 
 
 class Duel(TextEnv):
-    """Win a game from a position with a forced win, against perfect play or in both roles.
+    """Win a game from a position with a forced win, against perfect play or while playing both roles.
 
-    `minimax` never misses a chance and breaks ties by the episode's random generator; a move that gives the win away ends
-    the episode at once, since nothing could recover it. With `opponent="self"` the same rollout plays both roles until the
-    game ends: `success` is True if the side with the forced win won, a turn's reward belongs to the role that moved, and
-    `role_rewards()` returns the outcome by role (a draw is 0 for both). The oracle plays perfectly for the side to move, so
-    it succeeds unless the win was given away before. Declared bounds of shortcut policies and chance hold against
-    `minimax`, because in self-play a weak player faces itself. No position is won in one move, or by naming the first or
-    the last move.
+    `minimax` never misses a chance and breaks ties by the episode's random generator; a move that gives the win away
+    ends the episode at once, since nothing could recover it. With `opponent="self"` the same rollout plays both roles
+    until the game ends: `success` is True if the side with the forced win won, a turn's reward belongs to the role that
+    moved, and `role_rewards()` returns the outcome by role (a draw is 0 for both). The oracle plays perfectly for the
+    side to move, so it succeeds unless the win was given away before. The declared bounds of shortcut policies and
+    random play apply to `minimax` only, because in self-play a weak player faces itself. No position is won in one
+    move, or by naming the first or the last move.
     """
 
     roles = ("X", "O")

@@ -39,9 +39,9 @@ CAREFUL = frozenset({"K", "Kp", "Kb", "Kpb", "Qpb"})
 
 
 class KuhnPoker(TextEnv):
-    """Win chips in a match of Kuhn poker against equilibrium play, or in both roles.
+    """Win chips in a match of Kuhn poker, against equilibrium play or while playing both roles.
 
-    A match deals each of the six deals equally often, in random order, and the sides take turns in moving first. The
+    A match has each of the six deals equally often, in random order, and the sides take turns in moving first. The
     `equilibrium` opponent plays Kuhn's equilibrium with the most bluffs; its random choices belong to the task. Success
     needs at least 1 chip, and more chips than two constant policies win: always check and fold, and always bet and
     call. Only tasks in which careful play succeeds are kept; careful play always makes the likelier move of an
@@ -215,7 +215,7 @@ class KuhnPoker(TextEnv):
     probed_with: ClassVar[Mapping[str, object]] = MappingProxyType({"opponent": "self"})
 
     def situations(self) -> dict[str, tuple[Task, tuple[str, ...]]]:
-        """Return, for each of the 12 information sets (card and history), a task and the moves of its first hand so far."""
+        """Return a task and the moves that lead to the information set, for each of the 12 sets (card and history)."""
         task = self.tasks(1)[0]
         found: dict[str, tuple[Task, tuple[str, ...]]] = {}
         for card, history in itertools.product(CARDS, OPEN):

@@ -25,7 +25,7 @@ class Game(ABC):
 
     @abstractmethod
     def completes(self, board: str, move: int, side: str) -> bool:
-        """Return whether a move completes a line."""
+        """Return True if a move completes a line."""
 
     @abstractmethod
     def named(self, board: str, move: int) -> str:
@@ -47,7 +47,7 @@ class Game(ABC):
         return [move for move in self.moves(board) if self.worth(board, move, side) == best]
 
     def keeps_win(self, board: str, move: int, side: str) -> bool:
-        """Return whether a move wins or keeps a forced win."""
+        """Return True if a move wins at once or keeps a forced win."""
         if self.completes(board, move, side):
             return True
         board, them = self.placed(board, move, side), other(side)
@@ -67,7 +67,7 @@ class Game(ABC):
         return max((-self.value(self.placed(board, move, side), other(side)) for move in threats or moves), default=0)
 
     def _wins(self, board: str, side: str) -> bool:
-        """Return whether the side to move can force a win."""
+        """Return True if the side to move, `side`, can force a win."""
         moves = self.moves(board)
         if any(self.completes(board, move, side) for move in moves):  # checked before the search
             return True

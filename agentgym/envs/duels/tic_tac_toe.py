@@ -1,4 +1,4 @@
-"""Noughts and crosses, from openings that one side can win by force."""
+"""Tic-tac-toe with four in a row, from openings that one side can win by force."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from agentgym.envs.duels.perfect import Game, lines_through, other
 
 
 class Squares(Game):
-    """Marks on a square board, four in a row of which win. A move is a square, counted from 0 by rows."""
+    """Marks on a square board; four in a row win. A move is a square, counted from 0 by rows."""
 
     def moves(self, board: str) -> list[int]:
         return [square for square, sign in enumerate(board) if sign == "."]
@@ -32,7 +32,7 @@ GAME = Squares()
 
 
 class TicTacToe(Duel):
-    """Win noughts and crosses from an opening with a forced win.
+    """Win tic-tac-toe on a larger board, from an opening with a forced win.
 
     The board is 5 squares wide at difficulty 0 and one more at each level, and four in a row win. `Duel` describes the rest.
     """
@@ -90,7 +90,7 @@ def opening(rng: np.random.Generator, side: int) -> tuple[str, str]:
 
 
 def _threatens(board: str, square: int, side: str, keep: set[int]) -> bool:
-    """Return whether a mark on that square would give its side four in a row, or leave it one move away."""
+    """Return True if a mark on a square would give its side four in a row, or leave the side one move away from it."""
     for line in _lines(board)[square]:
         signs = sum(board[cell] == side for cell in line)
         if signs == 3 or (signs == 2 and any(cell in keep for cell in line)):

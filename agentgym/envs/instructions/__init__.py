@@ -1,4 +1,4 @@
-"""Multi-turn instruction following: rules that are added, changed and withdrawn, with a hierarchy of who may make them."""
+"""Multi-turn instruction following: rules are added, changed and withdrawn, and a hierarchy decides whose rules count."""
 
 from agentgym.envs.instructions.env import Instructions
 

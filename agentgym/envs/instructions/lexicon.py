@@ -1,4 +1,4 @@
-"""Things listed in documents, with their names in four languages; no name has an accent, so sorting is unambiguous.
+"""Items listed in documents, with their names in four languages; no name has an accent, so sorting is unambiguous.
 
 Replies may use other common names, with or without accents, so a policy that knows the language is never marked wrong.
 """

@@ -35,7 +35,7 @@ def _without_rules(text: str) -> str:
 
 
 def _anybody(seen: list[str]) -> str:
-    """Obey system, document and user alike, newest first."""
+    """Reply to the last message, obeying system, document and user alike; the newest order wins."""
     lines = [re.sub(r"^(?:System: |User: |- Note to the reader: )", "", line) for text in seen for line in text.splitlines()]
     operations = [operation for line in lines if (operation := read(line)) is not None]
     return write(after(operations, {}), *understood(seen)[1:])

@@ -1,4 +1,4 @@
-"""The expert: parses the statement, writes a program for its family, and answers the program's output."""
+"""The expert: it parses the statement, runs a program for its family, and answers with the program's output."""
 
 import re
 
@@ -27,7 +27,7 @@ _FORMS = {
     "determinant": r"^What is the determinant",
     "trace": r"^Let A be the matrix",
 }
-"""Pattern of a phrase that only this family's statements contain, by family."""
+"""Pattern by family; it matches a phrase that only that family's statements contain."""
 
 
 def family_of(statement: str) -> str:
@@ -46,5 +46,5 @@ def program(statement: str) -> str:
 
 
 def answer(printed: str) -> str:
-    """Return the action that answers the program's last output."""
+    """Return the action that gives the last printed line as the answer."""
     return spell("answer", printed.splitlines()[-1] if printed else "")

@@ -40,7 +40,7 @@ NUMBERS = tuple(name for name, family in FAMILIES.items() if not family.expressi
 
 
 def draw(name: str, rng: np.random.Generator, difficulty: int) -> Problem:
-    """Return a problem of a family; a number in the statement, 0, 1 and the results of plausible mistakes are all wrong."""
+    """Return a problem of a family for which 0, 1, numbers in the statement and results of plausible mistakes are wrong."""
     while True:
         problem = FAMILIES[name].draw(rng, difficulty)
         if _fit(problem, FAMILIES[name].expression):

@@ -30,7 +30,7 @@ def task(where: str, id: str, split: str | None, raw: dict[str, object], reading
     """Return a row's task.
 
     Raises:
-        BadData: the row is unplayable; the message gives its location. A column with unread text raises Unread.
+        BadData: the row is unplayable; the message gives its location. A column with unread text raises UnreadText.
     """
     row = lowered(raw)
     key = next((name for name in QUESTIONS if row.get(name) is not None), None)

@@ -1,12 +1,14 @@
 """Rows of LongMemEval and MRCR as tasks, and the scoring of answers.
 
-LongMemEval: a JSON list, or JSON lines, of `question_id` (ending in `_abs` if the answer was never stated),
-`question_type`, `question`, `answer`, `question_date`, `haystack_dates` and `haystack_sessions`. Its published judge is a
-model. Here an answer is right if it contains the expected words in order and few others; the answer `unknown` abstains.
-Rows about preferences are left out, because they describe a good answer instead of giving one.
+A LongMemEval file is a JSON list, or JSON lines, of objects with `question_id` (ending in `_abs` if the answer was
+never stated), `question_type`, `question`, `answer`, `question_date`, `haystack_dates` and `haystack_sessions`. Its
+published judge is a model. Here an answer is right if it contains the expected words in order and few others; the
+answer `unknown` abstains. Rows about preferences are left out, because they describe a good answer instead of giving
+one.
 
-MRCR: JSON lines of `prompt` (the messages as a JSON text), `answer` and `random_string_to_prepend`. An answer that does not
-begin with that string scores 0. Otherwise the score is the `difflib.SequenceMatcher` ratio of the rest of the answer.
+An MRCR file is JSON lines with `prompt` (the messages as a JSON text), `answer` and `random_string_to_prepend`. An
+answer that does not begin with that string scores 0. Otherwise the score is the `difflib.SequenceMatcher` ratio of the
+rest of the answer.
 """
 
 import json
@@ -26,7 +28,7 @@ from agentgym.tasks.reading import PLAIN, Reading, playable
 
 Row = dict[str, object]
 MOST_COMPARED = 20_000
-"""Maximum length of an MRCR answer in characters; a longer one scores 0, since the comparison takes quadratic time."""
+"""Maximum length of an MRCR answer in characters; a longer answer scores 0, since the comparison takes quadratic time."""
 MORE_WORDS = 10
 """Maximum words of a LongMemEval answer beyond the expected ones, so that copying everything fails."""
 DESCRIBED = "single-session-preference"

@@ -1,4 +1,4 @@
-"""Stories: a story is the statements about one attribute of one person, in order, each with its session."""
+"""Stories: a story has the statements about one attribute of one person, in order, each with its session."""
 
 from collections.abc import Iterator, Sequence
 from itertools import cycle
@@ -68,7 +68,7 @@ def draw_stories(
 def _known(
     rng: np.random.Generator, who: str, what: str, order: Iterator[str], families: Sequence[str], last: int
 ) -> Iterator[Statement]:
-    """Yield the statements of a story at whose end the value is known."""
+    """Yield the statements of a story that ends with a known value."""
     plain, hearsay = [name for name in ("recall", "expiry") if name in families], "hearsay" in families
     changed = "update" in families and (rng.random() < OFTEN or not (plain or hearsay))
     contradicted = hearsay and rng.random() < OFTEN

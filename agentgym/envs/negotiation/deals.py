@@ -93,7 +93,7 @@ def ways(counts: Share, total: int) -> float:
 
 
 def drawn(rng: np.random.Generator, kinds: int, things: int, total: int) -> tuple[Share, tuple[Share, Share]] | None:
-    """Draw the number of items of each kind and both sides' values; return None if the total does not come out even."""
+    """Draw the number of items of each kind and both sides' values; return None if the values do not add up to `total`."""
     counts = np.ones(kinds, dtype=int)
     for place in rng.integers(kinds, size=things - kinds):
         counts[place] += 1

@@ -79,7 +79,7 @@ class _SideView:
         return floors + np.ceil((self.total - floors) * max(self.last - offers, 0) / self.last).astype(int)
 
     def answers(self, theirs: Numbers, levels: Numbers, ask: int) -> Numbers:
-        """Return the index of the share that the other side's counteroffer leaves, int [valuations]."""
+        """Return the index of the share that the other side's counteroffer leaves to this side, int [valuations]."""
         distance = np.abs(np.array(self.shares) - self.shares[ask]).sum(axis=1)
         later = np.arange(len(self.shares))[::-1]  # its first share is our last
         rank = (distance * 10**9 - theirs * 10**5 + later).astype(float)

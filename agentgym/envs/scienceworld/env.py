@@ -21,7 +21,7 @@ LOOKS = 10
 
 
 class ScienceWorld(TextEnv):
-    """Do a task of elementary science in a house with a kitchen, a workshop and a greenhouse.
+    """Do an elementary-school science task in a house with a kitchen, a workshop and a greenhouse.
 
     Tasks, variations, splits and simulator come from the `scienceworld` package (arXiv 2203.07540). `tasks_of` names some of
     its thirty tasks; `simplifications` are the package's. Reward: 1 at score 100, else 0. `shaping={"score": 0.9}` also

@@ -119,11 +119,11 @@ class Simulator:
         return self.call(seconds, lambda: getattr(self._api, name)(*arguments))
 
     def alive(self) -> bool:
-        """Return whether the machine is running."""
+        """Return True if the machine is running."""
         return self.process.poll() is None
 
     def free(self) -> bool:
-        """Return whether no environment owns it."""
+        """Return True if no environment owns the machine."""
         return self.owner is None or self.owner() is None
 
     def end(self) -> None:
@@ -193,7 +193,7 @@ def end_all() -> None:
 
 
 def _forget() -> None:
-    """Reset a forked process: the machines and connections are the parent's.
+    """Reset a forked process: the machines and connections belong to the parent.
 
     The objects are kept, because closing them would contact a machine that the parent is using.
     """

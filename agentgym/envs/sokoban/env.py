@@ -83,7 +83,7 @@ class Sokoban(TextEnv):
         return pushes if pushes is not None else pushes_of(self.room, *self.start, self.plan)
 
     def _rest_of_plan(self) -> tuple[str, ...] | None:
-        """Return the moves for the rest of the plan; None if the boxes are elsewhere."""
+        """Return the moves for the rest of the plan; None if the plan never has the boxes where they are now."""
         boxes, reached, left = self.start[1], walks(self.room, self.place, self.boxes), None
         plan = self._plan()
         for done, (cell, word) in enumerate(plan):

@@ -1,6 +1,6 @@
 """Push-optimal solutions by A*, in which walks between pushes are free.
 
-Two kinds of deadlock are never entered: a box on a square from which no pushes lead to a target (a table computed once per
+The search skips two kinds of deadlock: a box on a square from which no pushes lead to a target (a table computed once per
 room), and boxes off target that walls and other boxes immobilize.
 """
 

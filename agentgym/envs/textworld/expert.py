@@ -112,7 +112,7 @@ def taking(notes: Notes, names: Iterable[str]) -> list[Option]:
 
 
 def unknown(notes: Notes, *, probing: bool) -> list[Option]:
-    """Return options to discover something: closed containers, untried exits and, if `probing`, commands that get a list."""
+    """Return options to discover something: closed containers, untried exits and, if `probing`, lists of commands."""
     options = list[Option]()
     for name in notes.reached():
         room = notes.rooms[name]

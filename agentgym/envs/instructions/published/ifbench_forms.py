@@ -16,7 +16,7 @@ PAIRS = {")": "(", "]": "[", "}": "{"}
 
 @checker(FORMS, "format:parentheses")
 def _parentheses(text: str) -> bool:
-    """Check for five nested levels, the innermost closed; a wrong bracket restarts the count."""
+    """Check for five levels of nested brackets, the innermost closed; a wrong closing bracket restarts the count."""
     levels: list[str] = []
     deepest = 0
     for character in text:
@@ -65,7 +65,7 @@ def _one_a_line(text: str) -> bool:
 
 @checker(FORMS, "format:emoji", "emoji")
 def _emoji(text: str) -> bool:
-    """Check that an emoji is the last character or the one before, or the first of the next sentence."""
+    """Check that each sentence has an emoji as one of its last two characters, or as the next sentence's first character."""
     found = [texts.bare(sentence).strip() for sentence in texts.sentences(text)]
     for sentence, after in zip(found, [*found[1:], ""], strict=True):
         ends = any(map(texts.is_emoji, sentence[-2:]))
@@ -123,13 +123,13 @@ def _then_bullets(text: str) -> bool:
 
 
 def _stops_early(lines: Sequence[str]) -> bool:
-    """Return whether an empty line precedes lines other than bullets, which the published checker rejects."""
+    """Return True if some line before the last is empty, which the published checker rejects."""
     return any(not texts.sentences(line) for line in lines[:-1])
 
 
 @checker(FORMS, "format:title_case", "sentence tokenizer")
 def _title_case(text: str) -> bool:
-    """Check the case of words; a single letter has no case."""
+    """Check that no word begins with a small letter; single letters and words of mixed case pass."""
     small = [word for word in texts.tokens(text) if word[0].islower() and (word[1:].isupper() or word[1:].islower())]
     return not small
 
@@ -239,7 +239,7 @@ def _header(text: str, names: str, between: str) -> bool:
 
 @checker(FORMS, "custom:csv_special_character")
 def _special(text: str) -> bool:
-    """Check fields with quotation marks, which stay part of their field. Rows after the first such row are not checked."""
+    """Check for a quoted field with a special character; rows after the first row with such a field are not checked."""
     rows = _cells(text.replace('"', '"""'))
     if not _header(text, "ProductID Category Brand Price Stock", r",[ \t]*") or len(rows) != 15:
         return False

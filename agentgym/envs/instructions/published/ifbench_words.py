@@ -101,14 +101,14 @@ def _balance(text: str) -> bool:
 
 @checker(WORDS, "ratio:sentence_words")
 def _same_length(text: str) -> bool:
-    """Check for three sentences of the same length; the published checker ignores the words."""
+    """Check for three sentences of the same length in characters; like the published checker, ignore word counts."""
     found = texts.sentences(text)
     return len(found) == 3 and len({len(sentence) for sentence in found}) == 1
 
 
 @checker(WORDS, "ratio:overlap", reference_text="text", percentage="number")
 def _overlap(text: str, reference_text: str, percentage: float) -> bool:
-    """Check the overlap of character trigrams."""
+    """Check that the share of trigrams found in the reference is within 2 points of `percentage`."""
     own, other = ({whole[i : i + 3] for i in range(len(whole) - 2)} for whole in (text, reference_text))
     return bool(own) and percentage - 2 <= len(own & other) / len(own) * 100 <= percentage + 2
 
@@ -191,7 +191,7 @@ def _second(text: str, keyword: str) -> bool:
 
 @checker(WORDS, "sentence:alliteration_increment")
 def _alliteration(text: str) -> bool:
-    """Check alliteration; all runs of words with one first letter in a sentence count together."""
+    """Check that alliteration grows from sentence to sentence; a sentence counts all words in runs with one first letter."""
     lengths: list[int] = []
     for sentence in texts.sentences(text):
         words = [word.lstrip(string.punctuation + " ") for word in sentence.lower().split()]

@@ -56,7 +56,7 @@ def _words(text: str, num_words: int, relation: str) -> bool:
     CHECKS, "length_constraints:nth_paragraph_first_word", num_paragraphs="count", nth_paragraph="place", first_word="text"
 )
 def _first_word(text: str, num_paragraphs: int, nth_paragraph: int, first_word: str) -> bool:
-    """Check a paragraph's first word; its index counts empty paragraphs, the number of paragraphs does not."""
+    """Check a paragraph's first word; `nth_paragraph` counts empty paragraphs, but `num_paragraphs` does not."""
     paragraphs = [part.strip() for part in text.split("\n\n")]
     full = sum(map(bool, paragraphs))
     if not 0 < nth_paragraph <= full or not paragraphs[nth_paragraph - 1]:

@@ -110,7 +110,7 @@ def tokens(text: str) -> list[str]:
 
 
 def begins_with_verb(text: str) -> bool:
-    """Return whether nltk's tagger tags the first token as a verb; it looks two tokens ahead."""
+    """Return True if nltk's tagger tags the first token as a verb; the tagger looks two tokens ahead."""
     words = tokens(text)[:4]
     return bool(words) and "VB" in _package("nltk").pos_tag(words)[0][1]
 

@@ -16,7 +16,7 @@ def wires(view: str) -> list[str]:
 
 
 def power(memory: Memory) -> Play:
-    """Connect a component to a source of the requested kind; sun and wind are outside."""
+    """Connect a component to a power source of the requested kind; go outside for solar and wind power."""
     thing, kind = stated(memory, r"turn on the (.+?)(?: by powering it using a (renewable|nonrenewable) power source)?\.")
     yield from search(memory, rf"\b{thing}\b", ("workshop",))
     kinds = {"renewable": RENEWABLE, "nonrenewable": NONRENEWABLE}.get(kind, ("battery",))

@@ -99,7 +99,7 @@ def into_pot(memory: Memory, thing: str) -> Play:
 
 
 def heated(memory: Memory, hot: bool) -> Play:
-    """Set the pot on a heater: the stove, or the blast furnace if the stove is broken or too weak."""
+    """Set the pot on the stove; if the stove is broken or `hot` demands more, use the blast furnace."""
     if not hot:
         yield from walk(memory, "kitchen")
         yield from take(memory, POT)

@@ -30,7 +30,7 @@ def named(name: str) -> str:
 
 
 def do(action: str, prefer: str = "") -> Play:
-    """Perform an action; if asked to disambiguate, choose the first meaning containing `prefer`, else the first."""
+    """Perform an action; if asked to disambiguate, choose the first meaning that matches `prefer`, else the first one."""
     text = yield action
     while text.startswith(QUESTION):
         meanings = re.findall(r"^(\d+):\t(.*)$", text, re.MULTILINE)
