@@ -1,4 +1,4 @@
-"""Continue from chosen turns of whole episodes: random turns, uncertain turns, or states visited more or less often."""
+"""Branch from chosen turns of whole episodes: random or uncertain ones, or states visited once or repeatedly."""
 
 import math
 from collections import Counter

@@ -35,8 +35,8 @@ def distill(
     Source: Thinking Machines' cookbook and GKD, arXiv 2306.13649 (gamma 0); MiniLLM, arXiv 2306.08543, without its
     variance reduction (gamma 1). `base` names a credit without needs; its advantages are added, with `base_options`.
     Without a base, the environment's reward has no effect.
-    Statistics: none (no mean, no ddof). Groups of one or without spread also get credit: keep them with `--select
-    keep`. No penalties. The viewer's notes show the mean over a turn's tokens.
+    Statistics: none (no mean, no ddof). Groups of one episode or without spread also get credit: keep them with
+    `--select keep`. No penalties. The viewer's notes show the mean over a turn's tokens.
     Returns an array [output tokens of all turns, in order] per episode, in nats times `weight`.
     """
     own = [[_towards(episode, weight, gamma) for episode in group] for group in groups]

@@ -29,13 +29,13 @@ def forward_correction(
     Source: arXiv 2510.00915, forward correction (weights w_1 = rho and w_0 = rho - 1). Suppose a verifier rejects right
     answers at rate rho and accepts wrong ones at rate f. Averaged over its errors, a right answer gets 0 and a wrong
     one gets -(1 - f - rho). So the gradient keeps its direction without noise, and f need not be known. No baseline is
-    subtracted: with a baseline, the difference of the two weights is 1 for any rho.
+    subtracted: the two weights differ by 1 for any rho, so a baseline would remove the effect of rho.
 
     An episode is accepted if the environment counts a success; the reward `noise`, if used, flips this. With
     `false_negative` 0, rho is estimated from the reward `tinyv`, which rechecks rejected answers: rho = found right /
     (found right + accepted). A step's counts are weighted by `decay` to the power of their age in steps.
-    Statistics: only rho, over trajectories; no ddof, no eps. Groups of one or without spread also get credit: keep them
-    with `--select keep`. No penalties.
+    Statistics: only rho, over trajectories; no ddof, no eps. Groups of one episode or without spread also get credit:
+    keep them with `--select keep`. No penalties.
     Returns an array [turns] per episode, dimensionless.
 
     Raises:

@@ -26,8 +26,8 @@ def turn_gae(
     horizon cut the episode: the horizon is part of the task. A turn without a value (context only, or an empty reply)
     has A_k = gamma * lam * A_{k+1}.
     Statistics over turns: with `whiten`, A becomes (A - mean) / (std + 1e-8) over all turns of the step in all
-    processes and groups, ddof 0. Groups of one or without spread also get credit, and a critic that never sees them
-    learns wrong values: keep them with `--select keep`. No penalties: let the environment or a reward pay them.
+    processes and groups, ddof 0. Groups of one episode or without spread also get credit, and a critic that never sees
+    them learns wrong values: keep them with `--select keep`. No penalties: let the environment or a reward pay them.
     Returns an array [turns] per episode, in units of the reward, or in standard deviations with `whiten`.
     """
 
@@ -61,8 +61,8 @@ def bilevel_gae(
     A_k + V(e_k) and all other rewards are 0: d_t = r_t + gamma * V_{t+1} - V_t, A_t = d_t + gamma * lam * A_{t+1}; V
     and A after the turn are 0. The critic's targets are A_t + V_t. The published code finds the end of a turn by a
     nonzero reward; here the turns themselves determine it.
-    Statistics over output tokens, ddof 0. `whiten`, turns without values, and groups of one or without spread are
-    handled as in `turn_gae`. No penalties.
+    Statistics over output tokens, ddof 0. `whiten`, turns without values, and groups of one episode or without spread
+    are handled as in `turn_gae`. No penalties.
     Returns an array [output tokens of all turns, in order] per episode, in units of the reward, or in standard
     deviations with `whiten`.
     """

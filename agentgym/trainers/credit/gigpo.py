@@ -43,8 +43,8 @@ def gigpo(
     have A_S = 0).
     Statistics: A_E over trajectories, A_S over turns. `ddof` and `eps` apply to both terms if they divide by the spread
     (`norm` or `step_norm` is `std`); `mean` divides by nothing. Anchor groups are small, and dividing by their spread
-    makes tiny differences as large as successes, so `step_norm` is `mean` by default. A group of one has A_E = 0, a
-    turn alone at its anchor has A_S = 0, and zero spread gives exactly 0.
+    makes tiny differences as large as successes, so `step_norm` is `mean` by default. A group of one episode has A_E =
+    0, a turn alone at its anchor has A_S = 0, and zero spread gives exactly 0.
 
     `revisits=False` compares only a trajectory's first visit to an anchor; later visits have A_S = 0. With
     `anchor="observation"`, the answer to an invalid action is not a state, so the turn after it has no anchor unless

@@ -32,7 +32,7 @@ def grpo(
 
     Source: GRPO, arXiv 2402.03300, section 4.1.2 (outcome supervision). Statistics over trajectories: each counts once,
     however long it is. `ddof` 1 as in verl and TRL (0 is NumPy's default). `norm="mean"` only subtracts the mean. A
-    group of one gives 0; zero spread gives exactly 0.
+    group of one episode gives 0; zero spread gives exactly 0.
 
     Penalties: a turn costs `penalty` if the environment rejected its action (`punish="valid"`) or if no action was
     found in its reply (`punish="parsed"`). With `penalty_order="before"` the cost is part of the return, so all turns
@@ -52,8 +52,8 @@ def dr_grpo(
     """Credit every turn of an episode with R - mean over the returns R of its group, without dividing by the spread.
 
     Source: Dr.GRPO, arXiv 2503.20783, section 3.2. Use it with the loss aggregation `constant`, which divides by a
-    fixed length instead of each episode's own. Statistics over trajectories; no ddof, no eps. A group of one gives 0;
-    zero spread gives exactly 0. Penalties as in `grpo`.
+    fixed length instead of each episode's own. Statistics over trajectories; no ddof, no eps. A group of one episode
+    gives 0; zero spread gives exactly 0. Penalties as in `grpo`.
     Returns an array [turns] per episode, in units of the reward.
     """
     return episode_advantages(
@@ -68,8 +68,8 @@ def rloo(
     """Credit every turn of an episode with R minus the mean return of the other episodes: n/(n-1) * (R - mean).
 
     Source: RLOO, arXiv 2402.14740, section 3.2 (leave-one-out baseline of Kool et al., 2019). Statistics over
-    trajectories; no ddof, no eps. A group of one gives 0 (verl: the raw return); zero spread gives exactly 0. Penalties
-    as in `grpo`; with `penalty_order="advantage"` they are not multiplied by n/(n-1).
+    trajectories; no ddof, no eps. A group of one episode gives 0 (verl: the raw return); zero spread gives exactly 0.
+    Penalties as in `grpo`; with `penalty_order="advantage"` they are not multiplied by n/(n-1).
     Returns an array [turns] per episode, in units of the reward.
     """
     n = len(group)

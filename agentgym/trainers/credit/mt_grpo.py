@@ -25,8 +25,8 @@ def mt_grpo(
     the extension to more turns and to episodes of different lengths is ours. o is the reward of the last turn, r_k the
     reward of turn k. It differs from GRPO only if the environment or a reward pays single turns.
     Statistics: N is (x - mean) / (std + eps) over the group with `ddof`. For o it is over all trajectories, for r_k
-    over those in which turn k is not the last. `norm="mean"` does not divide. A group of one gives 0, as does any
-    single value; zero spread gives exactly 0. No penalties.
+    over those in which turn k is not the last. `norm="mean"` does not divide. A group of one episode gives 0, as does
+    any single value; zero spread gives exactly 0. No penalties.
     Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     rewards = [turn_rewards(episode) for episode in group]

@@ -18,8 +18,8 @@ def ngrpo(group: Group, *, best: float = 1.0, ddof: Literal[0, 1] = 1, eps: NotN
     and std and is not trained on. So a group in which every attempt failed has negative advantages; keep such groups
     with `--select keep`. The paper also clips positive advantages more widely than negative ones: set `--clip-high`
     above `--clip-low` (we did not find the paper's bounds).
-    Statistics over trajectories, the virtual one included; the paper does not give the ddof. A group of one is compared
-    with `best`. Zero spread (all returns equal `best`) gives exactly 0. No penalties.
+    Statistics over trajectories, the virtual one included; the paper does not give the ddof. A group of one episode is
+    compared with `best`. Zero spread (all returns equal `best`) gives exactly 0. No penalties.
     Returns an array [turns] per episode, in standard deviations of R.
     """
     returns = [turn_rewards(episode).sum() for episode in group]

@@ -20,8 +20,8 @@ def pav(group: Group, *, alpha: Annotated[float, Within(0, 1000)] = 1.0, norm: N
     the prover's advantage; here it is measured (need `prover`). V after the last turn is 0, so the terms add up to R -
     V(first turn). Turns without a value share the progress of the last turn that has one; turns before the first value
     get none. The default of alpha is ours.
-    Statistics over episodes; `norm="std"` divides R - mean R by the spread (ddof 1), as in `grpo`. Groups of one or
-    without spread also get credit from progress: keep them with `--select keep`. No penalties.
+    Statistics over episodes; `norm="std"` divides R - mean R by the spread (ddof 1), as in `grpo`. Groups of one
+    episode or without spread also get credit from progress: keep them with `--select keep`. No penalties.
     Returns an array [turns] per episode, in units of the reward (with `norm="std"`, R - mean R is in standard
     deviations).
     """

@@ -57,8 +57,8 @@ def centred(scores: Floats, *, norm: str, ddof: int, eps: float) -> Floats:
 def rows_against_trajectories(rows: list[Floats], *, norm: str, ddof: int, eps: float) -> list[Floats]:
     """Center scores [turns] by statistics over the trajectories' mean scores, so that each trajectory counts once.
 
-    A group of one gives 0, and so do trajectories without spread. If each trajectory has equal scores in all of its
-    turns, this is GRPO.
+    A group of one episode gives 0, and so do trajectories without spread. If each trajectory has equal scores in all of
+    its turns, this is GRPO.
     """
     means = np.array([row.mean() if row.max() > row.min() else row[0] for row in rows])
     base = centred(means, norm=norm, ddof=ddof, eps=eps)

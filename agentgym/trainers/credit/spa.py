@@ -34,8 +34,8 @@ def spa(
     The paper trains the estimator beforehand, on episodes of the SFT policy, and then runs PPO with a critic; we did
     not find its weights of the two signals.
     Statistics over turns: returns-to-go, discounted by `gamma`, minus their mean over std over all turns of the step in
-    all processes, ddof 0. Groups of one or without spread also get credit, and an estimator that never sees them learns
-    wrong contributions: keep them with `--select keep`. No penalties.
+    all processes, ddof 0. Groups of one episode or without spread also get credit, and an estimator that never sees
+    them learns wrong contributions: keep them with `--select keep`. No penalties.
     Returns an array [turns] per episode, in standard deviations.
     """
     returns: list[list[Floats]] = []

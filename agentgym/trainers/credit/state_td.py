@@ -1,4 +1,4 @@
-"""Credit by state values: the change, over a turn, of the mean return-to-go that the group's episodes got from its state."""
+"""Credit by state values: how much a turn changes the mean return-to-go of the group's episodes at the current state."""
 
 from collections.abc import Hashable, Sequence
 from typing import Literal
@@ -38,14 +38,15 @@ def state_td(
     `anchor="observation"` (except answers to invalid actions, as in `gigpo`). A turn without an anchor is a state of
     its own.
 
-    `lam` adds later errors: A_k = delta_k + gamma * lam * A_{k+1}. With lam 0, A_k is the error alone; with lam 1, it
-    is G_k - V(s_k). An episode counts in V(s) only at its first visit to s. With `revisits=True` every visit counts, so
-    an episode that walks in circles dominates V. `scale="grpo"` multiplies all advantages of the step by one number, so
-    that their root mean square over turns (of all processes) equals that of `grpo` on the same episodes and the same
-    learning rate works. `scale="none"` leaves them in units of the reward.
-    Statistics: V over turns; the scale over the turns of the batch; no ddof, no eps. A group of one compares its own
-    visits. Without spread in the returns only discounting remains, so wasted turns cost a little; with `scale="grpo"`,
-    a batch in which no group has spread gives exactly 0.
+    `lam` adds the errors of later turns: A_k = delta_k + gamma * lam * A_{k+1}, where delta_k is the difference in the
+    first line. With lam 0, A_k is delta_k; with lam 1, it is G_k - V(s_k). An episode counts in V(s) only at its first
+    visit to s. With `revisits=True` every visit counts, so an episode that walks in circles dominates V. `scale="grpo"`
+    multiplies all advantages of the step by one number, so that their root mean square over turns (of all processes)
+    equals that of `grpo` on the same episodes; the same learning rate then suits both. `scale="none"` leaves them in
+    units of the reward.
+    Statistics: V over turns; the scale over the turns of the batch; no ddof, no eps. A group of one episode compares
+    its own visits. Without spread in the returns only discounting remains, so wasted turns cost a little; with
+    `scale="grpo"`, a batch in which no group has spread gives exactly 0.
     Penalties (see `grpo`): `before` makes them part of the turn's reward, so they enter V and earlier turns;
     `advantage` subtracts them from the turn's final, scaled advantage.
     Returns an array [turns] per episode, in the scale of `grpo`, or in units of the reward with `scale="none"`.
@@ -76,8 +77,8 @@ def branch_td(
     others. A measured turn counts as `branch_visits` additional visits of its state, with the measured mean as their
     return. Set `branch_visits` to the need's `k`, and the need's gamma to this credit's (`--needs.gamma 0.95`).
     `--needs.at alone` measures states that the group visited once, where `state_td` has only the turn's own return.
-    Statistics, ddof, groups of one and groups without spread as in `state_td`. Penalties are subtracted from the final
-    advantage.
+    Statistics, ddof, groups of one episode and groups without spread as in `state_td`. Penalties are subtracted from
+    the final advantage.
     Returns an array [turns] per episode, in the scale of `grpo`, or in units of the reward with `scale="none"`.
     """
     errors = [_errors(group, anchor, gamma, lam, shrinkage, revisits, 0.0, punish, branch_visits) for group in groups]

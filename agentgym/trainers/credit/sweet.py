@@ -18,7 +18,7 @@ def sweet(groups: Sequence[Group], *, run: Processes | None = None, whiten: bool
     `pairs` or `turns`. With another loss, A is the advantage of a policy gradient and the mean is its baseline. A turn
     without a number gets 0.
     Statistics over turns: the mean over the group; with `whiten`, then (A - mean) / (std + 1e-8) over all turns of the
-    step, ddof 0. Groups of one or without spread also get credit once the critic has learned from other groups:
+    step, ddof 0. Groups of one episode or without spread also get credit once the critic has learned from other groups:
     `--select keep` trains on them, `drop` does not. No penalties, no discount.
     Returns an array [turns] per episode, in nats per token, or in standard deviations with `whiten`.
     """
@@ -31,8 +31,8 @@ def sweet_head(groups: Sequence[Group], *, run: Processes | None = None, whiten:
 
     Source: ours, after SWEET-RL (arXiv 2503.15478), with a head on the policy's hidden states in place of a language
     model. The critic learns only from sums of A, which leave a constant undetermined, so the mean is subtracted.
-    Statistics over turns (mean, spread, ddof 0, eps 1e-8), groups of one or without spread, and penalties (none) as in
-    `sweet`.
+    Statistics over turns (mean, spread, ddof 0, eps 1e-8), groups of one episode or without spread, and penalties
+    (none) as in `sweet`.
     Returns an array [turns] per episode, in units of A, or in standard deviations with `whiten`.
     """
     return _centered(groups, "preference", run, whiten)

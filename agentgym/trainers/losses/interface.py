@@ -125,7 +125,7 @@ def check(run: "FreshRun") -> None:
     """Check that the run's settings and its loss are compatible.
 
     Raises:
-        BadConfig: they are not.
+        BadConfig: they are incompatible.
     """
     config, loss = run.config, run.stages.named_loss
     if loss is None:

@@ -44,7 +44,8 @@ NEEDS = Seam(
 )
 Asks = Literal["", "critic", "distribution", "weights"]
 Check = Callable[["TrainConfig", TextEnv, str], None]
-"""Raises BadConfig if a need cannot be computed; called with a run's settings, one of its environments and its name."""
+"""Raises BadConfig if a need cannot be computed; the arguments are a run's settings, one of its environments and that
+one's name."""
 
 
 class Scorer(Protocol):
@@ -65,7 +66,7 @@ class Scoring(Processes, Protocol):
 
 
 def needs(name: str, check: Check | None = None, *, embeds: bool = False, asks: Asks = "") -> Callable[[Target], Target]:
-    """Declare a function `(groups, *, run, options)`, async or not, that sets `turn.extra[NAME]` in every turn; name it.
+    """Declare a need: a function `(groups, *, run, options)`, async or not, that sets `turn.extra[NAME]` in every turn.
 
     Every process calls it in every step with its own groups, even if it has none. It may return a mapping from names to
     numbers, which are summed over the processes and logged. It may take `step`, `state` and `run`. `check` is called

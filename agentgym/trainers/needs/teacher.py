@@ -167,7 +167,7 @@ async def _scored(engine: Any, row: Segment, temperature: float, teacher: str) -
 
 
 def _made(teacher: str, options: dict[str, object], run: Any) -> Any:
-    """Return the teacher as an engine.
+    """Load the teacher, or connect to it, and return its engine.
 
     Raises:
         BadConfig: its vocabulary differs from the policy's.

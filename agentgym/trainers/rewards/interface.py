@@ -139,7 +139,7 @@ async def reach(stages: Sequence[Stage]) -> None:
     """Check that the servers and models that the rewards depend on are available.
 
     Raises:
-        BadConfig: one of them is not.
+        BadConfig: one of them is unavailable.
     """
     for stage in stages:
         if stage.attributes["reach"]:

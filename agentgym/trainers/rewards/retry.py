@@ -26,8 +26,8 @@ def retry(
     `weight / (1 - decay)`, and nothing if the horizon or the context cut it off.
 
     With `failed`, a query is paid only if the previous one had no result, that is, left the environment's state
-    unchanged. This is the retry after a failed search of the paper's abstract; the k-th such retry has the exponent k -
-    1.
+    unchanged. The paper's abstract describes such a retry after a failed search. The k-th such retry is paid `weight *
+    decay^(k - 1)`.
     """
     return [{"retry": _paid(episode, query, failed, decay, weight)} for episode in episodes]
 

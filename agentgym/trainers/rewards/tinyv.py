@@ -54,7 +54,7 @@ def fits(env: TextEnv, name: str) -> None:
     """Check that an environment's tasks have reference answers.
 
     Raises:
-        BadConfig: they have none.
+        BadConfig: the tasks have no reference answers.
     """
     plain: Any = env.unwrapped
     if not plain.declared.answers:

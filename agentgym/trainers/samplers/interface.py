@@ -299,7 +299,7 @@ def check(run: "FreshRun") -> None:
     """Check that the task sampler works in this run and together with its selection.
 
     Raises:
-        BadConfig: it does not.
+        BadConfig: the run or the selection does not suit the sampler.
     """
     sampler = run.stages.sampler
     for requirement in sampler.attributes["requires"]:
@@ -358,7 +358,7 @@ def _check_beside(sampler: Stage, selection: Stage) -> None:
     """Check that the episodes that the selection adds are compatible with the sampler's draws.
 
     Raises:
-        BadConfig: they are not.
+        BadConfig: they are incompatible.
     """
     both = f"sampler {sampler.name!r} with select {selection.name!r}"
     draws, plays = set(sampler.attributes["requires"]), set(selection.attributes["requires"])

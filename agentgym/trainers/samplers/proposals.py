@@ -191,7 +191,7 @@ class SelfProposed(Sampler):
 
 @sampler("absolute_zero", requires=("proposals",))
 class AbsoluteZero(SelfProposed):
-    """Lets the policy propose and solve puzzles: a proposal is paid 1 - r, r its success rate, and 0 if r is 0 or 1.
+    """Lets the policy propose and solve puzzles; a proposal with success rate r is paid 1 - r, or 0 if r is 0 or 1.
 
     Source: Absolute Zero, arXiv 2505.03335, its learnability reward. Proposals of three types (deduction, abduction,
     induction) are validated by running them twice in a sandbox. Use credit `task_relative`, the paper's advantage
@@ -210,7 +210,7 @@ class AbsoluteZero(SelfProposed):
 
 @sampler("search_self_play", requires=("proposals",))
 class SearchSelfPlay(SelfProposed):
-    """Lets the policy write questions from its searches and answer them: a question is paid 1 - r, r its success rate.
+    """Lets the policy write questions from its searches and answer them; a question with success rate r is paid 1 - r.
 
     Source: Search Self-play, arXiv 2510.18821. A question is valid if the policy answers it correctly without
     searching, given the documents that its proposer retrieved. These answers are not trained on. A question that fails

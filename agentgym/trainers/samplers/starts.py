@@ -15,10 +15,10 @@ class Starts(Uniform):
     """Begins episodes `back` turns before the end of the expert's demonstration; `back` grows as the policy learns.
 
     The expert plays each task first, in the agent's tokens; its turns are the beginning of the policy's episode and not
-    trained on. After every `groups` such groups of an environment, `back` grows by `stride`, up to `most`, if their
-    success rate is at least `high`. If a demonstration is too short or fails, the episode begins at the start of the
-    task. A share `whole` of the tasks always begins there. Source: R3 (arXiv 2402.05808); here success decides when a
-    stage ends.
+    trained on. After every `groups` groups that began this way in an environment, its `back` grows by `stride`, up to
+    `most`, if their success rate is at least `high`. If a demonstration is too short or fails, the episode begins at
+    the start of the task. A share `whole` of the tasks always begins there. Source: R3 (arXiv 2402.05808); here success
+    decides when a stage ends.
     """
 
     def __init__(

@@ -71,7 +71,7 @@ def drop(groups: Sequence[Group]) -> list[Group]:
 
 @select("refill", drops_equal=True)
 def refill(groups: Sequence[Group], *, rounds: Annotated[int, Within(1, 10_000)] = 4) -> list[Group]:
-    """Select groups whose returns differ, and play fresh tasks in place of the others, for at most `rounds`."""
+    """Select groups whose returns differ, and play fresh tasks in place of the others, in at most `rounds` rounds."""
     return drop(groups)
 
 

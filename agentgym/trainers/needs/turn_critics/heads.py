@@ -23,7 +23,7 @@ class Head(nn.Module):
         self.layers = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), last) if hidden else nn.Sequential(last)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return [rows] from [rows, width]."""
+        """Return one number per row, [rows], for inputs [rows, width]."""
         return self.layers(inputs).squeeze(-1)
 
 

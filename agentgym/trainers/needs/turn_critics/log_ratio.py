@@ -27,9 +27,9 @@ class ScoredTokens(NamedTuple):
     turns: int
     """Number of turns with tokens."""
     rows: tuple[tuple[bytes, bytes], ...]
-    """Token ids (int32) and turn numbers (int32, -1 outside replies) of each row."""
+    """For each row, its token ids and its turn numbers (-1 outside replies), both as int32 bytes."""
     reference: bytes = b""
-    """Mean log-probability of each turn under the initial weights, float32 [turns]."""
+    """Mean log-probability of each turn under the initial weights, [turns] as float32 bytes."""
 
 
 def packed(episode: Episode, plan: Sequence[int]) -> ScoredTokens:

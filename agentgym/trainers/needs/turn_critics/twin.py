@@ -43,7 +43,7 @@ class Steps:
         return len(self.rewards)
 
     def select(self, rows: npt.NDArray[np.int64]) -> "Steps":
-        """Return the turns at these indices, [n]."""
+        """Return the turns at the indices `rows`, [n]."""
         at = torch.from_numpy(rows)
         return Steps(self.states[at], self.actions[at], self.rewards[at], self.later[at], self.last[at])
 
