@@ -1,4 +1,4 @@
-"""One private event-loop thread per process, in which all browser work runs."""
+"""One private event-loop thread per process for all browser work."""
 
 import asyncio
 import threading

@@ -114,7 +114,7 @@ class DenseIndex:
         ]
 
     def close(self) -> None:
-        """Do nothing: the index holds only files and memory."""
+        """Do nothing: a dense index has no connections to close."""
 
     def _near(self, vectors: Vectors, count: int) -> list[NDArray[np.int64]]:
         """Return the numbers of all documents that may be among each query's best `count`, int64 [candidates].
@@ -203,7 +203,7 @@ def _encoder(manifest: dict[str, Any], folder: str, path: Path, device: str) -> 
     """Return the encoder of an index.
 
     Raises:
-        BadConfig: no encoder was given, its folder does not exist, or the index was built with another.
+        BadConfig: no encoder was given, its folder does not exist, or the index was built with another encoder.
     """
     options = manifest["options"]
     if not folder:

@@ -79,7 +79,7 @@ class DiskIndex:
         return [self._search(query, count) for query in queries]
 
     def close(self) -> None:
-        """Do nothing: the index holds only files."""
+        """Do nothing: a disk index has no connections to close."""
 
     def _search(self, query: str, count: int) -> list[Hit]:
         fields = dict(zip(FIELDS, map(Counter, query_words(query[:LONGEST])), strict=True))

@@ -61,7 +61,7 @@ class Corpus:
         return len(self._by_title[title_key(document.title)]) == 1
 
     def close(self) -> None:
-        """Do nothing: the corpus holds only memory."""
+        """Do nothing: a corpus in memory has nothing to close."""
 
     @cached_property
     def _indexes(self) -> tuple["_Index", "_Index"]:

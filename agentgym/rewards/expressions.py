@@ -35,7 +35,7 @@ _PLAIN_FUNCTION = re.compile(rf"(?<![\\A-Za-z])({'|'.join(sorted(_WORDS, key=len
 
 
 def installed() -> bool:
-    """Return whether math-verify is installed."""
+    """Return True if math-verify is installed."""
     return importlib.util.find_spec("math_verify") is not None
 
 

@@ -2,7 +2,7 @@
 
 Names are matched case-insensitively, with `_` for spaces. A premise (`body`, `context`, `passage`, …) precedes the question;
 choices (`choices`, `options`, …) follow it. If a column has text that is neither read nor known to be metadata (id, topic,
-solution, …), the row is refused with the column's name.
+solution, …), the file is refused, with the column's name.
 """
 
 import ast

@@ -20,7 +20,7 @@ class FromFile(TextEnv):
     strict: bool = False
     """Refuse a file that has a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns of the file to leave out on purpose."""
+    """Columns to ignore; a file with text in any other unknown column is refused."""
 
     @staticmethod
     def read_file(path: str, reading: Reading) -> Library:

@@ -16,7 +16,7 @@ class Reading:
     strict: bool = False
     """Refuse a file that has a bad row, instead of skipping the row."""
     ignore: tuple[str, ...] = ()
-    """Columns to leave out on purpose."""
+    """Columns to ignore; a file with text in any other unknown column is refused."""
 
 
 PLAIN = Reading()

@@ -41,9 +41,9 @@ def landing(board: str, column: int) -> int:
 class ConnectFour(Duel):
     """Win Connect Four from a position with a forced win.
 
-    The board has the usual six rows of seven columns. The positions come from random play in which neither side completes a
-    line or lets the other complete one; exactly one of at least four moves keeps the win. 8 squares are free at difficulty 0
-    and one more at each level, up to 16. `Duel` describes the rest.
+    The board has the usual six rows of seven columns. The positions come from random play that never completes a line
+    or lets the other side complete one; exactly one of at least four moves keeps the win. 8 squares are free at
+    difficulty 0 and one more at each level, up to 16. `Duel` describes the rest.
     """
 
     game = Discs()

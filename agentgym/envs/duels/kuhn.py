@@ -1,4 +1,4 @@
-"""The environment: a match of Kuhn poker, in which no side sees the other's card."""
+"""The environment: a match of Kuhn poker; neither side sees the other's card."""
 
 import dataclasses
 import itertools
@@ -103,7 +103,7 @@ class KuhnPoker(TextEnv):
         return task.data["deals"], task.data["plans"], task.data["number"]
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or more turns for a long match."""
+        """Return `horizon` if it was set, else at least 3 turns per hand and 8 more."""
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, 3 * len(task.data["deals"]) + 8)
 
     # The episode
@@ -253,7 +253,7 @@ class KuhnPoker(TextEnv):
             yield words(self.history)[self.deal[self.seat] + self.history in CAREFUL]
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
-        """Return the two constant policies."""
+        """Return the two constant policies: always check and fold, and always bet and call."""
 
         def timid(observations: list[str]) -> str:
             return "fold" if observations[-1].endswith("call.") else "check"

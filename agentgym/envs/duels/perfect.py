@@ -1,4 +1,4 @@
-"""Perfect play in games in which two players, X and O, fill a board in turn until one completes a line."""
+"""Perfect play in games where two players, X and O, fill a board in turn until one completes a line."""
 
 import itertools
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""The environment: a system prompt, a document, and a user whose wishes change from message to message."""
+"""The environment: a system prompt, a document, and a user who changes the rules from message to message."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
@@ -70,7 +70,7 @@ class Instructions(TextEnv):
     strict: bool = False
     """With `data`: refuse a file that has a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """With `data`: columns of the file to leave out on purpose."""
+    """With `data`: columns to ignore; a file with text in any other unknown column is refused."""
     declared = Declarations(random_bound=0.01, expert_bound=0.99)
 
     def __new__(cls, **options: Any) -> Self:
@@ -110,14 +110,14 @@ class Instructions(TextEnv):
         return sorted(data["system"].items()), messages, sorted(data["items"])
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or more turns for a task with many messages."""
+        """Return `horizon` if it was set, else a limit that leaves room for all messages."""
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, len(task.data["messages"]) + 4)
 
     # The episode
 
     def begin(self, task: Task) -> str:
         self.answered = 0
-        """Number of messages answered with every rule kept."""
+        """Number of messages answered so far without breaking a rule."""
         self.met: dict[str, bool] = {}
         """True for each constraint that the last reply met, by name."""
         return self._opening()

@@ -185,7 +185,7 @@ def wrong_ways(data: Data) -> Iterator[Way]:
 
 
 def _passes(data: Data, way: Way) -> bool:
-    """Return whether a policy keeps all rules in every turn."""
+    """Return True if a policy keeps all rules in every turn."""
     for turn, message in enumerate(data["messages"]):
         items, category = [tuple(item) for item in data["items"]], message["category"]
         reply = write(way(turn), items, category)

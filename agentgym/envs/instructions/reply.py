@@ -70,7 +70,7 @@ def _list(form: str, entries: list[str]) -> list[str]:
 
 
 def mentions(text: str, items: Sequence[Item]) -> bool:
-    """Return whether a text names anything in the document, in any language."""
+    """Return True if a text names an item of the document, in any of the languages."""
     words = set(re.findall(r"[a-z]+", without_accents(text)))
     return any(name in words for item in items for language in LANGUAGES for name in SPELLINGS[item[0], language])
 

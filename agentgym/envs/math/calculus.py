@@ -1,4 +1,4 @@
-"""Derivatives, whose answers are expressions, and definite integrals, whose answers are exact fractions."""
+"""Derivatives, with expressions as answers, and definite integrals, with exact fractions as answers."""
 
 import re
 from fractions import Fraction

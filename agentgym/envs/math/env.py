@@ -64,7 +64,7 @@ class Math(Attempts, SandboxEnv):
     strict: bool = False
     """Refuse a file that has a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """Columns of the file to leave out on purpose."""
+    """Columns to ignore; a file with text in any other unknown column is refused."""
     limits = Limits(timeout=5.0, memory=512 * MEGABYTE, processes=16, disk=16 * MEGABYTE)
     declared = Declarations(random_bound=0.01, expert_bound=0.99, answers=("answer",), ceilings={"most_frequent": 0.01})
 
@@ -93,7 +93,7 @@ class Math(Attempts, SandboxEnv):
             self._refuse_expressions()
 
     def _refuse_expressions(self) -> None:
-        """Refuse tasks whose answers are expressions if none can be checked.
+        """Refuse tasks with expressions as answers if expressions cannot be checked.
 
         Raises:
             MissingExtra: answers are expressions, and math-verify is not installed.
@@ -216,7 +216,7 @@ class Math(Attempts, SandboxEnv):
             yield expert.answer(self._last[1]) if known and self._last else spell("python", program)
 
     def ballot(self, answer: str) -> str | None:
-        """Return the text by which majority voting compares answers: the exact number, else the words in lower case."""
+        """Return the key under which majority voting counts an answer: its exact number, else its words in lower case."""
         number = read_number(answer)
         return " ".join(answer.casefold().split()) if number is None else str(number.value)
 

@@ -90,7 +90,7 @@ def _data_set(name: str, reading: Reading) -> Library:
 
 
 def _texts(datasets: Any, path: str, config: str | None) -> dict[str, tuple[list[str], bool]]:
-    """Return the files of each split of a JSON or CSV dataset, and whether they are tables; empty for other formats.
+    """Return, by split of a JSON or CSV dataset, its files and True if they are tables; empty for other formats.
 
     The library infers one type per column: one number among the answers turns the text "007" into 7 and "null" into None
     (datasets 5.2.0). These files are parsed directly instead.

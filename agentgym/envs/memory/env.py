@@ -69,7 +69,7 @@ class Memory(Notes):
     strict: bool = False
     """With `data`: refuse a file that has a bad row; by default bad rows are skipped, and a warning counts them."""
     ignore: Sequence[str] = ()
-    """With `data`: columns of the file to leave out on purpose."""
+    """With `data`: columns to ignore; a file with text in any other unknown column is refused."""
     declared = Declarations(random_bound=0.01, expert_bound=0.99)
 
     def __new__(cls, **options: Any) -> Self:
@@ -113,7 +113,7 @@ class Memory(Notes):
         return [(session["lines"], session["question"]) for session in task.data["sessions"]]
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or more turns for a long stream."""
+        """Return `horizon` if it was set, else a limit that leaves room to read the stream and take notes."""
         lines = sum(len(session["lines"]) for session in task.data["sessions"])
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, 3 * len(task.data["sessions"]) + lines)
 

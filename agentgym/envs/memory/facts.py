@@ -81,7 +81,7 @@ def read(line: str) -> Statement | None:
 
 
 def read_question(text: str) -> dict[str, str]:
-    """Return the parts of a question: `what`, and `who` or `value`."""
+    """Return the named parts of a question: the attribute (`what`), and the person (`who`) or the `value`."""
     return next(match.groupdict() for _, pattern in _patterns("questions") if (match := pattern.fullmatch(text)))
 
 
@@ -90,7 +90,7 @@ Valid = dict[tuple[str, str], Statement]
 
 
 def counts(statement: Statement, before: Statement | None) -> bool:
-    """Return whether a new statement replaces the valid one; hearsay never replaces a person's own words."""
+    """Return True if a new statement replaces the valid one; hearsay never replaces a person's own words."""
     return statement.kind != "heard" or before is None or before.kind == "heard"
 
 

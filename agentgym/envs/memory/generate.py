@@ -1,4 +1,4 @@
-"""Generated tasks: a stream of sessions with the same kind of facts about several people, and questions about some.
+"""Generated tasks: a stream of sessions with the same kind of facts about several people, and questions about some of them.
 
 The people in questions are drawn last, uniformly and independently of the stream. So among n people, a policy that ignores
 the names in a question is right in about one of n cases.
@@ -138,7 +138,7 @@ def _slots(rng: np.random.Generator, attributes: Sequence[str], sizes: Shape, ow
 
 
 def _firsts(rng: np.random.Generator, first_question: int, count: int) -> list[int]:
-    """Return the sessions of `count` first statements, spread evenly over the sessions before the first question."""
+    """Return session numbers for `count` first statements, spread evenly over the sessions before the first question."""
     rounds = [rng.permutation(first_question).tolist() for _ in range(-(-count // first_question))]
     firsts = [place for one in rounds for place in one][:count]
     return [firsts[int(place)] for place in rng.permutation(count)]

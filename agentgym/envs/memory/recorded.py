@@ -40,7 +40,7 @@ class RecordedMemory(FromFile, Notes):
         super().check_options()
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon`, or enough turns to read every session and to write and search notes."""
+        """Return `horizon` if it was set, else a limit that leaves room to read every session and use notes."""
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, 4 * len(task.data["stream"]))
 
     def begin(self, task: Task) -> str:

@@ -51,7 +51,7 @@ class _SideView:
         return worth(self.counts, self.values)
 
     def candidates(self) -> Numbers | None:
-        """Return the other side's points for each share, int [valuations, shares]; None if no valuation fits."""
+        """Return the other side's points for each share, int [valuations, shares]; None if none or too many fit."""
         if not self.alone or ways(self.counts, self.total) > MOST:
             return None
         theirs = np.array(all_values(self.counts, self.total)) @ self.left.T  # [valuations, shares]

@@ -22,7 +22,7 @@ Key = tuple[str, int, str]
 
 @functools.lru_cache(maxsize=256)
 def solution(key: Key) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the actions of the simulator's own solution, and the room in which each happens.
+    """Return the actions of the simulator's own solution, and the room of each action.
 
     Actions that the simulator itself does not understand (`connect block terminal 1 ...`) are dropped.
     """

@@ -35,7 +35,7 @@ VARIATIONS = {
 """Number of variations per task, in the order of the package's list (scienceworld 1.2.3)."""
 
 LIMIT = 100
-"""Maximum moves of an episode: the default of the package's `envStepLimit` (scienceworld 1.2.3)."""
+"""Maximum number of moves per episode: the default of the package's `envStepLimit` (scienceworld 1.2.3)."""
 TURNS = {
     "boil": 250,
     "melt": 200,

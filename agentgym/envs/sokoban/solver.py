@@ -1,6 +1,6 @@
-"""Push-optimal solutions by A*, in which walks between pushes are free.
+"""Push-optimal solutions by A*; walks between pushes cost nothing.
 
-The search skips two kinds of deadlock: a box on a square from which no pushes lead to a target (a table computed once per
+The search skips two kinds of deadlock: a box on a square that no pushes connect to a target (a table computed once per
 room), and boxes off target that walls and other boxes immobilize.
 """
 
@@ -87,7 +87,7 @@ def _pushes(room: Room, place: Cell, boxes: Boxes) -> tuple[dict[Cell, int], lis
 
 
 def _least_pushes(tables: Sequence[Mapping[Cell, int]], boxes: Boxes) -> int | None:
-    """Return the minimum pushes that bring every box to a distinct target in an empty room; None if impossible."""
+    """Return the minimum number of pushes from the boxes to distinct targets in an empty room; None if impossible."""
     best = {0: 0}  # by the set of occupied targets
     for box in boxes:
         longer: dict[int, int] = {}
@@ -117,7 +117,7 @@ def _blocked(room: Room, frozen: Boxes, *sides: Cell) -> bool:
 
 @lru_cache(maxsize=4096)
 def _pushes_to(room: Room, target: Cell) -> dict[Cell, int]:
-    """Return the minimum pushes from each square to a target in an empty room; unreachable squares are left out."""
+    """Return the minimum number of pushes from each square to a target in an empty room, without unreachable squares."""
     steps, queue = {target: 0}, deque([target])
     while queue:
         row, column = queue.popleft()

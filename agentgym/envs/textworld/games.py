@@ -91,7 +91,7 @@ def _walk(maker: Any, commands: Sequence[str]) -> None:
 
 @functools.lru_cache(maxsize=32)
 def made(challenge: str, level: str, seed: int) -> Any:
-    """Return the game of a challenge; `level` holds the settings as JSON.
+    """Return the game of a challenge; `level` is its settings as JSON.
 
     Raises:
         UnknownName: the package has no such challenge.

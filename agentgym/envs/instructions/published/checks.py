@@ -41,7 +41,7 @@ def checker(table: Table, name: str, needs: str = "", **takes: str) -> Callable[
 
 
 def arguments(table: Table, name: object, values: object, where: str) -> tuple[str, dict[str, Any]]:
-    """Return an instruction's name and its arguments, converted.
+    """Return an instruction's name and its converted arguments.
 
     Raises:
         BadData: the instruction is unknown, a dependency is missing, or the arguments are wrong.

@@ -22,7 +22,7 @@ ALL_CHECKS: Table = CHECKS | WORDS | FORMS
 
 
 def load(path: str, reading: Reading = PLAIN) -> Library:
-    """Load a file, once per process; BadData gives the location of an error."""
+    """Return the tasks of a file, which is read once per process; raise BadData with the location of an error."""
     return _load(*stamp(path), reading)
 
 

@@ -145,7 +145,7 @@ def language(text: str) -> str | None:
 
 
 def is_emoji(character: str) -> bool:
-    """Return whether a character is an emoji."""
+    """Return True if a character is an emoji."""
     return bool(_package("emoji").is_emoji(character))
 
 

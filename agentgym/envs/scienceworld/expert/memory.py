@@ -16,7 +16,7 @@ class Memory:
         self.seen: dict[str, str] = {}
         """The last view of each room."""
         self.doors: set[frozenset[str]] = set()
-        """Pairs of rooms whose door was seen or opened."""
+        """Pairs of rooms with a door that was seen or opened."""
         self.carried: list[str] = []
         self.focused: list[str] = []
         self.exchanges: list[tuple[str, str]] = []
