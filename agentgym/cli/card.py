@@ -32,7 +32,7 @@ ROWS: tuple[str, ...] = (
 
 @dataclass(slots=True)
 class Lengths:
-    """Turns and characters read of the expert's episodes, one entry per episode."""
+    """Number of turns, and of characters observed, in each of the expert's episodes."""
 
     turns: list[int]
     characters: list[int]
@@ -82,7 +82,7 @@ def _percent(rate: float) -> str:
 
 
 def _watched(choose: Callable[[TextEnv], str | None], lengths: Lengths) -> Policy:
-    """Return the policy `choose` that also appends the turns and characters of each episode to `lengths`."""
+    """Return a policy that plays `choose` and records the turns and characters of each episode in `lengths`."""
 
     def play(env: TextEnv, observations: list[str], _: Info) -> str | None:
         if len(observations) == 1:

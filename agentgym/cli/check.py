@@ -146,7 +146,7 @@ def _unexamined(request: CheckRequest) -> Examined:
 
 
 def _show_rest(console: Console, report: Report, *, counted: bool) -> None:
-    """Print the number of skipped checks, then the broken ones, so that the last lines are the ones to act on."""
+    """Print the broken checks last, since the user must act on them; with `counted`, first the number of skipped checks."""
     skipped = [result for result in report.results if result.status == "skipped"]
     if counted and skipped:
         silent = sum(not result.applies for result in skipped)
@@ -175,7 +175,7 @@ def _table(document: Certificate) -> str:
 
 
 def _verified(console: Console, old: Certificate, new: Certificate) -> int:
-    """Print contradictions to a certificate; return 1 if there are any or the environment failed."""
+    """Print the differences between two certificates; return 1 if they contradict or the new verdict is `failed`."""
     against, notes = differences(old, new)
     for line in against:
         console.print(Text(printable(line), style="bold red"))

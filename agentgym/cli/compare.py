@@ -89,7 +89,7 @@ def run(config: Config) -> int:
 
 
 def table(comparison: Row) -> Rows:
-    """Return the rows of a comparison: each environment with its types and difficulties, then a total for several."""
+    """Return a row for each environment, its types and its difficulties, and a total row if there are several."""
     rows = Rows("environment", ("tasks", "A %", "B %", "B - A [95 %]", "gained", "lost"))
     envs: Mapping[str, Row] = comparison["envs"]
     for env, row in envs.items():

@@ -47,11 +47,11 @@ class Need:
 
 
 def library(name: str) -> Callable[[], str | None]:
-    """Return a search for an installed library that does not import it."""
+    """Return a function that finds an installed library without importing it."""
 
     def find() -> str | None:
         try:
-            return metadata.version(name)  # a folder of that name on the path is no installed library
+            return metadata.version(name)  # a folder of that name on the path is not an installed library
         except metadata.PackageNotFoundError:
             return None
 
@@ -59,7 +59,7 @@ def library(name: str) -> Callable[[], str | None]:
 
 
 def program(*names: str, variable: str = "") -> Callable[[], str | None]:
-    """Return a search for a program on the path, or at the location in an environment variable."""
+    """Return a function that finds a program on the path, or at the location in an environment variable."""
 
     def find() -> str | None:
         configured = os.environ.get(variable, "") if variable else ""
@@ -101,7 +101,7 @@ def _sandbox() -> str | None:
 
 
 def _docker() -> str | None:
-    """Return the daemon's description; if only the program `docker` or `podman` is there, its path and the problem."""
+    """Return a description of the daemon; if none responds, the path of `docker` or `podman` and the problem."""
     from agentgym.errors import BadConfig, MissingExtra
     from agentgym.sandbox.docker.daemon import Daemon, usual
 

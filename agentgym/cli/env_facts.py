@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts that the list shows of an environment if all its requirements are installed."""
+    """Facts about an environment, as `agentgym envs` lists them if all requirements are installed."""
 
     tools: int = 0
     """Number of tools with default options; 0 for plain text."""
@@ -55,7 +55,7 @@ FACTS: dict[str, Facts] = {
 
 
 def known(id: str) -> Facts | None:
-    """Return the facts of an environment that can be created here; None if only creating it can tell."""
+    """Return the facts of an environment if its requirements are installed; None if it must be created to find out."""
     facts = FACTS.get(id)
     return facts if facts and all(_here(name) for name in facts.needs) else None
 

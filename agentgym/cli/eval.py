@@ -69,7 +69,7 @@ class Config:
     environment runs, are not used unless flags repeat them), or an engine such as vllm:PATH, vllm:URL,URL or
     chat:URL#MODEL."""
     policy: str | None = None
-    """Instead of a model: `oracle`, `expert` or `random`. In a harness, `oracle` replays solutions in tokens of --model."""
+    """`oracle`, `expert` or `random` instead of a model. In a harness, `oracle` uses the tokenizer of --model."""
     split: str | None = None
     """Split of the tasks; by default the suite's, else the environment's last split, which is its test split."""
     tasks: int | None = None
@@ -125,10 +125,10 @@ class Config:
     quiet: bool = False
     """Print only the table of results, without progress."""
     retry_faults: bool = False
-    """Replay the episodes of an earlier, interrupted evaluation that ended in an infrastructure error."""
+    """When an evaluation continues, replay its episodes that ended in an infrastructure error."""
     prices: str | None = None
     """TOML file with US dollars per million tokens by model, for servers that do not say what a request costs; by default
-    the one that AGENTGYM_PRICES names."""
+    the file that AGENTGYM_PRICES names."""
     plan: bool = False
     """Print the number of episodes, the maximum number of tokens and the disk space of images, and stop."""
     max_cost: float | None = None
@@ -163,7 +163,7 @@ def run(config: Config) -> int:
     _check_protocol(config, suite)
     _check_who(config)
     rollout = _rollout(config)
-    plan = _plan(config, suite)  # which refuses what cannot be, before a model is loaded
+    plan = _plan(config, suite)  # raises errors before a model is loaded
     if config.plan:
         print(planned(config, plan, _named(suite), _reply_tokens(config, suite)))
         return 0
@@ -243,7 +243,7 @@ def _check_protocol(config: Config, suite: Suite) -> None:
 
 
 def default_folder(config: Config) -> str:
-    """Return the default of --out, which repeating the same command finds again, so that the evaluation continues."""
+    """Return the default of --out; a repeated command gets the same folder and so continues the evaluation."""
     return "runs/" + re.sub(r"[^\w.=-]+", "-", f"eval-{config.envs}-{player(config)}").strip("-.")[:100]
 
 
@@ -338,7 +338,7 @@ def _spec(config: Config, trained: "TrainConfig | None", *, messages: bool) -> A
     inherited: JsonObject = {
         "prompt": trained.prompt or None,
         "observation_tokens": trained.observation_tokens,
-    }  # its memory is its own
+    }  # other agents choose their own memory
     inherited |= {"agent": trained.agent, "turn_tokens": trained.turn_tokens}
     return AgentSpec(**{**inherited, **explicit})
 
@@ -349,7 +349,7 @@ def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str,
     for environment in suite.envs:
         try:
             env = make(environment, **options[environment])
-        except Exception:  # `evaluate` makes it again, and says what is wrong with it
+        except Exception:  # `evaluate` creates it again and reports the error
             continue
         by_env[environment] = dict(env.tools)
         env.close()
@@ -358,7 +358,7 @@ def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str,
 
 
 def _trained(config: Config, suite: Suite) -> "TrainConfig | None":
-    """Return a training run's options of its agent and of the environment to play; None for another model."""
+    """Return the options of a training run's agent and environment; None if the model is not a training run."""
     if not config.model or not Path(config.model, "config.toml").exists():
         return None
     from agentgym.cli.eval_trained import trained_as  # late: it loads the settings of training

@@ -42,7 +42,7 @@ def replays(config: Flags) -> bool:
 
 
 def player(config: Flags) -> str | None:
-    """Return the name of the model or policy, with the harness if the oracle is replayed in one."""
+    """Return the name of the model or policy; `oracle in HARNESS` if a harness replays the oracle's solutions."""
     return f"{config.policy} in {config.agent}" if replays(config) else config.model or config.policy
 
 

@@ -75,7 +75,7 @@ def harness_agent(config: Flags, name: str) -> tuple[HarnessAgent, dict[str, obj
     turn_tokens = config.turn_tokens or TURN_TOKENS
     budget = Budget(config.attempt_turns or 0, config.attempt_tokens or 0, turn_tokens=turn_tokens)
     seconds = config.attempt_seconds or 3600.0
-    own = not config.policy  # no solution says what a title is
+    own = not config.policy  # a solution has no text for side calls, such as a title
     agent = HarnessAgent(
         None, found, found.tokenizer, temperature, turn_tokens, seconds, harness=harness, budget=budget, side_calls=own
     )

@@ -121,7 +121,7 @@ def _price(config: Spending) -> Price | None:
 
 
 def planned(config: Spending, plan: EvaluationPlan, named: Mapping[str, object], turn_tokens: int) -> str:
-    """Return the number of tasks and turns of an evaluation, a line for each environment, and its maximum usage.
+    """Return a text with the number of tasks and turns of each environment, and the maximum usage of an evaluation.
 
     Nothing is loaded or played. `named` are the manifest's entries about the suite, `turn_tokens` is the maximum
     number of tokens in a reply, 0 without a model.
@@ -157,16 +157,17 @@ def at_most(
     played: Mapping[str, int] | None = None,
     turns_each: int | None = None,
 ) -> str:
-    """Return the maximum usage of an evaluation over plain chat, less the episodes already `played` by environment.
+    """Return a text with the maximum usage of an evaluation over plain chat.
 
-    `turns_each` replaces the environments' own horizon; 0 means no limit.
+    `played` has the number of finished episodes by environment, which are subtracted. `turns_each` replaces the
+    environments' own horizon; 0 means no limit.
     """
     episodes = turns = 0
     for name in plan.envs:
         mine = plan.of(name)
         try:
             env = make(name, **plan.options(name))
-        except Exception:  # `evaluate` makes it again, and says what is wrong with it
+        except Exception:  # `evaluate` creates it again and reports the error
             continue
         split = mine.split or list(env.splits)[-1]
         size = env.task_count(split) if split in env.splits else None

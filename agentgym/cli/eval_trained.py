@@ -90,7 +90,7 @@ def wordings_trained(config: TrainConfig) -> list[str]:
 
 
 def _run_of(model: str) -> Path | None:
-    """Return the folder of the run that a folder of a run or of one of its checkpoints belongs to."""
+    """Return the folder of a run, given that folder or the folder of a checkpoint; None for any other model."""
     folder = Path(model).expanduser()
     run = next((place for place in (folder, *folder.parents[:2]) if (place / "config.toml").is_file()), None)
     return None if run is None or (run != folder and folder.parent.name != "checkpoints") else run

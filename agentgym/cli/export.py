@@ -89,7 +89,7 @@ def run(config: Config) -> int:
     """Write the file and print a summary.
 
     Raises:
-        BadConfig: an option is invalid or does not go with the form.
+        BadConfig: an option is invalid or does not apply to the form.
     """
     out = Path(config.out)
     if not config.files:
@@ -120,7 +120,7 @@ def run(config: Config) -> int:
         )
     files = read_files(config.files, which)
     for number, episodes in enumerate(files if len(files) > 1 else []):
-        for episode in episodes:  # groups of two files are not one, whatever they are called
+        for episode in episodes:  # groups of different files are different, even with equal names
             episode.group_id = f"{number}/{episode.group_id}"
     if config.form == "atif":
         return write_documents(out, [episode for file in files for episode in file])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def image_lines(env: TextEnv, tasks: Sequence[Task]) -> list[str]:
-    """Return a line about the disk space of the container images that tasks need; none if they need none."""
+    """Return a line about the disk space of the container images that tasks need; [] if they need none."""
     from agentgym.sandbox.env import SandboxEnv  # late: only plans need it
 
     inner = env.unwrapped

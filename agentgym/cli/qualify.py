@@ -4,7 +4,7 @@ agentgym qualify tinker:http://127.0.0.1:8000 --model runs/policy      a table; 
 agentgym qualify tinker:http://127.0.0.1:8000 --model runs/policy --json   the same for a program
 """
 
-# transformers is typed in parts only
+# transformers is only partly typed
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import json

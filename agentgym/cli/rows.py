@@ -42,7 +42,7 @@ class Rows:
         self.add(text, (), style)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """Yield a line for each row, preceded by the name's own line if it does not fit the width."""
+        """Yield a line for each row; a name that does not fit the width gets its own line before the row."""
         table = [cells for _, cells, _ in self.rows if cells]
         widths = [max(cell_len(cells[i]) for cells in table) for i in range(len(self.rows[0][1]))]
         numbers = sum(widths) + GAP * len(widths)

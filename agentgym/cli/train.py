@@ -186,7 +186,7 @@ def run(config: Config) -> int:
     line = f"{folder}: {settings.where}, model {settings.model}, engine {engine}; loading torch"
     with _page_server(config, folder, console):
         if settings.processes > 1 and not launched():
-            console.print(line, markup=False, soft_wrap=True)  # before each process starts as this one did
+            console.print(line, markup=False, soft_wrap=True)  # once, before each process starts like this one
             return launch(("train", *config.arguments), settings.processes, folder)
         end_with_launcher()
         screen = Screen(console, settings, folder)
@@ -221,7 +221,7 @@ def session(screen: Screen, command: str) -> Generator[None]:
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
-        RuntimeError: the run failed for another reason than a lost process.
+        RuntimeError: the run failed for a reason other than a lost process.
     """
     try:
         yield

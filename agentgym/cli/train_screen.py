@@ -61,7 +61,7 @@ class Screen:
     def _start(self, n: JsonObject) -> None:
         where = f", continuing after update {n['position']}" if n["position"] else ""
         trained = f", {n['trained'] / 1e6:.2f} M of them in adapters trained," if self.config.lora_rank else ""
-        known = "parameters" in n  # a learner of one's own need not say
+        known = "parameters" in n  # a custom learner may not report it
         size = f"{n['parameters'] / 1e6:.2f} M parameters{trained}" if known else f"learner {self.config.learner}"
         self._print(f"{self.folder}: {size} on {self.config.where}{where}")
         self._print(f"{n['sft_steps']} updates of imitation, then {n['steps']} of {self.config.credit}")
@@ -113,7 +113,7 @@ def step_cells(n: JsonObject, differs: bool) -> list[str]:
     return [
         f"step {n['step']:>4}",
         f"success {_rate(n['success_train']):>4}",
-        *([errors] if n["fault_share"] > MOST_FAULTS else []),  # beside the number that it is about, at any width
+        *([errors] if n["fault_share"] > MOST_FAULTS else []),  # next to the number it belongs to, at any width
         f"held out {_rate(n.get('success_valid')):>4}",
         f"valid/parsed/cut {'/'.join(_whole(n.get(name)) for name in ('valid', 'parsed', 'cut'))}%",
         f"{duration(n['eta_seconds'])} left",

@@ -23,7 +23,7 @@ class Config:
     open: bool = False
     """Open the page in the browser."""
     episodes: int = 300
-    """Maximum number of episodes on the page; of more, the page shows a sample that prefers failures, and says so."""
+    """Maximum number of episodes on the page; if there are more, it shows a sample that prefers failures, and says so."""
 
 
 def run(config: Config) -> int:

@@ -97,7 +97,7 @@ def beside(folder: str, console: Console) -> Generator[None]:
             console.print(printable(line or "the page could not be served"), markup=False, soft_wrap=True)
             yield
         finally:
-            process.stdin.close()  # which ends it, as does this process's own end
+            process.stdin.close()  # this ends the page's process, as does the end of this process
 
 
 def followed(config: Config) -> list[FollowedRun]:

@@ -102,6 +102,6 @@ def _looked(under_test: EnvUnderTest, name: str) -> Result:
     except Broken as found:
         where = found.task, found.seed, found.actions, found.cause
         return Result(name, promise, "broken", str(found), *where, numbers=found.numbers)
-    except (Exception, SystemExit) as error:  # whatever an environment raises where it was not expected breaks the check
+    except (Exception, SystemExit) as error:  # any unexpected exception of the environment breaks the check
         text, cause = message_and_cause(error, under_test.kind)
         return Result(name, promise, "broken", f"raised {text}", cause=cause)

@@ -1,6 +1,6 @@
 """Checks of actions, info, state keys, rewards and ends."""
 
-# what the types promise is checked here, of anyone's environments
+# environments of others may violate their types, which is checked here
 # pyright: reportUnnecessaryIsInstance=false
 
 import dataclasses
@@ -47,7 +47,7 @@ def nasty_actions(under_test: EnvUnderTest) -> str:
                 return "an action that says nothing is valid"
         return None
 
-    alone = nasty if under_test.count > 1 else nasty[::8]  # with the smallest budget a sample: each takes a reset
+    alone = nasty if under_test.count > 1 else nasty[::8]  # with the smallest budget only a sample, since each takes a reset
     for action in alone:
         under_test.hold(task, 0, [action], breaks)
     under_test.hold(task, 0, nasty, breaks)
@@ -61,7 +61,7 @@ def spellings(under_test: EnvUnderTest) -> str:
         raise NotChecked("its actions are free text")
     observation, _ = env.reset(seed=0, options={"task": task})
     words = observation.split() or ["word"]
-    tools = list(env.tools.items())[:: 1 if under_test.count > 1 else 3]  # with the smallest budget a sample
+    tools = list(env.tools.items())[:: 1 if under_test.count > 1 else 3]  # with the smallest budget only a sample
     for name, tool in tools:
         arguments = {property_name: argument(tool.properties[property_name], words, rng) for property_name in tool.required}
         written = json.dumps({"name": name, "arguments": arguments})

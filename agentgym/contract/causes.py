@@ -36,7 +36,7 @@ def message_and_cause(error: BaseException, kind: type[TextEnv]) -> tuple[str, s
 
 
 def own_chance(kind: type[TextEnv], work: Callable[[], object]) -> str:
-    """Run `work`; return a sentence on the environment's first call to an outside random generator or the clock, or ''."""
+    """Run `work`; return a text on the environment's first call to an outside random generator or clock, empty if none."""
     sources: dict[str, None] = {}
     files = files_of(kind)
 

@@ -50,7 +50,7 @@ class DependsOnFiles(Protocol):
 
 
 def subject(name: str, under_test: EnvUnderTest) -> dict[str, object]:
-    """Return a description of the checked environment, its tasks by hash, and the budget."""
+    """Return a description of the checked environment, the hash of its tasks, and the budget of the checks."""
     env, tasks = under_test.env, under_test.many
     return {
         "environment": {

@@ -58,4 +58,4 @@ RESTS_ON: dict[str, tuple[str, ...]] = {
     "infrastructure errors": _REPEATED,
     "made bare": ("snapshots here",),
 }
-"""Checks that depend on another check: a defect that breaks that check breaks them too, and is not reported again."""
+"""Prerequisites of checks: if a prerequisite is broken, the check is skipped, so that each defect is reported once."""

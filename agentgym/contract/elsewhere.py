@@ -22,12 +22,12 @@ Play = tuple[str, int, Sequence[object]]
 
 
 def play_elsewhere(under_test: EnvUnderTest, plays: Sequence[Play]) -> list[list[str]]:
-    """Return the responses in another process to each of `plays`, preceded by the repr of its task."""
+    """Play episodes in another process; return, for each, the repr of its task followed by the responses."""
     return _ask(under_test, "plays", list(plays))
 
 
 def go_on_elsewhere(under_test: EnvUnderTest, branches: Sequence[tuple[Snapshot, Sequence[object]]]) -> list[list[str]]:
-    """Return the responses in another process that restores each snapshot and then takes the actions."""
+    """Restore snapshots in another process and take the actions; return the responses for each snapshot."""
     return _ask(under_test, "branches", list(branches))
 
 

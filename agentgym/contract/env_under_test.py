@@ -44,7 +44,7 @@ class EnvUnderTest:
 
     def make(self, **options: object) -> TextEnv:
         """Return a new environment without wrappers."""
-        kind = cast("Callable[..., TextEnv]", self.kind)  # whose options only it knows
+        kind = cast("Callable[..., TextEnv]", self.kind)  # only the class knows its options
         return kind(**{**self.options, **options})
 
     def at(self, difficulty: int) -> Self:
@@ -90,7 +90,7 @@ class EnvUnderTest:
             try:
                 if difficulty != self.env.difficulty and other.tasks != self.tasks:
                     parents.append(other)
-            except BadConfig:  # no tasks so easy, or so hard
+            except BadConfig:  # no tasks of this difficulty
                 continue
         return parents
 
@@ -115,7 +115,7 @@ class EnvUnderTest:
         return list(tasks.values())
 
     def wander(self, task: Task, seed: int, steps: int | None = None, variant: int = 0) -> list[object]:
-        """Return the actions of an episode of valid, expert and nonsense actions at random; it may stop before the end."""
+        """Play a random mix of valid, expert and nonsense actions for up to `steps` turns, and return the actions."""
         env, rng = self.env, generator("wander", task.id, seed, variant)
         seen = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
         turns = play(env, lambda observation, info: any_action(env, observation, info, rng), seen, stop=NEVER)
@@ -125,7 +125,7 @@ class EnvUnderTest:
         """Check that `breaks` finds no defect in a sequence of actions.
 
         Raises:
-            Broken: it finds one; the error has the shortest sequence of actions found by deletion.
+            Broken: `breaks` finds a defect; the error has the shortest sequence of actions found by deletion.
         """
 
         cause = ""

@@ -24,7 +24,7 @@ def hints(under_test: EnvUnderTest) -> str:
     for seed, task in enumerate(under_test.tasks):
         try:
             leaks = _leaks(under_test, other, task, seed)
-        except NotImplementedError:  # nobody knows a solution of this one
+        except NotImplementedError:  # this task has no known solution
             continue
         tasks += 1
         if leaks:

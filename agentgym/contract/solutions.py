@@ -36,7 +36,7 @@ def oracle_solves(under_test: EnvUnderTest) -> str:
         for seed, task in enumerate(level.many):
             try:
                 turns.append(_solved(level, task, seed))
-            except NotImplementedError:  # this one comes without a solution
+            except NotImplementedError:  # this task has no known solution
                 silent += 1
         solved += len(turns)
         if turns:
@@ -64,7 +64,7 @@ def _solved(under_test: EnvUnderTest, task: Task, seed: int) -> int:
     """Return the number of turns that the oracle takes; raise Broken if it does not solve the task."""
     env, actions = under_test.env, solution(under_test, task, seed, horizon=None)
     if not actions:
-        next(iter(env.oracle()), None)  # NotImplementedError where this task has no solution
+        next(iter(env.oracle()), None)  # NotImplementedError if this task has no solution
     limit = f"in the {env.limit} turns of difficulty {env.difficulty}"
     if env.success is not True:
         text = f"asked again each turn, the oracle does not solve the task {limit}"
@@ -92,7 +92,7 @@ def oracle_recovers(under_test: EnvUnderTest) -> str:
                 return None
             try:
                 next(iter(env.oracle()), None)
-            except NotImplementedError:  # nobody knows a way back from here, in a published task
+            except NotImplementedError:  # a published task may have no known solution from here
                 return None
             count += 1
             finish(env, lambda environment, _, __: first(environment.oracle), env.info())

@@ -93,7 +93,7 @@ def _sitting(
             raise BadConfig(str(subject["refused"]))
         if "broken" not in subject and not _is_subject(subject, request):
             subject = {"broken": "the process did not print the requested result"}
-        if "broken" in subject:  # before any check: each would break on it, and the first says so
+        if "broken" in subject:  # it would break every check, so the first check reports it
             yield _result(
                 request.checks[0], "broken", f"it cannot be created, or its tasks cannot be listed: {subject['broken']}"
             )
@@ -110,7 +110,7 @@ def _sitting(
 
 
 def _listened(here: Connection, messages: int) -> Heard:
-    """Return a queue that a thread fills with messages; a thread, since reading half a message would block forever."""
+    """Return a queue that a thread fills with messages, since reading an incomplete message would block forever."""
     heard: Heard = queue.SimpleQueue()
 
     def read() -> None:
@@ -131,7 +131,7 @@ def _receive(heard: Heard, process: BaseProcess, seconds: float) -> Message:
             process.join(10)
             return {"broken": f"the environment ended the process that checks it, with code {process.exitcode}"}
         message: Any = json.loads(content)
-        json.dumps(message, allow_nan=False)  # NaN and infinity are no JSON: they break who reads a certificate
+        json.dumps(message, allow_nan=False)  # NaN and infinity are not JSON and would break readers of a certificate
     except queue.Empty:
         return {"broken": f"it did not end within {seconds:g} s"}
     except (ValueError, RecursionError):
@@ -185,7 +185,7 @@ def _end(process: BaseProcess, ours: set[int]) -> None:
             os.killpg(process.pid, signal.SIGKILL)  # its own group, see `_examine`
     process.kill()
     process.join()
-    for _ in range(100):  # whose children are ours in the next round
+    for _ in range(100):  # their children are adopted in the next round
         for orphan in _children() - ours:
             try:
                 os.kill(orphan, signal.SIGKILL)
@@ -227,7 +227,7 @@ def _examine(there: Connection, request: CheckRequest, done: list[Message]) -> N
         from agentgym.sandbox.inside import system
 
         system.die_with_parent()
-    os.dup2(2, 1)  # what an environment prints is nobody's result
+    os.dup2(2, 1)  # output of the environment must not be read as a result
 
     def say(message: Mapping[str, object]) -> None:
         there.send_bytes(json.dumps(message, default=repr).encode())

@@ -22,7 +22,7 @@ def splits_are_disjoint(under_test: EnvUnderTest) -> str:
     owner: dict[str, tuple[str, str]] = {}
     counts: dict[str, int] = {}
     for split in under_test.env.splits:
-        if split == ALL and not under_test.env.splits[split]:  # the whole of a file: the other splits once more
+        if split == ALL and not under_test.env.splits[split]:  # all tasks of a file, which are also in the other splits
             continue
         env = under_test.make(split=split)
         try:
@@ -30,7 +30,7 @@ def splits_are_disjoint(under_test: EnvUnderTest) -> str:
                 *_sample_tasks(env, max(under_test.plays // 3, 10)),
                 *(_drawn(env, under_test.seed + n) for n in range(under_test.count)),
             ]
-        except BadConfig:  # refused, which is right where the space is too small
+        except BadConfig:  # refused, which is right if the space is too small
             counts[split] = 0
             continue
         counts[split] = len(tasks)
@@ -161,7 +161,7 @@ def faults_end_one_episode(under_test: EnvUnderTest) -> str:
     broken = cast("Callable[..., TextEnv]", broken_kind)(**under_test.options)
     task = under_test.tasks[0]
     broken.reset(seed=0, options={"task": task})
-    own = (tool for tool in broken.tools.values() if hasattr(kind, tool.name))  # others may reach it by another way
+    own = (tool for tool in broken.tools.values() if hasattr(kind, tool.name))  # other tools may bypass `fail`
     tool = next(iter([*own, *broken.tools.values()]), None)
     action = "look" if tool is None else _call(tool)
     step = broken.step(action)
@@ -190,7 +190,7 @@ def made_bare(under_test: EnvUnderTest) -> str:
         if type(bare) is not under_test.kind:
             raise Broken(f"gym.make returns a {type(bare).__name__} around the environment")
     task = under_test.tasks[0]
-    wrapped = TextWrapper(gymnasium.Wrapper(under_test.make()))  # one of ours around one of Gymnasium's
+    wrapped = TextWrapper(gymnasium.Wrapper(under_test.make()))  # our wrapper around a wrapper of Gymnasium
     plain = under_test.make()
     for env in (wrapped, plain):
         env.reset(seed=0, options={"task": task})

@@ -17,7 +17,7 @@ OF_ENVS = ("split", "tasks", "attempts", "difficulties")
 
 
 class CannotPlay(BadConfig):
-    """The environment has no oracle or expert, which should play it."""
+    """The oracle or expert was to play an environment that has none."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _chosen(environment: str, plan: EvaluationPlan, options: Mapping[str, object
     if split not in env.splits:
         raise UnknownName(no_such(f"split of {environment}", split, env.splits))
     number = plan.tasks or env.size(split) or UNCOUNTED
-    env.tasks(1, split)  # what is wrong with the environment itself is raised here
+    env.tasks(1, split)  # errors of the environment itself are raised here
     pool = env.pooled(split)
     tasks = listed(env, number, split) if pool is None else pool[: plan.tasks or None]
     env.close()

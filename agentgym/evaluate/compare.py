@@ -187,7 +187,7 @@ def _read_training(folder: Path) -> tuple[dict[str, object], list[Episode]]:
     parts: dict[str, list[Episode]] = {}
     for episode in read_episodes(folder / "episodes.jsonl"):
         kind, *when = episode.group_id.split("/")
-        if not kind.isdecimal():  # training: its tasks are those of one step
+        if not kind.isdecimal():  # groups of training steps have numbers; these belong to evaluations
             own = when[: 2 if when[:1] == ["sft"] else 1] if kind == "eval" else []
             parts.setdefault("/".join([kind, *own]), []).append(episode)
     if not parts:

@@ -102,7 +102,7 @@ def _prompt_text(env: TextEnv, task: Task) -> str | None:
     """Return the normalized text that a model reads before its first action; None if the episode fails to start."""
     try:
         observation, _ = env.reset(seed=0, options={"task": task})
-    except Exception:  # whatever it is, it breaks the task's episodes too, where it is counted as a fault
+    except Exception:  # the same error ends the task's episodes, where it counts as a fault
         return None
     return _plain("\n".join([task.instruction, observation, *(tool.description for tool in env.tools.values())]))
 

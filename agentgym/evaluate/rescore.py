@@ -29,7 +29,7 @@ from agentgym.trainers.rewards.interface import Schedule, pay, reach, resolve_re
 from agentgym.trainers.seam import Stage
 
 Verifier = Callable[[Episode, Task], bool | float]
-"""Function of an episode (not to be modified) and its task with answers; returns True if solved, or a reward from 0 to 1."""
+"""Function of an episode (read-only) and its task with answers; returns True or False, or a reward from 0 to 1."""
 PlayedIn = tuple[str, Mapping[str, Any]]
 """Environment name and the options it was created with."""
 
@@ -78,7 +78,7 @@ def rescore_folder(
     finished(pay(scored, stages, step=0, run=None))
     by: dict[str, object] = {"verifier": verifier} if verifier else {}
     by |= {"rewards": {stage.name: stage.options for stage in stages}} if stages else {}
-    if trained:  # as an evaluation says it, so that the new folder can be rescored as well
+    if trained:  # in the format of an evaluation, so that the new folder can be rescored as well
         by_name = played_in or {known_as or name.rpartition(":")[2]: row for known_as, row in stored for name in row[:1]}
         options["envs"] = {known_as: {"id": name, "options": own} for known_as, (name, own) in by_name.items()}
     manifest.start(target, {**options, "rescored": {"folder": str(folder), **by}})
@@ -111,7 +111,7 @@ def rescore(episodes: list[Episode], verifier: Verifier, tasks: Callable[[Episod
 
 
 def _evaluated_in(folder: Path, options: Mapping[str, Any]) -> list[tuple[str, PlayedIn]]:
-    """Return an evaluation's environments, each after its name in episodes, which is empty if it equals the id.
+    """Return an evaluation's environments, each with its name in episodes (empty if the name is the id).
 
     Raises:
         BadData: the manifest's entry of an environment is malformed.
@@ -129,7 +129,7 @@ def _evaluated_in(folder: Path, options: Mapping[str, Any]) -> list[tuple[str, P
 
 
 def _trained_in(folder: Path) -> list[tuple[str, PlayedIn]]:
-    """Return a training run's environments, each after its name in episodes, which is empty if it equals the id."""
+    """Return a training run's environments, each with its name in episodes (empty if the name is the id)."""
     values = read_values(folder / "config.toml", stored=True)
     mix: Sequence[EnvSpec] = values.get("envs") or [
         EnvSpec(values.get("env", TrainConfig.env), options=values.get("env_options", {}))

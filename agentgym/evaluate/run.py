@@ -61,7 +61,7 @@ def evaluate(
 
     `regret` replays every episode against the oracle (`agentgym.evaluate.regret`) for `summary["regret"]` and
     `regret.jsonl`. `price` applies to requests whose cost the server does not report. `say` receives warnings about
-    comparability before the first episode, `started` the number of stored episodes and the total.
+    comparability before the first episode; `started` receives the number of stored episodes and the total.
 
     `summary["votes"]` has the majority vote over several attempts (`agentgym.evaluate.choosing`), and
     `summary["exploitability"]` the exact exploitability in small games (`agentgym.evaluate.exploiting`).
@@ -258,7 +258,7 @@ class _EngineNotes:
         session: dict[str, Any] = self.manifest["sessions"][-1]
         noted = {name: value for name in NOTED if (value := getattr(self.engine, name, None))}
         if any(session.get(name) != value for name, value in noted.items()):
-            session |= json.loads(json.dumps(noted))  # a copy: the engine goes on
+            session |= json.loads(json.dumps(noted))  # a copy, since the engine continues to change them
             write_json(self.path, self.manifest)
 
 
@@ -286,7 +286,7 @@ def _described(
 
 
 def _wordings(env: str, options: Mapping[str, object], tasks: list[Task]) -> list[str]:
-    """Return the names of the wordings in which an environment words the tasks; [] if it has only one wording."""
+    """Return the names of the wordings that an environment uses for the tasks; [] if it has only one wording."""
     kind = class_of(full_id(env))
     if kind is None or kind.wordings_of is TextEnv.wordings_of:
         return []
@@ -351,7 +351,7 @@ def _contamination(
 
 
 def _stored(path: Path, *, drop_faults: bool) -> list[Episode]:
-    """Return the stored episodes, after removing an incomplete last line, and faults if `drop_faults`, from the file."""
+    """Remove an incomplete last line from the file, and faults if `drop_faults`; return the remaining episodes."""
     if not path.exists():
         return []
     append_episodes(path).close()

@@ -18,7 +18,7 @@ from agentgym.evaluate.replies import replies
 
 MILLION = 1_000_000
 LOOK = 0.1
-"""Seconds between two checks for attempts that still run."""
+"""Polling interval in seconds while waiting for running attempts to end."""
 COUNTS = ("input", "output", "cached", "written", "reasoning")
 
 
@@ -33,7 +33,7 @@ class Price:
     written: float | None = None
     """Price of input written to the cache; None: the price of other input."""
     source: str = ""
-    """Source of the prices, and the date when they were read there."""
+    """Source of the prices, with the date of access."""
 
     def of(self, usage: Usage) -> float:
         """Return the cost of a request in US dollars."""

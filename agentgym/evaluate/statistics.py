@@ -196,7 +196,7 @@ def _interval(units: Floats, drawn: Floats, bounds: tuple[float, float], level: 
 
 
 def _student(z: float, freedom: int) -> float:
-    """Return Student's t quantile for the normal quantile `z` (Abramowitz and Stegun 26.7.5; 0.1 % off at 4 degrees)."""
+    """Return Student's t quantile for the normal quantile `z` (Abramowitz and Stegun 26.7.5; 0.1 % off for `freedom` 4)."""
     g1 = (z**3 + z) / 4
     g2 = (5 * z**5 + 16 * z**3 + 3 * z) / 96
     g3 = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384

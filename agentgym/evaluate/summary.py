@@ -54,7 +54,7 @@ def level(difficulty: str) -> tuple[int, str]:
 
 
 def divided(row: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the rows of an environment's task types, and of its difficulties if there are several, with labels."""
+    """Return labeled rows: an environment's task types, and its difficulties if there are several."""
     levels: Mapping[str, Mapping[str, Any]] = row["by_difficulty"] if len(row["by_difficulty"]) > 1 else {}
     return [*row["by_type"].items(), *((f"difficulty {name}", part) for name, part in levels.items())]
 

@@ -107,7 +107,7 @@ class SandboxEnv(TextEnv):
         """
         self._sandbox: Sandbox | None = None
         self._kernel: Kernel | None = None
-        self._packed: tuple[Result, int] | None = None  # of a call that also packed the folder
+        self._packed: tuple[Result, int] | None = None  # result and size limit of a call that also packed the folder
 
     # Actions of an environment in the sandbox
 
@@ -177,7 +177,7 @@ class SandboxEnv(TextEnv):
             return self._in_another(work)
 
     def keep_folder(self) -> None:
-        """Replace the journal by the current content of the folder, from which replays then start; end the Python process.
+        """Replace the journal with the current content of the folder, where replays then start; end the Python process.
 
         Raises OSError if the folder cannot be packed, for example because it is too large.
         """

@@ -20,7 +20,7 @@ HEARD = 4000
 
 
 class Channel:
-    """A container's attached stream. Of the threads that wait for frames, one at a time reads for all of them."""
+    """A container's attached stream. One of the threads that wait for frames reads for all of them."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream

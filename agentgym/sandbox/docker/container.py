@@ -177,7 +177,7 @@ def create(
     """
     api, memory = daemon.client.api, limits.memory + limits.disk  # files in memory count as well
     joined = services.networks if services else {}
-    if network == "none" and joined:  # excludes all others
+    if network == "none" and joined:  # `none` would exclude all other networks
         network = next(iter(joined))
     host = api.create_host_config(
         network_mode=network,
@@ -232,7 +232,7 @@ def _created(daemon: Daemon, image: str, spec: ContainerSpec, host: dict[str, An
             hostname="sandbox",
             stop_signal="SIGKILL",  # process 1 ignores all others
             stdin_open=True,
-            healthcheck={"test": ["NONE"]},  # the image's own would run programs beside ours
+            healthcheck={"test": ["NONE"]},  # the image's own would run programs next to ours
             labels={LABEL: owner()},
             host_config=host,
             networking_config=networking,

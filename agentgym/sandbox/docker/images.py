@@ -230,7 +230,7 @@ def check(pull: object, most_gb: object) -> None:
 
 
 def _mark(daemon: Daemon, facts: Facts, *, new: bool = False) -> None:
-    """Record the use of an image that is marked as pulled or built here; `new` marks it."""
+    """Record the use of an image that was pulled or built here; with `new`, mark it as such."""
     marks = [tag for tag in facts.get("RepoTags") or () if _used(tag) is not None]
     if not new and (not marks or all((_used(tag) or 0) > time.time() - FRESH for tag in marks)):
         return

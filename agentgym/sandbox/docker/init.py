@@ -247,7 +247,7 @@ class Init:
         for program in list(self.programs.values()):
             if greedy:
                 self._end(program, "memory")
-            elif files > max(settings["files"], program.files):  # unless an earlier one left them
+            elif files > max(settings["files"], program.files):  # unless an earlier program left them
                 self._end(program, "killed")
             program.files = min(program.files, files)
 
@@ -292,7 +292,7 @@ class Init:
         self._report(program.number, {"reason": reason, "status": program.status, "seconds": seconds})
 
     def _end_rest(self, program: Program, reason: str) -> list[tuple[int, int]]:
-        """Kill a program's strays and return exit codes; in background mode, kill only an interrupted program's group."""
+        """Kill a program's strays; return their ids and exit codes. In background mode, kill only an interrupted group."""
         if not self.settings["background"]:
             return processes.end_strays({other.pid for other in self.programs.values()})
         if reason not in ("exit", "killed") or program.overflow:
@@ -309,7 +309,7 @@ def _heed(*_: object) -> None:
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Serve over the container's standard input and output, which are closed for every other process."""
+    """Serve over the container's standard input and output, which no other process in the container has open."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a handler would let the signal through
     hear, tell = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)

@@ -53,7 +53,7 @@ class Program:
         return self.control if self.kind == "kernel" else self.streams.get(frames.INPUT, -1)
 
     def close(self, kind: int) -> None:
-        """Close the stream of a kind of frame."""
+        """Close the stream that carries a kind of frame: `OUT`, `ERR` or `INPUT`."""
         file = self.streams.pop(kind, None)
         if file is not None:
             os.close(file)

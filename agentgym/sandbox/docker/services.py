@@ -14,7 +14,7 @@ from agentgym.sandbox.protocol import MEGABYTE, Result, SandboxFault
 MAIN = "main"
 PULSE = 0.1
 PATIENCE = 30.0
-"""Seconds beyond its time limit after which a program in a service counts as hung."""
+"""Seconds by which a program in a service may exceed its time limit before it counts as hung."""
 PROCESSES = 512
 """Maximum processes of one service."""
 STARTED, HEALTHY, COMPLETED = "service_started", "service_healthy", "service_completed_successfully"
@@ -270,7 +270,7 @@ class Services:
 
 
 def _after_main(order: Sequence[Service]) -> list[Service]:
-    """Return the services, given in order, that cannot start before the main container."""
+    """Return the services that cannot start before the main container; `order` is the starting order."""
     later = list[Service]()
     for service in order:
         names = {MAIN, *(other.name for other in later)}

@@ -16,7 +16,7 @@ def pack(most: int) -> None:
     Raises:
         OSError: the files have more than `most` bytes, counting holes in sparse files.
     """
-    opened: list[tuple[str, int]] = []  # entries whose owner had removed its own access, with their mode
+    opened: list[tuple[str, int]] = []  # entries without access for their owner, with their original mode
     try:
         with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMAT) as archive:
             _open_up(os.getcwd(), stat.S_IRWXU, opened)

@@ -30,7 +30,7 @@ import kernel  # type: ignore[import-not-found]  # beside this file, not in a pa
 import processes  # type: ignore[import-not-found]
 import system  # type: ignore[import-not-found]
 
-TYPE_CHECKING = False  # for `typing` alone, half a megabyte of every sandbox
+TYPE_CHECKING = False  # importing `typing` would take half a megabyte in every sandbox
 if TYPE_CHECKING:
     from typing import Any, TypedDict
 
@@ -256,7 +256,7 @@ def _end_all(settings: Settings) -> None:
 
 
 def _end_descendants() -> None:
-    """Kill adopted processes until none is left; no namespace ends them."""
+    """Kill adopted processes until none is left, since without a namespace they would survive."""
     while True:
         for pid, parent in processes.everyone():
             if parent == os.getpid():
@@ -276,7 +276,7 @@ def _mounts(settings: Settings) -> None:
 
 
 def _be_program(request: Request, files: list[int], settings: Settings, telling: int, proc: int) -> None:
-    """Turn this forked process into the program; a failure before that counts as the sandbox's own."""
+    """Turn this forked process into the program; report a failure during setup as the sandbox's own."""
     try:
         signal.set_wakeup_fd(-1)
         system.prctl(system.DUMPABLE, 1)

@@ -18,7 +18,7 @@ import sys
 import traceback
 from types import CodeType, ModuleType
 
-TYPE_CHECKING = False  # for `typing` alone, half a megabyte of every kernel
+TYPE_CHECKING = False  # importing `typing` would take half a megabyte in every kernel
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any

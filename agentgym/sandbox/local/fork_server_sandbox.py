@@ -35,7 +35,7 @@ START = 30.0
 STAGE = "agentgym-sandbox-"
 """Name prefix of a folder that a sandbox needs while it starts."""
 STALE = 3600.0
-"""Age in seconds from which such a folder was left by a killed process."""
+"""Age in seconds from which a `STAGE` folder counts as left by a killed process."""
 LOADED_WITH = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Environment variables that the interpreter and preloaded libraries read before a program starts."""
 ENVIRONMENT = {
@@ -77,7 +77,7 @@ class ForkServerSandbox(BaseSandbox):
             raise
 
     def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
-        """Return the command that starts the fork server; `stage` is a temporary folder that exists until then."""
+        """Return the command that starts the fork server; `stage` is a temporary folder, deleted after the start."""
         raise NotImplementedError
 
     def _own_settings(self) -> dict[str, object]:
