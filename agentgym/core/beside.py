@@ -43,7 +43,7 @@ def _folder() -> str:
 
 
 def find(module: str) -> None:
-    """Add a command's folder to `sys.path` if only there Python finds `module`, which the user has named."""
+    """Add a command's folder to `sys.path` if it contains `module`, which the user has named, and no other folder does."""
     top = module.partition(".")[0]
     if not FOLDERS or not re.fullmatch(r"\w+", top) or top in sys.modules or importlib.util.find_spec(top):
         return
@@ -72,6 +72,6 @@ def safe_start() -> Generator[None]:
 
 
 def started() -> None:
-    """Undo `safe_start` in a process that was started inside its block, so that the programs it starts are not affected."""
+    """Undo `safe_start` in a process started inside its block, so that programs started by this process are not affected."""
     if os.environ.get(_SAFE) == _OURS:
         del os.environ[_SAFE]

@@ -74,9 +74,9 @@ class Finish(StrEnum):
     """Reasons why a model's reply ended; files store the values."""
 
     STOP = "stop"
-    """A stop token ended it, or a caller that watches the tokens."""
+    """A stop token, or a caller that watches the tokens, ended the reply."""
     LENGTH = "length"
-    """It reached its maximum number of tokens, or the end of the context."""
+    """The reply reached its maximum number of tokens, or the end of the context."""
     FILTER = "filter"
     """The server's filter withheld the reply."""
     REFUSAL = "refusal"

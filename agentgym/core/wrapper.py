@@ -25,7 +25,7 @@ class TextWrapper(gymnasium.Wrapper[str, str, str, str]):
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]  # Info is the dict that Gymnasium means
         self, action: str
     ) -> tuple[str, float, bool, bool, Info]:
-        """Carry out one action."""
+        """Carry out one action; if an inner wrapper ends the episode without a reason, set one in the info."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if (terminated or truncated) and info.get("reason") is None:
             info = {**info, "reason": "failure" if terminated else "horizon", "success": False}

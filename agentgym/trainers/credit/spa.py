@@ -31,8 +31,8 @@ def spa(
     R minus the sum of estimates is spread evenly over the turns, so contributions sum to R; with `"none"`, estimates
     are used unchanged. A turn without a value contributes 0 plus its share of the rest.
 
-    The paper trains the estimator beforehand, on episodes of the SFT policy, and then runs PPO with a critic; we did
-    not find its weights of the two signals.
+    The paper trains the estimator beforehand, on episodes of the SFT policy, and then runs PPO with a critic. Here the
+    estimator learns during training, and the weights of the two signals are ours.
     Statistics over turns: returns-to-go, discounted by `gamma`, minus their mean over std over all turns of the step in
     all processes, ddof 0. Groups of one episode or without spread also get credit, and an estimator that never sees
     them learns wrong contributions: keep them with `--select keep`. No penalties.

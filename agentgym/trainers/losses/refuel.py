@@ -13,9 +13,9 @@ from agentgym.trainers.seam import Within
 def pulls(update: Update, *, eta: float = 1.0) -> Any:
     """Return the derivative of each fork's squared error with respect to the log-probability of its turn, [tokens].
 
-    l is the log ratio of a turn, now against before the step. A fork has n siblings, and D = (l - mean l of the other
-    siblings) / eta. The derivative is 4 / (n eta) (D - A); for two siblings this is the derivative of ((l - l') / eta -
-    A)^2. It is 0 for a turn without siblings.
+    A fork is a set of n siblings: turns that follow the same turns. l is the log ratio of a turn, now against before
+    the step, and D = (l - mean l of the other siblings) / eta. The derivative is 4 / (n eta) (D - A); for two siblings
+    this is the derivative of ((l - l') / eta - A)^2. It is 0 for a turn without siblings.
     """
     fork, turns = np.asarray(update.extra["fork"], dtype=np.float64), update.turns
     slopes = np.zeros(len(turns))

@@ -15,9 +15,10 @@ from agentgym.trainers.seam import Within
 def pulls(update: Update, *, beta: float = 0.1) -> Any:
     """Return the derivative of each fork's loss with respect to the log-probability of its turn, [tokens].
 
-    The turns of a fork are ranked by their advantage. The fork's loss is the mean of -log sigmoid(beta (l - l')) over
-    all pairs of a turn from the better half and a turn from the worse half; l is the log ratio of a turn, now against
-    before the step. The derivative is 0 for a turn without siblings, and for pairs with equal advantages.
+    A fork is a set of siblings: turns that follow the same turns. They are ranked by their advantage. The fork's loss
+    is the mean of -log sigmoid(beta (l - l')) over all pairs of a turn from the better half and a turn from the worse
+    half; l is the log ratio of a turn, now against before the step. The derivative is 0 for a turn without siblings,
+    and for pairs with equal advantages.
     """
     fork, turns = np.asarray(update.extra["fork"], dtype=np.float64), update.turns
     slopes = np.zeros(len(turns))

@@ -105,8 +105,8 @@ class Continuations:
     async def of(self, groups: Sequence[Group], turn_ids: Container[int]) -> dict[int, list[float]]:
         """Return the rewards of the faultless continuations, by the id of the turn at which they start.
 
-        `turn_ids` are Python ids of turns. Of these, every `every`-th turn of an episode is continued; a turn that
-        several episodes share is continued once.
+        A turn is continued if its Python id is in `turn_ids` and its index in the episode is a multiple of `every`. A
+        turn that several episodes share is continued once.
         """
         run, paid = self.run, dict[int, list[float]]()
         by_env: dict[str, list[tuple[Episode, list[int]]]] = {}

@@ -79,7 +79,7 @@ async def evidence(
     F1 of its answer is paid in addition to the F1 of the policy's answer (measure `f1`) and the format (`format`). In
     the paper the policy writes the evidence, and so could write the answer itself. Here, `shown` uses the environment's
     answers to valid actions, and `quoted` uses only lines between `<evidence>` and `</evidence>` in the last reply that
-    occur verbatim in those answers. Each passage is cut to an equal share of about `characters`.
+    occur verbatim in those answers. Each passage is cut to an equal share of `characters`.
 
     `engine` is as in the reward `judge`. It answers greedily, and its scores are stored in `evidence.sqlite` in the
     run's folder, so equal content is scored once. If the engine fails, the episode ends as an infrastructure error. The

@@ -1,4 +1,4 @@
-"""A penalty on length."""
+"""The reward `length`: a penalty on long episodes or long replies."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal

@@ -13,7 +13,7 @@ KEYS = (
     *(" ", ".", ",", ":", "Thought process:", "Let's solve this problem step by step.", "Solution", "\u89e3"),
     *("\u304b\u3044\u305b\u3064", "Respuesta"),
 )
-"""The ten replies of the paper."""
+"""The paper's ten master keys: replies without content."""
 TASK = "A shop sells 17 boxes of 23 pens and buys 5 boxes of 12 pens. By how many pens does its stock fall?"
 
 Grade = Callable[[Episode], Awaitable[float | Fault]]

@@ -1,4 +1,4 @@
-"""A noisy verifier, to study the effect of noise on training."""
+"""The reward `noise`: simulate the errors of a verifier, to study their effect on training."""
 
 from collections.abc import Sequence
 from typing import Annotated

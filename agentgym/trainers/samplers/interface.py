@@ -195,7 +195,7 @@ class Uniform(Sampler):
         self.owed = dict.fromkeys(self.sources, 0.0)
 
     def draw(self, step: int, number: int) -> list[Draw]:
-        """Return the next tasks."""
+        """Return the next `number` tasks."""
         return [self._next(name) for name in self._turns(number)]
 
     def generated(self, by_env: Mapping[str, T]) -> dict[str, T]:

@@ -28,7 +28,7 @@ class ProposalEnv(Protocol):
         ...
 
     def conditioned(self, task: Task, past: Sequence[Data]) -> Task:
-        """Return the proposing task with earlier proposals in its text."""
+        """Return `task`, which asks for a proposal, with earlier proposals as examples in its text."""
         ...
 
 
@@ -204,7 +204,7 @@ class AbsoluteZero(SelfProposed):
     """
 
     def worth(self, rate: float) -> float:
-        """Return 1 - rate, or 0 if no solver or every solver succeeded."""
+        """Return a proposal's reward: 1 - rate, or 0 if no solver or every solver succeeded."""
         return 1 - rate if 0 < rate < 1 else 0.0
 
 
@@ -225,7 +225,7 @@ class SearchSelfPlay(SelfProposed):
     kind: ClassVar[type] = GatedProposalEnv
 
     def worth(self, rate: float) -> float:
-        """Return 1 - rate."""
+        """Return a question's reward, 1 - rate, where `rate` is the success rate of its solvers."""
         return 1 - rate
 
     async def checked(self, proposals: list[Data], step: int, run: Any) -> Sequence[bool | None]:

@@ -17,7 +17,7 @@ from agentgym.trainers.selections.mixing import joined, stand_in
 
 
 def expert_action(env: TextEnv) -> str | None:
-    """Return the expert's next action, or None if it has none."""
+    """Return the expert's next action in the current state; None if the expert has no action."""
     return next(iter(env.expert()), None)
 
 

@@ -91,7 +91,7 @@ async def agent_rlvr(
 
 
 def failure_report(episode: Episode, most: int) -> str:
-    """Return the end of a failed attempt, its last observation and last error, in at most `most` characters."""
+    """Return a text about a failed attempt, with its last observation and last error cut to `most` characters."""
     errors = [turn.error for turn in episode.turns if not turn.valid and turn.error]
     last = [episode.final_observation, *(f"An action was not accepted: {error}" for error in errors[-1:])]
     joined = "\n".join(text.strip() for text in last if text.strip())
