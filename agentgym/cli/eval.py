@@ -114,7 +114,7 @@ class Config:
     concurrency: int = 64
     """Number of concurrent episodes; it does not affect the results."""
     workers: int = 0
-    """Workers for environments whose steps may wait, such as those with a browser; 0 is one per core, from 2 to 16."""
+    """Workers for environments whose steps may wait, such as for a browser; 0 is one per core, from 2 to 16."""
     worker_backend: WorkerBackend = "process"
     """Where environments run: in this process and worker processes, or all of them on the Ray cluster that RAY_ADDRESS
     names (or one that is started here)."""

@@ -48,7 +48,7 @@ def trained_as(folder: Path, envs: Sequence[str], caller: Mapping[str, object], 
 def about_training(model: str, spec: AgentSpec) -> dict[str, object]:
     """Announce differences from the run that trained a model, and return the manifest's entries about that run.
 
-    The entry `trained_wordings` has the wordings that the run's environments played (`TextEnv.wordings_of`), from the
+    The entry `trained_wordings` has the task wordings that the run's environments used (`TextEnv.wordings_of`), from the
     run's manifest, or from its settings if the manifest has none.
     """
     for difference in differences(model, spec):
@@ -60,7 +60,7 @@ def about_training(model: str, spec: AgentSpec) -> dict[str, object]:
 
 
 def wordings_recorded(run: Path) -> list[str]:
-    """Return the wordings that a run played, sorted; [] if its manifest has none. The manifest may be any text."""
+    """Return the names of the task wordings that a run used, sorted; [] if its manifest has none or is malformed."""
     try:
         manifest: object = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

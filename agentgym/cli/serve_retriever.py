@@ -22,7 +22,7 @@ class Config:
     index: str = ""
     """Folder of an index; built from --corpus if it does not exist."""
     corpus: str = ""
-    """Documents in JSON lines, also .gz; without --index they are kept in memory."""
+    """Documents in JSON lines, also .gz; without --index they are indexed in memory."""
     kind: str = ""
     """Kind of index to make: tantivy (default) or dense."""
     encoder: str = ""

@@ -179,7 +179,7 @@ def _result(name: str, status: str, note: str) -> Result:
 
 
 def _end(process: BaseProcess, ours: set[int]) -> None:
-    """Kill the process and its descendants; this process has adopted those that left the process group."""
+    """Kill the process and its descendants, including those that left its process group and that we adopted."""
     with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
         if process.pid is not None:
             os.killpg(process.pid, signal.SIGKILL)  # its own group, see `_examine`

@@ -31,9 +31,9 @@ class Aggregate:
 
 
 def score_table(episodes: Iterable[Episode]) -> Floats:
-    """Return the scores of faultless episodes as [attempts, columns].
+    """Return the scores of episodes without infrastructure errors as [attempts, columns].
 
-    An attempt that lacks a faultless episode in some column is left out, so the table is complete, perhaps without rows.
+    An attempt that lacks such an episode in some column is left out, so the table is complete but may have no rows.
     """
     cells: dict[int, dict[tuple[str, str], list[float]]] = {}
     for episode in unhinted(episodes):

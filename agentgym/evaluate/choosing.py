@@ -18,7 +18,7 @@ from agentgym.registry import make
 
 @runtime_checkable
 class Voting(Protocol):
-    """Environment in which an episode ends with an answer by the tool `answer` or `ballot_tool`; attempts can vote."""
+    """Environment in which an episode ends with an answer by the tool `answer` or `ballot_tool`, for majority votes."""
 
     def ballot(self, answer: str) -> str | None:
         """Return the normal form of an answer to the running task, equal for equivalent answers; None if it is invalid."""

@@ -40,7 +40,7 @@ def episode_rows(episodes: Iterable[Episode], price: Price | None = None) -> lis
 
 
 def turn_rows(episodes: Iterable[Episode], price: Price | None = None) -> list[Row]:
-    """Return a row for each turn; of several calls in one reply, the first row has the reply's tokens, time and cost."""
+    """Return a row for each turn. If a reply has several calls, only the first row has the reply's tokens, time and cost."""
     rows: list[Row] = []
     for episode in episodes:
         begun = {id(turn) for turn in replies(episode)}

@@ -15,7 +15,7 @@ ENDS = ("stop", *UNFINISHED)
 
 
 def replies(episode: Episode) -> Iterator[Turn]:
-    """Yield the turns of an episode that began with a model request: only the first of several calls in one reply.
+    """Yield an episode's turns that began with a model request. If a reply has several calls, yield only the first turn.
 
     Episodes of a policy without a model have no such turns.
     """

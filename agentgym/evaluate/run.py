@@ -286,7 +286,7 @@ def _described(
 
 
 def _wordings(env: str, options: Mapping[str, object], tasks: list[Task]) -> list[str]:
-    """Return the names of the wordings that an environment uses for the tasks; [] if it has only one wording."""
+    """Return the names of the wordings in which an environment presents the tasks; [] if it has only one wording."""
     kind = class_of(full_id(env))
     if kind is None or kind.wordings_of is TextEnv.wordings_of:
         return []
@@ -298,7 +298,7 @@ def _wordings(env: str, options: Mapping[str, object], tasks: list[Task]) -> lis
 
 
 def new_wordings(described: Mapping[str, object]) -> list[str]:
-    """Return warnings about wordings that the model was not trained on.
+    """Return warnings about task wordings that the model was not trained on.
 
     `described["trained_wordings"]` lists the wordings of the training run; without that entry there is no warning.
     """

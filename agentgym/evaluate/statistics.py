@@ -43,9 +43,9 @@ class Success:
     low: float
     high: float
     tasks: int
-    """Number of tasks with at least one faultless episode."""
+    """Number of tasks with at least one episode that did not end in an infrastructure error."""
     episodes: int
-    """Number of faultless episodes, from which the rate is computed."""
+    """Number of episodes from which the rate is computed: those without infrastructure errors."""
     faults: int
     """Number of episodes that ended in infrastructure errors; they are excluded from the rate."""
 
@@ -60,7 +60,7 @@ class Success:
 
 
 def outcomes(episodes: Iterable[Episode]) -> dict[str, list[float]]:
-    """Return the outcomes (1 or 0) of faultless episodes by environment and task; episodes with a hint are left out."""
+    """Return the outcomes (1 or 0) of episodes by environment and task, without faults and episodes with a hint."""
     by_task: dict[str, list[float]] = {}
     for episode in unhinted(episodes):
         if episode.success is not None:

@@ -13,7 +13,7 @@ from agentgym.sandbox.protocol import SandboxFault
 def disk_of_images(names: Iterable[str], options: Mapping[str, Any]) -> str:
     """Return a line about the number and size of images; `options` are options of the docker sandbox.
 
-    Sizes come from the daemon, with shared layers counted once. A missing image counts as the mean of the others.
+    Sizes come from the daemon, with shared layers counted once. A missing image counts with the mean size.
     """
     images = list(dict.fromkeys(names))
     count = f"{len(images):,} image{'s' if len(images) != 1 else ''}"

@@ -14,7 +14,7 @@ from agentgym.sandbox.protocol import MEGABYTE, Result, SandboxFault
 MAIN = "main"
 PULSE = 0.1
 PATIENCE = 30.0
-"""Seconds by which a program in a service may exceed its time limit before it counts as hung."""
+"""Grace period in seconds beyond the time limit of a program in a service, after which it counts as hung."""
 PROCESSES = 512
 """Maximum processes of one service."""
 STARTED, HEALTHY, COMPLETED = "service_started", "service_healthy", "service_completed_successfully"

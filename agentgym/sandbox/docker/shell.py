@@ -1,4 +1,4 @@
-"""Runs programs in a container without Python: each in an exec of the daemon, whose shell kills leftover processes."""
+"""Runs programs in a container without Python. Each runs in a daemon exec, whose shell kills leftover processes."""
 
 import contextlib
 import select
