@@ -17,7 +17,7 @@ class Attempts(TextEnv):
     total is 1 + w for the first of k attempts, 1 + w / k for the last, and 0 for a failure.
 
     A subclass adds `*Attempts.settings` to its settings, returns `self.judged(…)` from its tool, and includes
-    `self.tried` in its `state()`.
+    `self.attempts_state()` in its `state()`.
     """
 
     task_settings: ClassVar[tuple[str, ...]] = ("attempts",)

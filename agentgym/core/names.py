@@ -1,6 +1,6 @@
 """Reserved names of a base class; a subclass that reuses one by accident is rejected.
 
-There is no explicit list. Reserved are a base class's private names, members marked with `typing.final`, attributes
+There is no explicit list. A base class reserves its private names, members marked with `typing.final`, attributes
 annotated without a value (its `__init__` sets them), and members that it inherits from another package and does not
 define itself.
 """

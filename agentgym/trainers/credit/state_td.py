@@ -93,7 +93,10 @@ def finished(
     penalty: float,
     punish: Punish,
 ) -> list[list[Floats]]:
-    """Scale the errors to those of `grpo` if `scale` is `grpo`, subtract the penalties, and return [turns] per episode."""
+    """Scale the errors to the size of `grpo`'s advantages if `scale` asks for it, and subtract the penalties.
+
+    Returns an array [turns] per episode.
+    """
     factor = factor_to_grpo(groups, errors, run) if scale == "grpo" else 1.0
     return [
         [factor * row - penalty * punished(episode.turns, punish) for row, episode in zip(rows, group, strict=True)]

@@ -27,7 +27,7 @@ def epo(
     """Compute `clip` - weight * (H - smooth * P), where H is a token's entropy and P is `penalty` if H is outside a band.
 
     Source: EPO, arXiv 2509.22576, as in its code (WujiangXu/EPO, 5b6fa98). The band is `low` to `high` times the mean
-    entropy, over the steps so far, of turns with the same number (the need `turn_entropy_mean`). It applies to turns
+    entropy, over the steps so far, of turns with the same index (the need `turn_entropy_mean`). It applies to turns
     from half of the horizon on; P is 0 in earlier turns. P is a constant: it changes the value of the loss but not its
     gradient, so training equals `clip` with an entropy bonus. The bonus's gradient is estimated from the sampled token
     (`entropy_bonus`). Two details of the code are not implemented: the factor on P that falls with the epochs, and

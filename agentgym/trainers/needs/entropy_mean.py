@@ -42,7 +42,7 @@ def turn_entropy_mean(
     state: dict[str, list[float]],
     after: Annotated[float, Within(0, 1)] = 0.5,
 ) -> None:
-    """Measure the mean entropy, in nats, of turns with the same number over all steps, including this step (EPO's code).
+    """Measure the mean entropy, in nats, of turns with the same index over all steps, including this step (EPO's code).
 
     It is the mean over steps of each step's mean over tokens of all processes; steps whose episodes were shorter do not
     count. Turns before the share `after` of their episode's horizon get nan, because EPO has no band there. `state`

@@ -172,7 +172,7 @@ class SelfProposed(Sampler):
         return episodes
 
     def task(self, task_id: str) -> Task | None:
-        """Return the task of this id if it was made in this step (proposed, or for proposing); else None."""
+        """Return the task with this id if it was made in this step, as a proposal or to ask for proposals; else None."""
         return self.tasks.get(task_id)
 
     def measures(self, step: int) -> dict[str, float]:

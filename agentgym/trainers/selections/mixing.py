@@ -91,7 +91,7 @@ def _job(group: Group, n: int, run: Any) -> Job:
 
 
 def _attempt(group: Group) -> int:
-    """Return the smallest attempt number above those in the group."""
+    """Return the next free attempt number of a group."""
     return max(episode.attempt for episode in group) + 1
 
 
