@@ -53,7 +53,7 @@ class Config:
     card: str = ""
     """File to write the dataset's card to (its README.md: contents, origin, contamination)."""
     push: str = ""
-    """Dataset on the Hugging Face hub, OWNER/NAME, to upload the table (a file for each split) and the card to, with the
+    """Hugging Face dataset (OWNER/NAME) to which the table (a file for each split) and the card are uploaded, with the
     token of `hf auth login`."""
     private: bool = False
     """With --push: make the dataset private."""

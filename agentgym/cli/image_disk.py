@@ -25,7 +25,7 @@ def image_lines(env: TextEnv, tasks: Sequence[Task]) -> list[str]:
 
 
 def training_images(config: "TrainConfig") -> list[str]:
-    """Return a line for each environment of a run whose tasks need container images.
+    """Return a line for each of a run's environments whose tasks need container images.
 
     All tasks of a finite split count, since any may be drawn. Generated tasks share one image, so one of them counts.
     """

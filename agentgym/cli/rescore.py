@@ -39,8 +39,8 @@ class Config:
     env: tuple[str, ...] = ()
     """MODULE:ID of unregistered environments that the folder names; this imports MODULE, which runs its code."""
     env_options: Options = field(default_factory=dict[str, object])
-    """Options that say where or how an environment runs, since these are never read from the folder. --env.KEY VALUE,
-    or --env.2.KEY VALUE for the second of several environments."""
+    """Options that say where or how an environment runs, which are never read from the folder: --env.KEY VALUE, or
+    --env.2.KEY VALUE for the second of several environments."""
     out: str | None = None
     """New folder; by default one next to the evaluation's, named after the verifier and the rewards."""
 

@@ -23,8 +23,8 @@ INSIDE = ("localhost", "127.0.0.1", "::1")
 class Egress:
     """An internal network with a proxy that allows requests to `hosts` only.
 
-    `outside` is the network that the proxy uses. `image` is an image in the daemon with `python3`, not the image of the
-    confined container. `beside` lists names of services that the container reaches without the proxy.
+    `outside` is the network that the proxy uses. `image` is an image in the daemon with `python3`; it must not be the
+    image of the confined container. `beside` lists names of services that the container reaches without the proxy.
     """
 
     def __init__(self, daemon: Daemon, hosts: Sequence[str], outside: str, image: str, beside: Sequence[str] = ()) -> None:
