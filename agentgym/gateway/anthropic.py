@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: requests as those of Chat Completions, and answers in its form, whole or as events."""
+"""Anthropic's Messages API: converts requests to Chat Completions, and writes answers whole or as a stream of events."""
 
 import json
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 
 
 def read(raw: dict[str, object], session: Session) -> dict[str, object]:
-    """Convert a Messages request to the form of Chat Completions.
+    """Convert a Messages request to a Chat Completions request.
 
     Raises:
-        Refusal: the request asks for something without such a form.
+        Refusal: the request uses a feature that Chat Completions lacks.
     """
     if raw.get("max_tokens") is None:
         raise Refusal(400, "max_tokens: Field required", None, "max_tokens")
@@ -46,7 +46,7 @@ def read(raw: dict[str, object], session: Session) -> dict[str, object]:
 
 
 def read_for_count(raw: dict[str, object], session: Session) -> dict[str, object]:
-    """Return a request that is only counted."""
+    """Convert a request to count tokens to a Chat Completions request."""
     return read({**raw, "max_tokens": 1, "stream": False}, session)
 
 
@@ -67,7 +67,7 @@ def _messages(raw: object) -> list[dict[str, object]]:
 
 
 def _assistant_message(parts: list[dict[str, object]], name: str) -> dict[str, object]:
-    """Convert an assistant's message; thoughts of other models are dropped."""
+    """Convert an assistant's message; thinking blocks are dropped."""
     calls = [part for part in parts if part.get("type") == "tool_use"]
     texts = [part for part in parts if part.get("type") not in ("tool_use", *_THOUGHTS)]
     message: dict[str, object] = {"role": "assistant", "content": text(texts, f"{name}.content", ("text",))}
@@ -80,7 +80,7 @@ def _assistant_message(parts: list[dict[str, object]], name: str) -> dict[str, o
 
 
 def _heard(role: str, parts: list[dict[str, object]], name: str) -> list[dict[str, object]]:
-    """Return the contents of a client's message: results of tools, and text between or after them.
+    """Convert a client's message to one message per tool result, and one for the text after them.
 
     Raises:
         Refusal: text comes before a tool result.
@@ -124,13 +124,13 @@ def _dumped(value: object) -> str:
 
 
 def error(refusal: Refusal) -> dict[str, object]:
-    """Return an error in Anthropic's form."""
+    """Return an error as Anthropic's JSON."""
     kind = _ERRORS.get(refusal.status, "api_error" if refusal.status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": str(refusal)}, "request_id": None}
 
 
 class MessageWriter:
-    """Writes the answer to one request."""
+    """Writes the answer to one request in the format of Anthropic's Messages API."""
 
     def __init__(self, gateway: Gateway, request: GenerationRequest, raw: dict[str, object], id: str) -> None:
         self._gateway, self._id = gateway, id
@@ -139,7 +139,7 @@ class MessageWriter:
         self._open = False
 
     def whole(self, answer: Answer) -> dict[str, object]:
-        """Return one JSON object."""
+        """Return the whole answer as one JSON object."""
         choice = answer.choices[0]
         content: list[dict[str, object]] = [{"type": "text", "text": choice.text}] if choice.text else []
         content += [_block(tool_call, json.loads(tool_call["arguments"])) for tool_call in choice.calls]
@@ -147,7 +147,7 @@ class MessageWriter:
         return {**self._head(), **_end(choice), "content": content, "usage": usage}
 
     def began(self, prompt: list[int]) -> bytes:
-        """Return a stream's first event."""
+        """Return the first events of a stream."""
         self._begun = True
         usage = {"input_tokens": len(prompt), "output_tokens": 0}
         message: dict[str, object] = {
@@ -160,13 +160,13 @@ class MessageWriter:
         return _event("message_start", message=message)
 
     def piece(self, piece: Piece) -> bytes:
-        """Return the event of more text."""
+        """Return the event for a new piece of text."""
         start = b"" if self._open else _event("content_block_start", index=0, content_block={"type": "text", "text": ""})
         self._open = True
         return start + _event("content_block_delta", index=0, delta={"type": "text_delta", "text": piece.text})
 
     def end(self, answer: Answer) -> bytes:
-        """Return the remaining events: text that was withheld, calls, and the reason why the reply ended."""
+        """Return the last events: text that was withheld, tool calls, and the reason why the reply ended."""
         choice = answer.choices[0]
         events = [] if self._begun else [self.began(answer.prompt_ids)]
         if choice.rest[0]:
@@ -183,7 +183,7 @@ class MessageWriter:
         return b"".join([*events, _event("message_stop")])
 
     def failed(self, refusal: Refusal) -> bytes:
-        """Return the event of an error in a stream that has begun."""
+        """Return the event that reports an error after the stream has begun."""
         return event(error(refusal), "error")
 
     def _head(self) -> dict[str, object]:

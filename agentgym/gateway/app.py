@@ -28,7 +28,7 @@ _STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-cont
 
 @dataclass(frozen=True, slots=True)
 class _Caller:
-    """Caller of a request: the session that its key names, if any, and the key's rights."""
+    """The session that a request's API key names (empty: none), and the rights of the key."""
 
     name: str = ""
     alone: bool = False
@@ -36,12 +36,12 @@ class _Caller:
 
 
 class App:
-    """Chat completions, completions, Anthropic messages, responses, models and sessions over a Gateway.
+    """ASGI application over a Gateway: Chat Completions, Completions, Anthropic messages, Responses, models and sessions.
 
-    A request's session is the part of its API key after a colon (`KEY:NAME`), else the header `X-Session-Id`, else
-    `user` in its body, else `default`. The key comes first, because the operator sets it and the client sets the
-    others. With `key`, every path but /health requires it, or a key from `session_key`. Without a key, only requests to
-    this machine's own names are answered: a web page could reach the server under another name.
+    A request's session is, in this order: the part of its API key after a colon (`KEY:NAME`), the header `X-Session-Id`,
+    `user` in its body, or `default`. The key comes first because the operator sets it; clients set the others. With `key`,
+    every path but /health requires this key, or a key from `session_key`.
+    Without `key`, requests must address this machine as loopback, because a web page could reach it under another name.
     """
 
     def __init__(self, gateway: Gateway, *, key: str | None = None, body_bytes: int = 16 << 20) -> None:
@@ -50,7 +50,7 @@ class App:
         self._numbers = itertools.count(1)
 
     def session_key(self, name: str) -> str:
-        """Return a key for an untrusted agent: it can use one session and cannot finish it.
+        """Return an API key for an untrusted agent, which can send requests in this session but cannot finish it.
 
         Raises:
             BadConfig: the gateway has no key, so anybody may finish any session.
@@ -60,7 +60,7 @@ class App:
         return f"{_derived(self._key, name)}:{name}"
 
     async def __call__(self, scope: JsonObject, receive: Receive, send: Send) -> None:
-        """Answer one request, as ASGI wants it; nothing that one client does raises here."""
+        """Answer one ASGI request; errors become responses, so no client can make this raise."""
         if scope["type"] != "http":
             raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
         path = str(scope["path"]).removeprefix("/v1").rstrip("/")
@@ -99,7 +99,7 @@ class App:
     async def _ask(
         self, path: str, content: bytes, caller: _Caller, headers: dict[str, str], receive: Receive, send: Send
     ) -> None:
-        """Answer a request to one of the APIs."""
+        """Answer a request to one of the model APIs."""
         raw = read_object(content)
         name = self._name(caller, headers, raw)
         session, wire = self.gateway.sessions.open.get(name) or Session(name), WIRES[path]
@@ -124,7 +124,7 @@ class App:
         return name
 
     def _sessions(self, caller: _Caller) -> dict[str, object]:
-        """Return the contents of the open sessions; a key with a session name sees only that session."""
+        """List the open sessions with their counts; a key with a session name sees only that session."""
         sessions = self.gateway.sessions.open.items()
         data = [{"id": name, **session.counts()} for name, session in sessions if caller.name in ("", name)]
         return {"object": "list", "data": data, **({} if caller.name else {"total": self.gateway.counts()})}
@@ -136,10 +136,10 @@ class App:
         return {**own, "root": root, "max_model_len": engine.context, "policy_version": engine.policy_version}
 
     def _authorize(self, headers: dict[str, str]) -> _Caller:
-        """Return the caller, identified by the API key in either header that clients use.
+        """Return the caller, identified by the API key in the header `Authorization` or `X-Api-Key`.
 
         Raises:
-            Refusal: the key is wrong or, without a key, a web page asks.
+            Refusal: the key is wrong or the gateway has no key and the Host is not this machine.
         """
         key_sent = headers.get("authorization", "").removeprefix("Bearer ").strip() or headers.get("x-api-key", "").strip()
         if self._key is None:
@@ -164,10 +164,11 @@ class App:
         return await read_body(receive, self._body_bytes, REQUEST_SECONDS, Refusal)
 
     def _of_session(self, what: str, name: str, caller: _Caller, raw: JsonObject) -> dict[str, object]:
-        """Finish a session or return a key for it; an agent never reports its own result.
+        """Finish a session, or return a key for it.
 
         Raises:
-            Refusal: the caller's key names a session, or the gateway has no key.
+            Refusal: the caller's key is limited to one session (an agent must not report its own result), or the gateway has
+                no key.
         """
         if caller.alone or caller.name not in ("", name):
             why = "this key is valid for one session" + (" and cannot end it" if caller.alone else f": {caller.name!r:.80}")
@@ -206,7 +207,7 @@ class App:
             await send_json(send, 200, writer.whole(answer))
 
     async def _stream(self, writer: Writer, request: GenerationRequest, name: str, stream: "_Stream") -> None:
-        """Send events as tokens are sampled; an error before the first event is sent as a plain response."""
+        """Send events as tokens are sampled; an error before the first event becomes an ordinary error response."""
         heard: asyncio.Queue[FirstToken | Piece | None] = asyncio.Queue()
         answering = asyncio.ensure_future(self.gateway.answer(request, name, heard.put_nowait))
         answering.add_done_callback(lambda _: heard.put_nowait(None))
@@ -233,7 +234,7 @@ class App:
 
 
 class _Stream:
-    """A response as events; it begins with the first token, or earlier if that token is late."""
+    """An HTTP response of server-sent events; it begins with the first token, or with a keep-alive if that token is late."""
 
     def __init__(self, send: Send) -> None:
         self._send, self.begun = send, False
@@ -243,22 +244,22 @@ class _Stream:
         await self.send(b": waiting\n\n")
 
     async def send(self, body: bytes, *, more: bool = True) -> None:
-        """Send events."""
+        """Send the bytes of some events, preceded by the response's head if it was not sent yet."""
         if not self.begun:
             self.begun = True
             await self._send({"type": "http.response.start", "status": 200, "headers": _STREAM})
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def end(self, body: bytes) -> None:
-        """Send the last events."""
+        """Send the last events and end the response."""
         await self.send(body, more=False)
 
 
 async def _while_connected(receive: Receive, work: Coroutine[object, object, T]) -> T:
-    """Return the result of `work`; cancel it when the client hangs up.
+    """Return the result of `work`; cancel it if the client disconnects.
 
     Raises:
-        ClientDisconnected: the client hung up.
+        ClientDisconnected: the client disconnected.
     """
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))
     try:
@@ -272,7 +273,7 @@ async def _while_connected(receive: Receive, work: Coroutine[object, object, T])
 
 
 def _refusal(raised: Exception) -> Refusal:
-    """Return an error as a response; an error that the request did not cause is logged and not described."""
+    """Return an exception as an error response; one that the request did not cause is logged, and its text stays private."""
     if isinstance(raised, Refusal):
         return raised
     if isinstance(raised, RecursionError):

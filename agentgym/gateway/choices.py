@@ -1,4 +1,4 @@
-"""Replies to a request, and how each one is watched during sampling."""
+"""Replies to a request, and observers that follow each reply while it is sampled."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,31 +15,31 @@ from agentgym.gateway.tools import second_call
 
 @dataclass(slots=True)
 class Choice:
-    """One reply to a request."""
+    """One of the replies to a request."""
 
     completion: Completion
     text: str
     calls: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
-    """Its tool calls: id, name and arguments."""
+    """Tool calls in the reply: id, name and arguments (JSON text)."""
     stopped: str | None = None
-    """The stop string that ended it."""
+    """Stop string that ended the reply, if any."""
     rest: tuple[str, list[int], list[float]] = ("", [], [])
-    """Text, tokens and log-probabilities that were not yet streamed to the client."""
+    """Text, token ids and log-probabilities not yet streamed to the client."""
 
     @property
     def finish(self) -> str:
-        """Reason why it ended: `stop`, `length` or `tool_calls`."""
+        """Reason why the reply ended: `stop`, `length` or `tool_calls`."""
         return "tool_calls" if self.calls and self.completion.finish == Finish.STOP else self.completion.finish
 
 
 @dataclass(slots=True)
 class Answer:
-    """Result of a request."""
+    """Prompt and replies of one request."""
 
     prompt_ids: list[int]
     choices: list[Choice]
     prompt_logprobs: list[float] | None = None
-    """Log-probability of every prompt token after the first."""
+    """Log-probabilities of the prompt's tokens, without the first; None unless the client asked for them."""
 
     @property
     def sampled(self) -> int:
@@ -55,7 +55,7 @@ def follow(
     prompt: list[int],
     hear: Hear | None,
 ) -> list[tuple[ReplyStreamer, Watch]]:
-    """Return a watcher for each choice; none if no client streams and only a stop token can end the reply."""
+    """Return a streamer and a token observer per reply; empty if nothing is streamed and only stop tokens end replies."""
     tool_template = template if isinstance(template, ToolTemplate) and request.one_call else None
     if hear is None and not request.stops and tool_template is None:
         return []

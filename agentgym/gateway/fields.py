@@ -1,4 +1,4 @@
-"""Fields of JSON requests, for the APIs other than Chat Completions."""
+"""Readers for fields of JSON requests, used by the APIs other than Chat Completions."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -7,7 +7,7 @@ from agentgym.gateway.requests import Refusal
 
 
 def table(raw: object, name: str) -> dict[str, object]:
-    """Return a JSON object.
+    """Return a value that must be a JSON object; `name` is for the error message.
 
     Raises:
         Refusal: the value is not an object.
@@ -18,7 +18,7 @@ def table(raw: object, name: str) -> dict[str, object]:
 
 
 def entries(raw: object, name: str) -> list[object]:
-    """Return a list.
+    """Return a value that must be a list; `name` is for the error message.
 
     Raises:
         Refusal: the value is not a list.
@@ -29,7 +29,7 @@ def entries(raw: object, name: str) -> list[object]:
 
 
 def string(raw: Mapping[str, object], key: str, name: str) -> str:
-    """Return a string field of an object.
+    """Return the field `key` of an object, which must be a string.
 
     Raises:
         Refusal: the field is not a string.
@@ -41,7 +41,7 @@ def string(raw: Mapping[str, object], key: str, name: str) -> str:
 
 
 def text(raw: object, name: str, kinds: Sequence[str]) -> str:
-    """Return a text, from a string or a list of parts of these kinds.
+    """Return the text of a string, or of a list of parts whose `type` is one of `kinds`.
 
     Raises:
         Refusal: a part is not text.
@@ -61,7 +61,7 @@ def text(raw: object, name: str, kinds: Sequence[str]) -> str:
 
 
 def refuse(raw: Mapping[str, object], why: Mapping[str, str]) -> None:
-    """Refuse a field that would change the reply and is not supported.
+    """Refuse a request with an unsupported field that would change the reply; `why` has the reasons by field.
 
     Raises:
         Refusal: the field is set; the message has the reason.
@@ -72,17 +72,17 @@ def refuse(raw: Mapping[str, object], why: Mapping[str, str]) -> None:
 
 
 def function(name: object, about: object, schema: object) -> dict[str, object]:
-    """Return a tool in the form of Chat Completions."""
+    """Return a tool as Chat Completions describes it."""
     return {"type": "function", "function": {"name": name, "description": about, "parameters": schema}}
 
 
 def call(id: str, name: str, arguments: str) -> dict[str, object]:
-    """Return a call in the form of Chat Completions."""
+    """Return a tool call as Chat Completions writes it; `arguments` is JSON text."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def schema_form(raw: object) -> object:
-    """Return a `response_format` in the form of Chat Completions: schema, name and so on are a nested table."""
+    """Return a `response_format` for Chat Completions, which has schema, name and so on in a nested object."""
     if not isinstance(raw, dict):
         return raw
     schema = cast("dict[str, object]", raw)

@@ -1,6 +1,4 @@
-"""Reply formats (`response_format`): the client's request, the instruction to the model, and the client's part of the
-reply.
-"""
+"""Structured output (`response_format`): parsing it, instructing the model, and extracting the JSON from a reply."""
 
 import json
 import re
@@ -18,16 +16,16 @@ _FORM = "one JSON object and nothing else: no Markdown, no text before or after 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A JSON object, of any shape or of a schema."""
+    """A required output format: one JSON object, with or without a schema."""
 
     schema: str = ""
-    """A JSON Schema, as JSON; empty for an object of any shape."""
+    """JSON Schema of the object, as JSON text; empty for any object."""
     about: str = ""
-    """Description by the client."""
+    """The client's description of the object."""
 
 
 def read_form(raw: object) -> Form | None:
-    """Return the form that `response_format` asks for; None for text.
+    """Parse `response_format`; return None if it asks for plain text.
 
     Raises:
         ValueError: the value is malformed.
@@ -51,10 +49,9 @@ def read_form(raw: object) -> Form | None:
 
 
 def with_form(messages: Sequence[Message], form: Form | None, *, tools: bool) -> list[Message]:
-    """Return the conversation with the format's instruction after the first system message, else after the first user
-    message.
+    """Return the messages with an instruction about the format in the first system message, else the first user message.
 
-    It stays there in later requests, so that they extend the recorded conversation.
+    The instruction has the same place in later requests, so that they extend the recorded conversation.
     """
     if form is None:
         return list(messages)
@@ -73,9 +70,9 @@ def with_form(messages: Sequence[Message], form: Form | None, *, tools: bool) ->
 
 
 def answered(text: str, opened: bool) -> str:
-    """Return the client's part of a formatted reply, as sampled: the text after a thought, or all of it.
+    """Return the part of a reply that the client gets: the text after the thought, if there is one.
 
-    Text that is not JSON is returned unchanged: the model failed, and the client detects it.
+    It may not be valid JSON: that is the model's failure, which the client detects.
     """
     if not opened and text.lstrip().startswith("{"):  # the object itself: what it spells is no thought
         return text

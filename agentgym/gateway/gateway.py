@@ -1,4 +1,4 @@
-"""From a client's messages to a completion in exact tokens, recorded in the client's session."""
+"""Turn a client's messages into exact prompt tokens, sample a completion, and record it in the client's session."""
 
 import asyncio
 import dataclasses
@@ -26,18 +26,18 @@ from agentgym.gateway.telling import Hear, ReplyStreamer
 from agentgym.gateway.tools import Message, call_head, past, read_reply, refused, results, tools_key
 
 COLDEST = 0.01
-"""The lowest temperature but 0: below it log-probabilities overflow, and vLLM would sample at this one instead."""
+"""Lowest temperature above 0: below it, log-probabilities overflow, and vLLM would sample at 0.01 instead."""
 _ABORTED = (503, "the request was aborted in the engine; ask again", "aborted")
 _KEPT = 64  # sets of tools whose templates are kept
 _LONG = 32 << 10  # bytes of a body; of what is longer the encoding would be felt by other clients
 
 
 class Gateway:
-    """Any token engine behind a messages API; `sessions` records the conversations as turns to train on.
+    """A token engine behind a messages API; `sessions` records conversations as turns to train on.
 
-    `temperature` overrides the clients' sampling options, filters included, so that every reply can be trained on
-    (except at 0). Without it, replies that are sampled greedily or with filters are context only. `turn_tokens` limits
-    a reply if its client sets no limit. `response_format` adds an instruction; the output is not constrained.
+    `temperature` overrides the sampling options of clients, including filters such as top_p, so that every reply can be
+    trained on (except at 0). If it is None, greedy or filtered replies are recorded but not trained on. `turn_tokens` limits
+    a reply if its client sets no limit. `response_format` only adds an instruction; decoding is not constrained.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class Gateway:
         self._thread = ThreadPoolExecutor(1, "gateway")
 
     async def answer(self, request: GenerationRequest, name: str, hear: Hear | None = None) -> Answer:
-        """Answer a request of a session and record it. When cancelled, it ends its request in the engine.
+        """Answer a request in the session `name` and record the turn; cancellation aborts the request in the engine.
 
-        `hear` receives the replies while they are sampled.
+        `hear` receives pieces of the replies during sampling.
 
         Raises:
-            Refusal: the session is full, its budget is used up, the engine failed or aborted, or it refuses the request.
+            Refusal: the session is full, its budget is used up, or the engine fails, aborts or rejects the request.
         """
         self._check_model(request)
         session = self.sessions.get(name)
@@ -103,7 +103,7 @@ class Gateway:
         """Return the number of tokens in a request's prompt; nothing is recorded.
 
         Raises:
-            Refusal: the engine or the template refuses the request.
+            Refusal: the engine or the template rejects the request.
         """
         self._check_model(request)
         try:
@@ -156,12 +156,12 @@ class Gateway:
             )
 
     def _forced(self, request: GenerationRequest, template: ChatTemplate) -> tuple[str, list[int]]:
-        """Return the opening of a reply that must call a tool, as text and as tokens, which belong to the prompt.
+        """Return the beginning of a reply that must call a tool, as text and as tokens; the tokens end the prompt.
 
-        The template's text for a reply without a thought comes first.
+        The tokens begin with the template's text for a reply without a thought; the returned text does not.
 
         Raises:
-            Refusal: the model's replies begin with a thought or header of their own.
+            Refusal: the model's replies always begin with a thought or a header.
         """
         if request.forced is None or not isinstance(template, ToolTemplate):
             return "", []
@@ -195,7 +195,7 @@ class Gateway:
     def _store_reply(
         self, request: GenerationRequest, template: ChatTemplate, head: str, choice: Choice, after: ChatState, number: int
     ) -> None:
-        """Store the client's view of a reply (text and calls) in the choice and in the recorded conversation."""
+        """Store a reply as the client sees it (text and calls) in `choice` and in the recorded conversation `after`."""
         ids = choice.completion.ids
         if request.form and not isinstance(template, ToolTemplate):
             choice.text = answered(choice.text, bool(template.opened))
@@ -217,10 +217,10 @@ class Gateway:
     async def _encoded(
         self, request: GenerationRequest, session: Session
     ) -> tuple[ChatTemplate, list[int], ChatState | None, int]:
-        """Return template and prompt of a request; a long prompt is encoded in a thread.
+        """Return a request's template, followed by the results of `_prompt`; a long prompt is encoded in a thread.
 
         Raises:
-            Refusal: the prompt exceeds the model's context.
+            Refusal: there are more messages than the model's context has tokens.
         """
 
         def encode() -> tuple[ChatTemplate, list[int], ChatState | None, int]:
@@ -240,10 +240,10 @@ class Gateway:
         return await asyncio.get_running_loop().run_in_executor(self._thread, encode)
 
     def _template(self, request: GenerationRequest) -> ChatTemplate:
-        """Return the chat template with the tools and options of a request.
+        """Return the chat template for a request's tools and template options.
 
         Raises:
-            BadConfig: the template does not know an option.
+            BadConfig: the template does not use an option.
         """
         name = template_key(request)
         if not name:
@@ -267,7 +267,7 @@ class Gateway:
     def _prompt(
         self, request: GenerationRequest, session: Session, template: ChatTemplate
     ) -> tuple[list[int], ChatState | None, int]:
-        """Return the tokens of a request, the recorded conversation that they extend, and its number of messages."""
+        """Return a request's prompt tokens, the recorded conversation that it extends, and the number of messages recorded."""
         if not request.chat:
             prompt = list(self.template.encoder.plain(request.prompt)) if isinstance(request.prompt, str) else request.prompt
             return prompt, session.find_ids(prompt), 0
@@ -292,7 +292,7 @@ class Gateway:
     def _sampling(
         self, request: GenerationRequest, session: Session, number: int, template: ChatTemplate, place: int
     ) -> Sampling:
-        """Return the sampling options of a choice; each of several choices has its own seed."""
+        """Return the sampling options of reply number `place` to request `number`; each reply has a different seed."""
         sampling, stops = request.sampling, () if request.ignore_eos else template.stop_ids
         if session.budget.turn_tokens:
             sampling = dataclasses.replace(sampling, max_tokens=min(sampling.max_tokens, session.budget.turn_tokens))
@@ -344,7 +344,7 @@ class Gateway:
         sampling: Sampling,
         teller: ReplyStreamer | None,
     ) -> tuple[Choice, Turn]:
-        """Return a reply as text and as the turn it makes."""
+        """Return a completion as the reply for the client and as the turn to record."""
         ids, decode = completion.ids, self.template.encoder.decode
         text = decode(ids[:-1] if ids[-1] in sampling.stop_ids else ids)
         heard = teller.end() if teller else text
@@ -367,7 +367,7 @@ class Gateway:
         return choice, turn
 
     def counts(self) -> dict[str, int]:
-        """Return the totals over the open sessions."""
+        """Return the total counts of the open sessions."""
         total: Counter[str] = Counter()
         for session in self.sessions.open.values():
             total.update(session.counts())
@@ -375,18 +375,18 @@ class Gateway:
 
 
 def _context(request: GenerationRequest) -> str:
-    """Return the part of a conversation's identity that is not messages: tools, options, form of replies."""
+    """Return a key for everything but messages that identifies a conversation: tools, template options, output format."""
     return template_key(request) + (f"{request.form.schema}\n{request.form.about}" if request.form else "")
 
 
 def template_key(request: GenerationRequest) -> str:
-    """Return a key that identifies a request's tools and template options; empty without any."""
+    """Return a key that identifies a request's tools and template options; empty if it has neither."""
     options = json.dumps(request.template_options, sort_keys=True) if request.template_options else ""
     return tools_key(request.tools) + options
 
 
 def _numbered(cache: str, place: int) -> str:
-    """Return the engine session of a choice; the first choice continues in the cache of its row."""
+    """Return the engine's session id for reply number `place`; reply 0 continues the cached row."""
     return f"{cache}/{place}" if place else cache
 
 
@@ -396,5 +396,5 @@ def _check_temperature(value: float, name: str) -> None:
 
 
 def _pieces(messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
-    """Return messages whose contents cannot become control tokens."""
+    """Return messages as (role, pieces) for the template, encoded so that no content becomes a control token."""
     return [(message["role"], [UntrustedText(message["content"])]) for message in messages]

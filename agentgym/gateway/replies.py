@@ -1,4 +1,4 @@
-"""Answers in the form of OpenAI's Chat Completions and Completions, whole or as a stream's events."""
+"""Answers in the format of OpenAI's Chat Completions and Completions, whole or as a stream of events."""
 
 import json
 import time
@@ -13,14 +13,14 @@ from agentgym.gateway.tools import openai_calls
 
 
 class ChatWriter:
-    """Writes the answer to one request; ids and `policy_version` use the fields of vLLM's server."""
+    """Writes the answer to one request; token ids and `policy_version` go into the same fields as in vLLM's server."""
 
     def __init__(self, gateway: Gateway, request: GenerationRequest, raw: dict[str, object], id: str) -> None:
         self._gateway, self._request, self._id = gateway, request, id
         self._prompt: list[int] | None = None
 
     def whole(self, answer: Answer) -> dict[str, object]:
-        """Return one JSON object."""
+        """Return the whole answer as one JSON object."""
         request, body = self._request, self._head(answer.choices[0].completion.policy_version)
         choices: list[dict[str, object]] = []
         for index, choice in enumerate(answer.choices):
@@ -37,7 +37,7 @@ class ChatWriter:
         return {**body, "choices": choices, "usage": _usage(answer)}
 
     def began(self, prompt: list[int]) -> bytes:
-        """Return a stream's first event: the role, and the prompt's tokens if requested."""
+        """Return the first event of a stream: the role, and the prompt's tokens if requested."""
         self._prompt = prompt
         roles = [{"index": n, "logprobs": None, "finish_reason": None} for n in range(self._request.n)]
         if not self._request.chat:
@@ -47,7 +47,7 @@ class ChatWriter:
         return b"".join(self._chunk([{**role, "delta": delta}], **ids) for role in roles)
 
     def piece(self, piece: Piece) -> bytes:
-        """Return the event of more text."""
+        """Return the event for a new piece of text."""
         part = self._part(piece.index, piece.ids, piece.logprobs) | {"finish_reason": None}
         if self._request.chat:
             return self._chunk([{**part, "delta": {"content": piece.text}}])
@@ -56,7 +56,7 @@ class ChatWriter:
         return self._chunk([{**part, "text": piece.text}])
 
     def end(self, answer: Answer) -> bytes:
-        """Return the remaining events: text that was withheld, calls, finish reasons and token counts."""
+        """Return the last events: text that was withheld, tool calls, finish reasons and token counts."""
         events: list[bytes] = [] if self._prompt is not None else [self.began(answer.prompt_ids)]
         for index, choice in enumerate(answer.choices):
             text, ids, logprobs = choice.rest
@@ -71,7 +71,7 @@ class ChatWriter:
         return b"".join([*events, b"data: [DONE]\n\n"])
 
     def failed(self, refusal: Refusal) -> bytes:
-        """Return the event of an error in a stream that has begun."""
+        """Return the event that reports an error after the stream has begun."""
         return event(refusal.body())
 
     def _chunk(self, choices: Sequence[dict[str, Any]], version: int | None = None, **more: object) -> bytes:
@@ -115,7 +115,7 @@ def _message(choice: Choice) -> dict[str, object]:
 
 
 def _deltas(choice: Choice) -> list[dict[str, object]]:
-    """Return calls as stream deltas: the name first, then the arguments."""
+    """Return tool calls as stream deltas: the name first, then the arguments."""
     deltas: list[dict[str, object]] = []
     for index, call in enumerate(openai_calls(choice.calls)):
         function: Any = call["function"]
@@ -130,6 +130,6 @@ def event(body: dict[str, object], name: str = "") -> bytes:
 
 
 def _usage(answer: Answer) -> dict[str, int]:
-    """Return the token counts."""
+    """Return the `usage` object: counts of prompt tokens, sampled tokens and both."""
     prompt_tokens, completed = len(answer.prompt_ids), answer.sampled
     return {"prompt_tokens": prompt_tokens, "completion_tokens": completed, "total_tokens": prompt_tokens + completed}

@@ -40,71 +40,71 @@ _MOST_CHOICES = 128
 _MOST_STOPS, _LONGEST_STOP = 16, 1000
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _OWN = ("messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "tokenize", "strftime_now")
-"""Template variables that the gateway sets itself or that clients must not set."""
+"""Variables of the chat template that clients must not set."""
 
 
 class Refusal(Exception):
-    """An answer in the form of OpenAI's errors."""
+    """A request was refused; the error goes to the client in OpenAI's format."""
 
     def __init__(self, status: int, message: str, code: str | None = None, param: str | None = None) -> None:
         super().__init__(message)
         self.status, self.code, self.param = status, code, param
 
     def body(self) -> dict[str, object]:
-        """Return the JSON that OpenAI's clients know."""
+        """Return the error as the JSON that OpenAI's clients expect."""
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
         return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
 
 
 @dataclass(slots=True)
 class GenerationRequest:
-    """One request, checked."""
+    """One validated request for a reply."""
 
     model: str
     chat: bool
     sampling: Sampling
     messages: list[Message] = field(default_factory=list[Message])
-    """For chat: role, content and, with tools, `calls` or `tool_call_id`."""
+    """Messages of a chat request: role, content and, with tools, `calls` or `tool_call_id`."""
     tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
     prompt: list[int] | str = ""
-    """For completions."""
+    """Prompt of a Completions request, as text or token ids; unused for chat."""
     seeded: bool = False
     """True if the client chose the seed."""
     stream: bool = False
     usage: bool = False
-    """True if a stream is to end with token counts."""
+    """True if a stream should end with token counts."""
     logprobs: bool = False
     token_ids: bool = False
     prompt_logprobs: bool = False
     prompt_temperature: float = 1.0
     template_options: dict[str, bool | int | float | str] = field(default_factory=dict[str, bool | int | float | str])
-    """For chat: variables of the chat template (`enable_thinking`)."""
+    """Variables of the chat template, such as `enable_thinking`; for chat only."""
     ignore_eos: bool = False
     stops: tuple[str, ...] = ()
-    """Strings that end a reply; they are not part of its text, but their tokens are part of the sampled tokens."""
+    """Strings that end a reply; the reply's text excludes the stop string, its sampled tokens include it."""
     n: int = 1
-    """Number of replies to draw."""
+    """Number of replies to sample."""
     forced: str | None = None
-    """Name of the tool that must be called, empty for any tool; None if no call is required."""
+    """Name of the tool that the reply must call; empty for any tool, None if no call is required."""
     no_calls: bool = False
-    """True if every reply is plain text, even one that looks like a call."""
+    """True if replies are plain text even if they look like tool calls."""
     one_call: bool = False
-    """True if a reply has at most one call."""
+    """True if a reply may contain at most one tool call."""
     form: Form | None = None
-    """The form that a reply is to have; None for text."""
+    """Required output format; None for plain text."""
     instructed: bool = False
-    """True if the first message is the `instructions` of a Responses request."""
+    """True if the first message holds the `instructions` of a Responses request."""
     id: str = ""
-    """Id with which a later request can refer to the answer; empty if it is not stored."""
+    """Id by which a later request can refer to the answer; empty if the answer is not stored."""
     size: int = 0
-    """Bytes of the body."""
+    """Size of the request's body in bytes."""
 
 
 def read_object(content: bytes) -> dict[str, object]:
-    """Parse a body's JSON object; NaN and endless nesting are refused.
+    """Parse a request body, which must be a JSON object.
 
     Raises:
-        Refusal: the body is no JSON object.
+        Refusal: the body is not a JSON object, is nested too deeply, or contains NaN or Infinity.
     """
     try:
         raw = json.loads(content, parse_constant=refuse_constant, parse_float=_finite)
@@ -116,10 +116,10 @@ def read_object(content: bytes) -> dict[str, object]:
 
 
 def read_request(raw: dict[str, object], *, chat: bool, default_tokens: int, size: int) -> GenerationRequest:
-    """Parse a request of `size` bytes.
+    """Validate a parsed Chat Completions request (`chat`) or Completions request of `size` bytes.
 
     Raises:
-        Refusal: a field is missing, malformed or not supported; status and code are OpenAI's.
+        Refusal: a field is missing, malformed or not supported; status and code follow OpenAI.
     """
     for name, why in _UNREAD.items():
         if raw.get(name) not in (None, [], {}, "", 0, False):
@@ -174,10 +174,10 @@ def _form(raw: dict[str, object], chat: bool) -> Form | None:
 
 
 def _template_options(raw: dict[str, object], chat: bool) -> dict[str, bool | int | float | str]:
-    """Return `chat_template_kwargs`: plain values, whose words cannot become control tokens.
+    """Return `chat_template_kwargs`; values must be numbers, booleans or plain words that cannot become control tokens.
 
     Raises:
-        Refusal: an option or its value has another form.
+        Refusal: the name or value of an option is not allowed.
     """
     options: object = raw.get("chat_template_kwargs") or {}
     name = "chat_template_kwargs"
@@ -219,10 +219,10 @@ def _stops(raw: dict[str, object]) -> tuple[str, ...]:
 
 
 def _tool_choice(raw: dict[str, object], tools: dict[str, Tool]) -> str | None:
-    """Return the tool that must be called, empty for any of them; None if no call is required.
+    """Return the name of the tool that the reply must call; empty for any tool, None if no call is required.
 
     Raises:
-        Refusal: the choice is malformed or names no tool.
+        Refusal: the choice is malformed or names an unknown tool.
     """
     choice, name = raw.get("tool_choice"), "tool_choice"
     if choice in (None, "auto", "none"):
@@ -241,10 +241,10 @@ def _named(choice: object) -> object:
 
 
 def _conversation(raw: dict[str, object]) -> tuple[list[Message], dict[str, Tool]]:
-    """Return messages and tools that agree with each other.
+    """Return the messages and tools of a chat request, checked against each other.
 
     Raises:
-        Refusal: they are malformed, or calls have no tools.
+        Refusal: messages or tools are malformed, or messages contain calls and the request has no tools.
     """
     try:
         tools, messages = read_tools(raw.get("tools")), _messages(raw.get("messages"))
@@ -301,10 +301,10 @@ def _prompt(raw: object) -> list[int] | str:
 
 
 def read_number(raw: dict[str, Any], name: str, default: float, low: float, high: float) -> float:
-    """Return a number of a request.
+    """Return a number field of a request, which must be from `low` to `high`.
 
     Raises:
-        Refusal: the value is not a number or is out of bounds.
+        Refusal: the value is not a number, or is out of these bounds.
     """
     value = raw.get(name)
     if value is None:
@@ -338,5 +338,5 @@ def _finite(text: str) -> float:
 
 
 def reason_of(error: BadConfig) -> str:
-    """Return the reason to give for a request that an engine or a template refuses."""
+    """Return the message for a client whose request an engine or a template rejected."""
     return str(error)[:500]

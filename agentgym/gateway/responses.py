@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: requests as those of Chat Completions, and answers in its form, whole or as events."""
+"""OpenAI's Responses API: converts requests to Chat Completions, and writes answers whole or as a stream of events."""
 
 import time
 from typing import Any
@@ -26,10 +26,10 @@ _TEXTS = ("input_text", "output_text", "text")
 
 
 def read(raw: dict[str, object], session: Session) -> dict[str, object]:
-    """Convert a Responses request to the form of Chat Completions.
+    """Convert a Responses request to a Chat Completions request.
 
     Raises:
-        Refusal: the request asks for something without such a form.
+        Refusal: the request uses a feature that Chat Completions lacks.
     """
     refuse(raw, _UNREAD)
     if raw.get("truncation") not in (None, "disabled"):
@@ -57,7 +57,7 @@ def _instructions(raw: dict[str, object]) -> list[dict[str, object]]:
 
 
 def _previous(raw: dict[str, object], session: Session) -> list[dict[str, object]]:
-    """Return the conversation that a request continues; it belongs to the same session.
+    """Return the messages of the conversation that a request continues (`previous_response_id`).
 
     Raises:
         Refusal: the session has no response with that id.
@@ -78,7 +78,7 @@ def _as_sent(message: Message) -> dict[str, object]:
 
 
 def _input(raw: object) -> list[dict[str, object]]:
-    """Return input items as messages: a reply's text and calls, separate items here, become one message.
+    """Convert input items to messages; the items of one reply (text and tool calls) become one message.
 
     Raises:
         Refusal: an item has an unknown type.
@@ -117,12 +117,12 @@ def _tool(raw: object, place: int) -> dict[str, object]:
 
 
 def error(refusal: Refusal) -> dict[str, object]:
-    """Return an error in OpenAI's form."""
+    """Return an error as OpenAI's JSON."""
     return refusal.body()
 
 
 class ResponseWriter:
-    """Writes the answer to one request."""
+    """Writes the answer to one request in the format of OpenAI's Responses API."""
 
     def __init__(self, gateway: Gateway, request: GenerationRequest, raw: dict[str, object], id: str) -> None:
         self._id, self._number, self._begun, self._open = id, 0, False, False
@@ -146,20 +146,20 @@ class ResponseWriter:
         }
 
     def whole(self, answer: Answer) -> dict[str, object]:
-        """Return one JSON object."""
+        """Return the whole answer as one JSON object."""
         choice = answer.choices[0]
         output = [self._message(choice.text)] if choice.text or not choice.calls else []
         output += [self._call(place, tool_call, tool_call["arguments"]) for place, tool_call in enumerate(choice.calls)]
         return self._state(_status(choice), output, answer)
 
     def began(self, prompt: list[int]) -> bytes:
-        """Return a stream's first events."""
+        """Return the first events of a stream."""
         self._begun = True
         kinds = ("response.created", "response.in_progress")
         return b"".join(self._event(kind, response=self._state("in_progress", [])) for kind in kinds)
 
     def piece(self, piece: Piece) -> bytes:
-        """Return the events of more text."""
+        """Return the events for a new piece of text."""
         start = b""
         if not self._open:
             self._open = True
@@ -169,7 +169,7 @@ class ResponseWriter:
         return start + self._event("response.output_text.delta", **self._place(), delta=piece.text, logprobs=[])
 
     def end(self, answer: Answer) -> bytes:
-        """Return the remaining events: text that was withheld, calls, and the whole response."""
+        """Return the last events: text that was withheld, tool calls, and the complete response."""
         choice = answer.choices[0]
         events = [] if self._begun else [self.began(answer.prompt_ids)]
         if choice.rest[0] or not (self._open or choice.calls):
@@ -191,7 +191,7 @@ class ResponseWriter:
         return b"".join([*events, self._event(f"response.{status}", response=self.whole(answer))])
 
     def failed(self, refusal: Refusal) -> bytes:
-        """Return the event of an error in a stream that has begun."""
+        """Return the event that reports an error after the stream has begun."""
         return self._event("error", code=refusal.code, message=str(refusal), param=refusal.param)
 
     def _state(self, status: str, output: list[dict[str, object]], answer: Answer | None = None) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""A row of turns that extend one another; each token is stored once, however many turns repeat it."""
+"""Rows: sequences of turns in which each prompt extends the tokens of the turns before. A row stores each token once."""
 
 import dataclasses
 from array import array
@@ -12,22 +12,22 @@ LARGEST_ID = 2**31 - 1
 
 
 class Row:
-    """Turns whose prompts repeat every token before them."""
+    """Turns in which each prompt begins with all tokens of the turns before."""
 
     __slots__ = ("_logprobs", "_turns", "ids", "last_reply", "tools")
 
     def __init__(self, tools: str = "") -> None:
         self.ids = array("i")
-        """Every token so far."""
+        """All token ids of the row so far."""
         self.tools = tools
-        """Names the tools that its first request offered."""
+        """Key of the tools that the row's first request offered."""
         self.last_reply = 0
-        """Which reply of the session its last one is."""
+        """Number of the row's newest reply, counted over the session."""
         self._logprobs = array("d")
         self._turns: list[tuple[int, int, Turn]] = []  # where prompt and reply end, and the turn without its tokens
 
     def append(self, turn: Turn, prompt: "array[int]") -> int:
-        """Append a turn whose prompt repeats the row's tokens; return the number of tokens that it adds."""
+        """Append a turn, whose `prompt` begins with the row's tokens; return the number of tokens added."""
         before, start = len(self.ids), len(prompt)
         self.ids.extend(prompt[before:])
         self.ids.extend(array("i", turn.output_ids))
@@ -37,14 +37,14 @@ class Row:
         return len(self.ids) - before
 
     def mark_side(self, *, trained: bool) -> None:
-        """Mark every turn as a call outside the main conversation."""
+        """Mark every turn as outside the main conversation; unless `trained`, exclude it from training."""
         for _, _, turn in self._turns:
             turn.extra["side"] = True
             if not trained:
                 turn.extra["train"] = False
 
     def turns(self) -> list[Turn]:
-        """Return the turns with their tokens."""
+        """Return the turns, each with its full prompt and its sampled tokens."""
         turns: list[Turn] = []
         sampled = 0
         for start, end, turn in self._turns:
@@ -55,17 +55,17 @@ class Row:
         return turns
 
     def begins(self, prompt: Sequence[int]) -> bool:
-        """Return whether a prompt repeats every token of the row."""
+        """Return True if a prompt begins with all tokens of the row."""
         return len(prompt) >= len(self.ids) and common_prefix(prompt, self.ids) == len(self.ids)
 
     @property
     def last(self) -> Turn:
-        """The last turn, without its tokens; changes to it are stored."""
+        """The newest turn, without its tokens; the row stores changes to it."""
         return self._turns[-1][2]
 
     @property
     def output_tokens(self) -> int:
-        """Number of sampled tokens."""
+        """Number of sampled tokens in the row."""
         return len(self._logprobs)
 
     def __len__(self) -> int:

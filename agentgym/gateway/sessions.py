@@ -1,4 +1,4 @@
-"""Conversations by session: exact tokens, merged if a request extends the past, a new row if it rewrote it."""
+"""Recorded sessions: exact tokens in rows. A request that extends the past continues its row; any other starts a new row."""
 
 import hashlib
 import json
@@ -20,47 +20,47 @@ FOR_ROOM = "this session was closed to make room, as the one idle longest: run f
 
 
 class SessionBusy(RuntimeError):
-    """A session that is to be finished waits for a reply."""
+    """A session cannot be finished while it waits for a reply."""
 
 
 @dataclass(slots=True)
 class ChatState:
-    """A conversation as it stood after a reply."""
+    """State of a conversation after one of its replies."""
 
     cache: str
-    """Id of the row in the engine."""
+    """Id under which the engine caches this conversation."""
     ended: bool = True
-    """True if the reply ended with its own stop token."""
+    """True if the reply ended with a stop token."""
     reply: Message = field(default_factory=Message)
-    """The last reply as sent to its client."""
+    """The last reply, as its client received it."""
     attempts: list[Attempt] = field(default_factory=list[Attempt])
-    """The calls in it, as the model's family has them."""
+    """Tool calls in the reply, in the syntax of the model family."""
     row: int = 0
     length: int = 0
-    """Number of the row's tokens up to the end of the turn: its prompt and its reply."""
+    """Number of the row's tokens up to the end of this reply."""
     before: "ChatState | None" = None
-    """The conversation that it continues."""
+    """State before the last request; None at the start of a row."""
     new: list[Message] = field(default_factory=list[Message])
-    """Messages of the client after that."""
+    """Messages of the client between `before` and this reply."""
     instructed: bool = False
-    """True if its first message is the instructions of a request, which the next request does not go on from."""
+    """True if the conversation begins with the `instructions` of a request; a continuation does not repeat them."""
     extended: bool = False
-    """True if a request went on from it."""
+    """True if a later request continued from here."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplySlot:
-    """Place of the replies to one request, looked up once for all of them."""
+    """Position in the session of the replies to one request; all of them share it."""
 
     base: ChatState | None
-    """The conversation that they go on from."""
+    """Conversation that the replies continue; None for a new one."""
     prompt: "array[int]"
     drifted: int
-    """Number of the conversation's tokens that the prompt does not repeat."""
+    """Number of tokens of `base` that the prompt does not repeat."""
     digest: bytes
-    """Digest of the messages; empty without messages."""
+    """Digest of the request's messages; empty if it has no messages."""
     tools: str = ""
-    """Names the tools that the request offered."""
+    """Key of the tools that the request offered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,47 +68,47 @@ class Budget:
     """Budget of one session; 0 means no limit."""
 
     turns: int = 0
-    """Replies."""
+    """Maximum number of replies."""
     tokens: int = 0
-    """Sampled tokens."""
+    """Maximum number of sampled tokens."""
     cost: float = 0.0
-    """US dollars, at the two prices."""
+    """Maximum cost in US dollars, at the two prices below."""
     input_price: float = 0.0
-    """US dollars of a prompt token."""
+    """Price of one prompt token in US dollars."""
     output_price: float = 0.0
-    """US dollars of a sampled token."""
+    """Price of one sampled token in US dollars."""
     turn_tokens: int = 0
     """Maximum tokens of one reply; overrides the client's limit."""
 
 
 @dataclass(slots=True)
 class Session:
-    """One agent's conversation, with every branch it took."""
+    """All recorded conversations of one agent, in rows."""
 
     name: str
     budget: Budget = Budget()
     state: Callable[[], Awaitable[str | None]] | None = None
-    """Function that returns the state when a request arrives; None if it is not recorded."""
+    """Function that returns the environment's state key when a request arrives; None to record none."""
     side_calls: bool | None = None
-    """True if calls outside the main conversation are trained; the main conversation then comes last. None does not
-    distinguish them.
+    """How replies outside the main conversation (sub-agents, titles) are treated: True trains on them, False does not; in
+    both cases they come first in the episode. None does not distinguish them.
     """
     measures: dict[str, float] = field(default_factory=dict[str, float])
-    """Additional fields of its episode."""
+    """Additional metrics of the session's episode."""
     used_up: str = ""
-    """Part of the budget that ended, once a request was refused for it."""
+    """The part of the budget that was exhausted when a request was first refused; empty before."""
     replies: int = 0
     prompt_tokens: int = 0
     output_tokens: int = 0
     requests: int = 0
     running: int = 0
-    """Replies under way."""
+    """Number of requests now waiting for replies."""
     unanswered: int = 0
-    """Requests that the engine failed to answer."""
+    """Number of requests that the engine failed to answer."""
     drifted: int = 0
-    """Held tokens that a request which extends the past did not repeat exactly: 0, or something is wrong."""
+    """Number of recorded tokens that later prompts failed to repeat; anything but 0 is a bug."""
     tokens: int = 0
-    """Tokens held, in all rows."""
+    """Number of tokens stored in all rows."""
     _rows: list[Row] = field(default_factory=list[Row])
     _known: dict[bytes, ChatState] = field(default_factory=dict[bytes, ChatState])
     _ends: list[ChatState] = field(default_factory=list[ChatState])
@@ -117,15 +117,15 @@ class Session:
 
     @property
     def rows(self) -> list[list[Turn]]:
-        """The turns, row by row."""
+        """Turns of each row."""
         return [row.turns() for row in self._rows]
 
     def ids(self, row_end: ChatState) -> list[int]:
-        """Return the tokens of a recorded conversation."""
+        """Return the token ids of a recorded conversation."""
         return self._rows[row_end.row].ids[: row_end.length].tolist()
 
     def refuse_over_budget(self) -> str:
-        """Return the exhausted part of the budget, after which no reply may follow; empty while budget remains."""
+        """Return the exhausted part of the budget, such as `20 turns`; empty if another reply is allowed."""
         budget = self.budget
         cost = self.prompt_tokens * budget.input_price + self.output_tokens * budget.output_price
         used = {
@@ -137,8 +137,9 @@ class Session:
         return self.used_up
 
     def find(self, messages: Sequence[Message], tools: str = "") -> tuple[ChatState | None, int]:
-        """Return the longest recorded conversation that messages extend, and its number of messages; `tools` is the key
-        of the tools.
+        """Return the longest recorded conversation that `messages` extend, and its number of messages.
+
+        `tools` is the key of the request's tools.
         """
         digests = _digests(messages, tools)
         for count in range(len(messages) - 1, 0, -1):
@@ -148,14 +149,14 @@ class Session:
         return None, 0
 
     def find_ids(self, prompt: Sequence[int]) -> ChatState | None:
-        """Return the longest row that a prompt extends token by token."""
+        """Return the longest recorded conversation whose tokens are a prefix of `prompt`; None if there is none."""
         fits = [end for end in self._ends if self._rows[end.row].begins(prompt)]
         return max(fits, key=lambda end: end.length, default=None)
 
     def place(
         self, prompt_ids: Sequence[int], base: ChatState | None, messages: Sequence[Message] = (), tools: str = ""
     ) -> ReplySlot:
-        """Return the place for the replies to a prompt that continues `base`, and count its drift."""
+        """Return the position of the replies to a prompt that continues `base`, and count the tokens it fails to repeat."""
         drifted = 0
         if base is not None:
             base.extended = True
@@ -165,9 +166,9 @@ class Session:
         return ReplySlot(base, array("i", prompt_ids), drifted, digest, tools)
 
     def record(self, turn: Turn, place: ReplySlot, answer: ChatState) -> int:
-        """Record a turn and the conversation after it, at the end of the row that it extends or in a new row.
+        """Record a turn and the conversation after it: append to the row that it extends, or start a new row.
 
-        Returns the number of added tokens.
+        Returns the number of tokens added.
         """
         base = place.base
         if base is not None and not place.drifted and self._ends[base.row] is base:
@@ -188,14 +189,14 @@ class Session:
         return added
 
     def keep(self, choices: list[ChatState], id: str = "") -> None:
-        """Remember which replies are choices of one request and, under an `id`, the first of them."""
+        """Remember the replies to one request, and store the first of them under `id` if that is not empty."""
         if len(choices) > 1:
             self._choices.append(choices)
         if id:
             self._answers[id] = choices[0]
 
     def conversation(self, id: str) -> list[Message] | None:
-        """Return the messages up to and including an answer, without instructions; None if no such answer is stored."""
+        """Return the messages up to the answer stored under `id`, without instructions; None if there is no such answer."""
         answer = last = self._answers.get(id)
         if last is None:
             return None
@@ -206,17 +207,17 @@ class Session:
         return parts[::-1][1 if last.instructed else 0 :]
 
     def _leave_out_unused(self) -> None:
-        """Do not train choices that their client dropped by continuing with another one."""
+        """Exclude replies from training if the client continued with another reply to the same request."""
         for choices in self._choices:
             for answer in choices if any(answer.extended for answer in choices) else ():
                 if not answer.extended:
                     self._rows[answer.row].last.extra["train"] = False
 
     def _in_order(self) -> list[Turn]:
-        """Return the turns row by row; calls outside the main conversation come first if they are distinguished.
+        """Return the turns row by row; unless `side_calls` is None, the main conversation comes last.
 
-        The main conversation is every row with the same tools as the row with most turns: a rewritten prompt keeps these
-        tools, while sub-agents, titles and summaries have other tools or none.
+        The main conversation consists of all rows with the same tools as the row with the most turns. An agent that rewrites
+        its prompt keeps its tools; sub-agents, titles and summaries use other tools or none.
         """
         if self.side_calls is None or not self._rows:
             return [turn for row in self.rows for turn in row]
@@ -228,7 +229,7 @@ class Session:
         return [turn for row in order for turn in row.turns()]
 
     def counts(self) -> dict[str, int]:
-        """Return how much was recorded."""
+        """Return the number of recorded turns, rows and tokens."""
         return {
             "turns": sum(len(row) for row in self._rows),
             "rows": len(self._rows),
@@ -242,7 +243,7 @@ class Session:
     ) -> Episode:
         """Return the session as an episode, row by row; the last turn gets the reward.
 
-        Without `success` the result is unknown: the episode is a fault and is never trained on; `why` is the reason.
+        With `success=None` the result is unknown: the episode is a fault with the error `why`, and is never trained on.
         """
         self._leave_out_unused()
         turns = self._in_order()
@@ -266,14 +267,14 @@ class Session:
 
 
 class Sessions:
-    """Every open session; a finished one is written as a line of `out` and forgotten.
+    """All open sessions; a finished session is written to `out` as one line and forgotten.
 
-    Beyond `limit` sessions or `tokens` tokens in all, the session that is idle longest is closed without a result.
-    Raises BadConfig if another process writes to `out`.
+    If there are more than `limit` sessions, or more than `tokens` tokens in all of them, the session that has been idle
+    longest is closed without a result. Raises BadConfig if another process writes to `out`.
     """
 
     SHARE = 4
-    """A session with this share of `tokens` is full; otherwise one agent could evict all others."""
+    """A session is full at `tokens / SHARE` tokens; without this bound one agent could evict all others."""
 
     def __init__(self, out: str | Path | None = None, limit: int = 10_000, tokens: int = 100_000_000) -> None:
         self.open: dict[str, Session] = {}
@@ -286,14 +287,14 @@ class Sessions:
         self._written = Counter[str]() if out is None else _written(Path(out))
 
     def get(self, name: str) -> Session:
-        """Return a session, created if it does not exist."""
+        """Return a session, and create it if it does not exist."""
         self._trim(0 if name in self.open else 1)
         session = self.open.pop(name, None) or Session(name)
         self.open[name] = session  # the last used comes last
         return session
 
     def full(self, session: Session) -> bool:
-        """Return whether a session is full."""
+        """Return True if a session may not grow further."""
         return session.tokens * self.SHARE >= self._most
 
     def record(self, session: Session, turn: Turn, place: ReplySlot, answer: ChatState) -> None:
@@ -303,12 +304,13 @@ class Sessions:
     def finish(
         self, name: str, reward: float = 0.0, success: bool | None = None, task: str = "", group: str = ""
     ) -> Episode:
-        """Close a session and return its episode; its line is written when this returns. If a session of this name was
-        closed to make room, the episode is a fault: its earlier turns are lost.
+        """Close a session, write its line and return its episode.
+
+        If a session of this name was closed to make room, earlier turns are lost, and the episode is a fault.
 
         Raises:
             KeyError: no session has the name.
-            SessionBusy: the session waits for a reply, which would be lost.
+            SessionBusy: the session is waiting for a reply.
             TypeError: success or reward has a wrong type.
         """
         reward, success = amount(reward, f"the reward of session {name!r}"), verdict(success, f"success of session {name!r}")
@@ -320,7 +322,7 @@ class Sessions:
         return self._close(name, reward, success, task, group)
 
     def close(self) -> None:
-        """Write open sessions, as sessions that nothing finished."""
+        """Write all open sessions, with an unknown result, and close the file."""
         for name in list(self.open):
             self._close(name)
         if self._file is not None:
@@ -348,7 +350,7 @@ class Sessions:
         return episode
 
     def _trim(self, room: int) -> None:
-        """Close idle sessions until `room` more fit and the open ones are within their bounds."""
+        """Close idle sessions until `room` more sessions fit within the limits."""
         while len(self.open) + room > self._limit or self._tokens > self._most:
             idle = next((name for name, session in self.open.items() if not session.running), None)
             if idle is None:
@@ -360,7 +362,7 @@ class Sessions:
 
 
 def _written(file: Path) -> Counter[str]:
-    """Return the number of episodes of each session in a file that an earlier gateway wrote."""
+    """Return the number of episodes by session in a file that an earlier gateway wrote."""
     counts = Counter[str]()
     with file.open("rb") as lines:
         for line in lines:
@@ -372,7 +374,7 @@ def _written(file: Path) -> Counter[str]:
 
 
 def _digests(messages: Sequence[Message], tools: str = "") -> list[bytes]:
-    """Return the hash of the conversation up to each message.
+    """Return a hash for each message, of the conversation up to and including it.
 
     White space around contents is ignored: clients trim replies, and the recorded tokens are authoritative.
     """
@@ -385,5 +387,5 @@ def _digests(messages: Sequence[Message], tools: str = "") -> list[bytes]:
 
 
 def _extended(digest: bytes, message: Message) -> bytes:
-    """Return the hash of a conversation with one message more."""
+    """Return the hash of a conversation extended by one message."""
     return hashlib.blake2b(digest + json.dumps(canonical(message)).encode(), digest_size=16).digest()

@@ -1,6 +1,4 @@
-"""The text of a reply during sampling: the part that can already be streamed, and the place where a stop string ends
-it.
-"""
+"""Streaming of a reply during sampling: finds the text that is already final, and the stop string that ends the reply."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -12,24 +10,24 @@ from agentgym.agents.tool_calls import FAMILIES
 from agentgym.agents.tool_template import ToolTemplate
 
 OPENERS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
-"""Possible beginnings of a call."""
+"""Strings that may begin a tool call."""
 _OPENER = re.compile("|".join(map(re.escape, OPENERS)))
 _UNFINISHED = "\ufffd"  # what a tokenizer writes for bytes that begin a character
 
 
 @dataclass(frozen=True, slots=True)
 class FirstToken:
-    """The first token of a reply was sampled."""
+    """Event: the first token of a reply was sampled."""
 
     prompt_tokens: list[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """More of a reply: text, and the tokens sampled since the last piece."""
+    """Event: more text of a reply, with the tokens sampled since the last piece."""
 
     index: int
-    """Index of the choice."""
+    """Number of the reply, from 0."""
     text: str
     ids: list[int]
     logprobs: list[float]
@@ -40,10 +38,10 @@ Hear = Callable[[FirstToken | Piece], None]
 
 @dataclass(slots=True)
 class ReplyStreamer:
-    """Takes the tokens of one reply, streams the text that is final, and ends it at a stop string.
+    """Receives the tokens of one reply, streams text once it is final, and ends the reply at a stop string.
 
-    `tellable` returns the number of characters of a partial text that later tokens cannot turn into a call; `enough`,
-    whether it is a whole reply.
+    `tellable` returns how many characters of a partial text are final: later tokens cannot turn them into a tool call.
+    `enough` returns True if a partial text is a whole reply.
     """
 
     decode: Callable[[Sequence[int]], str]
@@ -53,11 +51,11 @@ class ReplyStreamer:
     enough: Callable[[str], bool] | None = None
     hear: Callable[[str, list[int], list[float]], None] | None = None
     text: str = ""
-    """Text sampled so far, without bytes that may still become another character; cut before a stop string."""
+    """Text so far: without an incomplete last character, and cut before the stop string."""
     stopped: str | None = None
-    """The stop string that ended the reply."""
+    """Stop string that ended the reply, if any."""
     sent_chars: int = 0
-    """Number of the text's characters sent."""
+    """Number of characters streamed so far."""
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
     _start: int = 0  # of the tokens that are decoded together with new ones
@@ -65,7 +63,7 @@ class ReplyStreamer:
     _sent: int = 0  # up to where they were told
 
     def take(self, id: int, logprob: float) -> bool:
-        """Take a token; return True if the reply ends with it. See `engines.Watch`."""
+        """Add a sampled token; return True if the reply ends with it (see `engines.Watch`)."""
         self.ids.append(id)
         self.logprobs.append(logprob)
         if id not in self.stop_ids and self._grow(self._decoded(len(self.ids))):
@@ -74,14 +72,17 @@ class ReplyStreamer:
         return self.enough is not None and self.enough(self.text)
 
     def end(self) -> str:
-        """Return the whole text, once the reply has ended."""
+        """Return the whole text after the reply has ended."""
         if self.stopped is None:
             last = len(self.ids) - (1 if self.ids and self.ids[-1] in self.stop_ids else 0)
             self._grow(self._decoded(last, whole=True))
         return self.text
 
     def _decoded(self, end: int, whole: bool = False) -> str:
-        """Return the text that tokens up to `end` add: decoded with those before, since some tokenizers join them."""
+        """Return the text of the new tokens before `end`; empty if their last character is incomplete, unless `whole`.
+
+        They are decoded together with the tokens before, because some tokenizers join them.
+        """
         before = self.decode(self.ids[self._start : self._read])
         after = self.decode(self.ids[self._start : end])
         if not whole and (len(after) <= len(before) or after.endswith(_UNFINISHED)):
@@ -90,7 +91,7 @@ class ReplyStreamer:
         return after[len(before) :]
 
     def _grow(self, added: str) -> bool:
-        """Add text; whether it completes a stop string."""
+        """Add text; return True if it completes a stop string."""
         longest = max(map(len, self.stops), default=0)
         searched = max(len(self.text) - longest + 1, 0)
         self.text += added
@@ -110,14 +111,12 @@ class ReplyStreamer:
             self.sent_chars, self._sent = end, len(self.ids)
 
     def rest(self, text: str) -> tuple[str, list[int], list[float]]:
-        """Return the part of a reply with the text `text` that was not yet streamed: text, tokens and
-        log-probabilities.
-        """
+        """Return the part of the final text that was not streamed yet, with its token ids and log-probabilities."""
         return text[self.sent_chars :], self.ids[self._sent :], self.logprobs[self._sent :]
 
 
 def _begun(text: str, string: str) -> int:
-    """Return how many characters at the end of a text may become the string."""
+    """Return the number of characters at the end of `text` that are a beginning of `string`."""
     place = max(len(text) - len(string) + 1, 0)
     while (place := text.find(string[0], place)) >= 0:  # asked after every token: most texts hold no such character
         if string.startswith(text[place:]):
@@ -127,7 +126,7 @@ def _begun(text: str, string: str) -> int:
 
 
 def tellable(template: ChatTemplate, text: str) -> int:
-    """Return the length of a partial reply's final text; a call or a family's header may follow it."""
+    """Return the number of characters of a partial reply that can no longer become part of a tool call or a header."""
     header = template.prefix.strip()
     if header and "</think>" not in header:
         return 0

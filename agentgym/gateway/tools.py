@@ -1,4 +1,4 @@
-"""Tool calls in the API's form: the tools of a request, calls and results in its messages, calls read from a reply."""
+"""Tool calling as in OpenAI's API: tools of a request, calls and results in messages, and calls parsed from a reply."""
 
 import hashlib
 import json
@@ -85,23 +85,23 @@ def check_results(messages: Sequence[Message]) -> None:
 
 
 def canonical(message: Message) -> object:
-    """Return the identity of a message: a client may change the spaces of JSON arguments."""
+    """Return a canonical form of a message, because clients may reformat JSON arguments."""
     content = message["content"].strip()
     calls = [[call["id"], call["name"], _respaced(call["arguments"])] for call in message.get("calls", ())]
     return [message["role"], content, *([calls] if calls else ()), *([i] if (i := message.get("tool_call_id")) else ())]
 
 
 def tools_key(tools: Mapping[str, Tool]) -> str:
-    """Return a key that identifies a request's tools; empty without tools."""
+    """Return a key that identifies a request's tools; empty if there are none."""
     return hashlib.blake2b(key(tools).encode(), digest_size=16).hexdigest() if tools else ""
 
 
 def read_reply(
     template: ToolTemplate, tools: Mapping[str, Tool], text: str, number: int, *, single: bool = False
 ) -> tuple[str, list[Attempt], Message]:
-    """Return a reply's text, its calls in the family's form, and the message for the client.
+    """Return a reply's text, its calls in the syntax of the model family, and the message for the client.
 
-    A reply with a call that cannot be read is text as a whole: the API has no form for it. `number` makes ids unique.
+    A reply with a malformed call is text as a whole, since the API cannot express such a call. `number` makes ids unique.
     With `single`, text after the first call is ignored.
     """
     _, rest, attempts = tool_calls.read_reply(template.family, text, bool(template.opened), tools)
@@ -124,14 +124,14 @@ def read_reply(
 
 
 def second_call(template: ToolTemplate, tools: Mapping[str, Tool], text: str) -> bool:
-    """Return whether a partial reply has begun a second call; checked only where a call may just have begun."""
+    """Return True if a partial reply has begun a second call; it is parsed only if a call may have begun just now."""
     if not any(sign in text[-24:] for sign in (*OPENERS, "{")):
         return False
     return len(tool_calls.read_reply(template.family, text, bool(template.opened), tools)[2]) > 1
 
 
 def call_head(family: CallForm, name: str) -> str:
-    """Return the fixed beginning of a reply that calls a tool, in the family's form; without a name, up to the name."""
+    """Return the fixed beginning of a call to tool `name`; if `name` is empty, the part before the name."""
     if not name:
         return commonprefix([call_head(family, name) for name in ("a", "b")])  # noqa: RUF071
     shapes: list[dict[str, object]] = [{}, {"a": "b"}]
@@ -142,7 +142,10 @@ def call_head(family: CallForm, name: str) -> str:
 def results(
     messages: Sequence[Message], calls: Sequence[Mapping[str, str]]
 ) -> tuple[list[list[str]], list[tuple[str, list[str]]]] | None:
-    """Return the results of calls in the calls' order, and the messages after them; None for other messages."""
+    """Return the results of calls, in the order of the calls, and the messages after them.
+
+    Returns None if the messages do not begin with one result per call, or if other messages than user and system follow.
+    """
     answers, after = messages[: len(calls)], messages[len(calls) :]
     by_call = {message.get("tool_call_id"): message["content"] for message in answers}
     if len(answers) != len(calls) or set(by_call) != {call["id"] for call in calls}:
@@ -154,10 +157,10 @@ def results(
 
 
 def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
-    """Return a conversation as (role, pieces), past calls written the family's way.
+    """Return a conversation as (role, pieces) for the template, with past calls in the syntax of the model family.
 
     Raises:
-        BadConfig: the arguments of a past call cannot be written that way.
+        BadConfig: the arguments of a past call cannot be written in this syntax.
     """
     rendered: list[tuple[str, list[str]]] = []
     for message in messages:
@@ -176,7 +179,7 @@ def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str,
 
 
 def openai_calls(calls: Sequence[Mapping[str, str]]) -> list[dict[str, object]]:
-    """Return calls in the form of Chat Completions."""
+    """Return tool calls as Chat Completions writes them."""
     return [
         {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
         for call in calls
@@ -184,7 +187,7 @@ def openai_calls(calls: Sequence[Mapping[str, str]]) -> list[dict[str, object]]:
 
 
 def refused(error: BadConfig) -> BadConfig:
-    """Return an error about a template in words for a client."""
+    """Return an error about a template, reworded for a client of the API."""
     return BadConfig(str(error).replace("use tools='text'", "describe the tools in the prompt instead"))
 
 
@@ -193,7 +196,7 @@ def _table(raw: object) -> dict[str, object]:
 
 
 def _loaded(text: str) -> dict[str, object]:
-    """Return a JSON object; an empty one for other text, and for NaN and Infinity, which only Python parses."""
+    """Return the JSON object in a text; empty if the text is anything else, or has NaN or Infinity, which JSON lacks."""
     try:
         return _table(json.loads(text, parse_constant=refuse_constant))
     except (ValueError, RecursionError):
@@ -210,7 +213,7 @@ def refuse_constant(name: str) -> object:
 
 
 def _respaced(text: str) -> str:
-    """Return JSON in our own spacing, with every number as a float: JavaScript has only floats and writes 1.0 as 1."""
+    """Return JSON with uniform spacing and all numbers as floats, because JavaScript writes 1.0 as 1."""
     try:
         return json.dumps(json.loads(text, parse_int=float), sort_keys=True)
     except (ValueError, RecursionError, OverflowError):

@@ -1,4 +1,4 @@
-"""The APIs that the gateway speaks. Each is a translation to and from one: the messages and tools of Chat Completions."""
+"""The APIs that the gateway speaks; each is translated to and from the messages and tools of Chat Completions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,44 +16,44 @@ Raw = dict[str, object]
 
 
 class Writer(Protocol):
-    """Writes the answer to one request in its API's form."""
+    """Writes the answer to one request in the format of its API."""
 
     def __init__(self, gateway: Gateway, request: GenerationRequest, raw: Raw, id: str) -> None: ...
 
     def whole(self, answer: Answer) -> Raw:
-        """Return one JSON object."""
+        """Return the whole answer as one JSON object."""
         ...
 
     def began(self, prompt: list[int]) -> bytes:
-        """Return the events with which a stream begins."""
+        """Return the first events of a stream."""
         ...
 
     def piece(self, piece: Piece) -> bytes:
-        """Return the events of more text."""
+        """Return the events for a new piece of text."""
         ...
 
     def end(self, answer: Answer) -> bytes:
-        """Return the remaining events; the whole stream if none was written yet."""
+        """Return the last events, preceded by the first events if none was written yet."""
         ...
 
     def failed(self, refusal: Refusal) -> bytes:
-        """Return the events of an error in a stream that has begun."""
+        """Return the events that report an error after the stream has begun."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """One API."""
+    """One of the APIs: how its requests are converted and its answers written."""
 
     prefix: str
-    """Prefix of the ids of its answers."""
+    """Prefix of the ids of its answers, such as `chatcmpl-`."""
     writer: type[Writer]
     read: Callable[[Raw, Session], Raw] = lambda raw, session: raw
-    """Return a request in the form of Chat Completions; raises Refusal for a request without one."""
+    """Convert a request to Chat Completions. Raises Refusal if that is impossible."""
     error: Callable[[Refusal], Raw] = Refusal.body
     chat: bool = True
     keeps: bool = False
-    """True if an answer is kept under its id, unless `store` says no."""
+    """True if an answer is stored under its id unless the request sets `store` to false."""
 
 
 WIRES = {

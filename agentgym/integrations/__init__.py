@@ -1,1 +1,1 @@
-"""Adapters to other trainers and harnesses, one file each, imported only on request."""
+"""Adapters to other trainers and harnesses: one file for each, imported only when asked for."""

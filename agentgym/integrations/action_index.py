@@ -1,4 +1,4 @@
-"""Actions as numbers, for trainers of small policies (Stable-Baselines3, RLlib): a number selects an admissible command.
+"""Text environments with numbered actions, for trainers of small policies (Stable-Baselines3, RLlib).
 
 env = ActionIndexEnv(agentgym.make("rlvr/FrozenLake-v0"), actions=8)
 PPO("MlpPolicy", env).learn(10_000)                        # stable_baselines3; sb3_contrib reads action_masks()
@@ -20,16 +20,17 @@ from agentgym.core.wrapper import forwarded
 from agentgym.errors import BadConfig
 
 FEATURES = 256
-"""Length of the default encoding."""
+"""Number of features in the default encoding of an observation."""
 _WORD = re.compile(r"\w+")
 
 Array = NDArray[np.float32]
 
 
 def hashed_words(observation: str, info: Info) -> Array:
-    """Return how often each word of the observation and of the commands occurs, by the word's hash: [FEATURES], from 0 to 1.
+    """Return hashed word counts of the observation and the admissible commands: float32 [FEATURES], scaled to 0 … 1.
 
-    The position of a command counts as part of its words, so that an order that changes from turn to turn is visible.
+    Words of a command are counted together with the command's position, so a new order of the commands changes the
+    features.
     """
     counts = np.zeros(FEATURES, np.float32)
     commands = [f"{place}:{word}" for place, text in enumerate(info["admissible"] or []) for word in _WORD.findall(text)]
@@ -39,9 +40,12 @@ def hashed_words(observation: str, info: Info) -> Array:
 
 
 class ActionIndexEnv(gymnasium.Env[Any, Any]):
-    """A text environment with `Discrete(actions)`: action `i` is the `i`-th command that is currently admissible. A
-    number without a command is an invalid action and only costs a turn. `action_masks()` returns the numbers that have
-    a command. Raises BadConfig for an environment whose commands are not a finite list, or exceed `actions`.
+    """A text environment with the action space `Discrete(actions)`: action `i` is the `i`-th admissible command.
+
+    A number with no command is an invalid action and costs a turn. `action_masks()` marks the numbers that have a command.
+
+    Raises:
+        BadConfig: the environment's commands are not a finite list, or there are more than `actions` of them.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # gymnasium's own form
@@ -54,11 +58,11 @@ class ActionIndexEnv(gymnasium.Env[Any, Any]):
         features: int = FEATURES,
         mask_in_observation: bool = False,
     ) -> None:
-        """Take a text environment; `encode` maps observation and info to `features` numbers from 0 to 1."""
+        """Wrap a text environment; `encode` maps observation and info to an array of `features` numbers from 0 to 1."""
         self.env: TextEnv = forwarded(env)
         self.count, self.encode, self.masked = actions, encode, mask_in_observation
         self.commands: list[str] = []
-        """The admissible commands of the moment."""
+        """Commands that are admissible now."""
         self.action_space = gymnasium.spaces.Discrete(actions)
         box = gymnasium.spaces.Box(0.0, 1.0, (features,), np.float32)
         mask = gymnasium.spaces.Box(0.0, 1.0, (actions,), np.float32)
@@ -73,18 +77,18 @@ class ActionIndexEnv(gymnasium.Env[Any, Any]):
         return self._encoded(observation, info), cast("dict[str, Any]", info)
 
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Carry out the command of a number."""
+        """Carry out the command with this number."""
         number = int(action)
         command = self.commands[number] if 0 <= number < len(self.commands) else f"action {number}"
         observation, reward, terminated, truncated, info = self.env.step(command)
         return self._encoded(observation, info), reward, terminated, truncated, cast("dict[str, Any]", info)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which numbers have a command: [actions]."""
+        """Return a mask of the numbers that have a command: bool [actions]."""
         return np.arange(self.count) < len(self.commands)
 
     def close(self) -> None:
-        """Close the environment inside."""
+        """Close the wrapped environment."""
         self.env.close()
 
     def _encoded(self, observation: str, info: Info) -> Any:

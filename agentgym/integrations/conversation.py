@@ -1,4 +1,4 @@
-"""An episode as text exchanged with a chat model, for harnesses that store the messages themselves."""
+"""An episode as messages of a chat, for harnesses that store the messages themselves."""
 
 from typing import Any
 
@@ -8,22 +8,22 @@ from agentgym.rollout.session import Session
 
 
 class Conversation:
-    """A session whose observations are messages of our prompt, and whose actions are read from replies."""
+    """A session that formats observations as chat messages and parses actions from replies."""
 
     def __init__(self, session: Session, prompt: str = "") -> None:
-        """Take a session, which stays the caller's; `prompt` is a prompt of the package, or follows from the tools."""
+        """Wrap a session, which the caller closes; `prompt` names one of our prompts; if empty, the tools decide."""
         self.session = session
         self.form = load_prompt(prompt or ("react-tools" if session.env.tools else "react"))
         self.turns = 0
 
     def begin(self, task: str | None, seed: int) -> tuple[str, str]:
-        """Start an episode and return the system's text, which may be empty, and the user's."""
+        """Start an episode; return the system message, which may be empty, and the first user message."""
         self.turns = 0
         values = self._values(self.session.reset(task, seed=seed))
         return "".join(self.form.system.fill(values)), "".join(self.form.first.fill(values))
 
     def reply(self, text: str) -> tuple[str | None, float]:
-        """Carry out the action in a reply; return the next message, None at the end, and the reward of the turn."""
+        """Carry out the action in a reply; return the next user message (None at the end) and the turn's reward."""
         action, _ = self.form.reply.parse(text, self.session.env.tools)
         before, self.turns = self.session.reward, self.turns + 1
         seen = self.session.act(action)

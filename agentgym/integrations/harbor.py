@@ -1,9 +1,9 @@
-"""Harbor's environment classes (0.26) as a sandbox: its local Docker, and the providers it has (Daytona, E2B, Modal …).
+"""A sandbox in one of Harbor's environments (0.26): local Docker, or a provider such as Daytona, E2B or Modal.
 
 `agentgym.sandbox.sandbox("harbor", provider="docker", image="python:3.12")`, or `backend="harbor"` of an environment that
-runs programs. A local daemon is the one that DOCKER_HOST names. All goes through Harbor's `exec` and `upload_file`, so each
-program costs a call of the provider, and a `batch` of several costs one. What is lost beside the docker backend is in
-docs/guides/sandbox.md.
+runs programs. DOCKER_HOST selects the local daemon. Everything goes through Harbor's `exec` and `upload_file`: each program
+costs one call to the provider, and so does a `batch` of several. docs/guides/sandbox.md lists the differences from the
+docker backend.
 """
 
 # harbor is typed in part only
@@ -46,39 +46,39 @@ from agentgym.sandbox.protocol import MEGABYTE, Limits, Program, Result, Sandbox
 
 T = TypeVar("T")
 START = 600.0
-"""Seconds that a provider may take to build, start or end an environment."""
+"""Seconds within which a provider must build, start or stop an environment."""
 GRACE = 60.0
-"""Seconds beyond a time limit, which the container keeps itself, after which it is taken for dead."""
+"""Seconds to wait after a program's time limit, which the container enforces, before the container counts as dead."""
 LOCAL = ("docker", "podman")
 NOT_BROUGHT = frozenset(("HOSTNAME", "HOME", "PWD", "OLDPWD", "SHLVL", "_", "TERM", "USER", "LOGNAME"))
-"""Variables that are of a container or of a login, and not of its image."""
+"""Variables that belong to one container or login; they are not copied from the image's environment."""
 
 
 @dataclass(frozen=True)
 class ProviderOptions:
-    """Options of a sandbox in Harbor's environments; shared options have the docker backend's names."""
+    """Options of a Harbor sandbox; options that the docker backend shares have the same names there."""
 
     provider: str = "docker"
     """An environment type of Harbor: `docker`, `podman`, `daytona`, `e2b`, `modal` …"""
     image: str = ""
     build: str = ""
     user: str = NOBODY
-    """User of programs: a name or a number, and a group after a colon; users other than root need `setpriv` in the image."""
+    """User that programs run as: `NAME`, `NUMBER` or `USER:GROUP`; users other than root need `setpriv` in the image."""
     work: str = "/home/agent"
     writable: bool = False
-    """Says that the image's files may be changed, which Harbor never refuses: for callers that ask for it."""
+    """Accepted for callers that ask for a writable image; with Harbor, programs can always change the image's files."""
     network: str = "none"
     """`none`, or `public`; a provider that requires a network refuses `none`."""
     capabilities: Sequence[str] = ()
-    """Capabilities of root; Harbor's containers have all that the daemon grants."""
+    """Linux capabilities of root; Harbor's containers have all that the daemon grants, so this changes nothing."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     cpus: float | None = None
     provider_options: Mapping[str, object] = field(default_factory=dict[str, object])
-    """More for the provider's class."""
+    """More options for the provider's environment class."""
 
 
 class HarborSandbox(BaseSandbox):
-    """A sandbox in an environment of Harbor. Keywords: the fields of `ProviderOptions`, `image` or `build` first of all."""
+    """A sandbox in one of Harbor's environments; its options are the fields of `ProviderOptions`."""
 
     def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = (), **options: Any) -> None:
         known = [entry.name for entry in fields_of(ProviderOptions)]
@@ -104,7 +104,7 @@ class HarborSandbox(BaseSandbox):
             raise
 
     def _started(self, stack: contextlib.ExitStack) -> Any:
-        """Start the provider's environment, and stop it at the end.
+        """Start the provider's environment and return it; closing `stack` stops it.
 
         Raises:
             UnknownName: Harbor has no such environment type.
@@ -149,10 +149,10 @@ class HarborSandbox(BaseSandbox):
         return environment
 
     def _prepare(self, packages: Sequence[str]) -> None:
-        """Make a working folder in which programs can write, and check the requested packages.
+        """Create the working folder, make it writable for programs, and check the requested packages.
 
         Raises:
-            BadConfig: the image lacks a requirement, the user or a package.
+            BadConfig: the image lacks a required program, the user or a package.
         """
         owner = shlex.quote(self.options.user)
         prepared = f"mkdir -p {shlex.quote(self.work)} {PLACE} && chmod 711 {PLACE}"
@@ -177,7 +177,7 @@ class HarborSandbox(BaseSandbox):
     # What the protocol asks for
 
     def kernel(self) -> Never:
-        """Refuse: a Python that keeps its variables needs a stream, and Harbor's environments have none.
+        """Raise BadConfig: a persistent Python kernel needs a stream, and Harbor's environments have none.
 
         Raises:
             BadConfig: always.
@@ -185,13 +185,13 @@ class HarborSandbox(BaseSandbox):
         raise BadConfig("the harbor sandbox has no kernel(): Harbor runs one program a call; take the docker backend for it")
 
     def read(self, path: str) -> bytes:
-        """Return a file's content; FileNotFoundError, IsADirectoryError, or OSError if it is too large."""
+        """Return a file's content. Raises FileNotFoundError, IsADirectoryError, or OSError if the file is too large."""
         if self.python3:
             return inside.read(self._trusted, path, self.limits.disk)
         return archive.read(self._do, path, self.limits.disk)
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, creating its folders; OSError if there is no space."""
+        """Write a file and create its parent folders. Raises OSError if there is no space."""
         if self.python3:
             inside.write(self._trusted, path, content)
         else:
@@ -202,18 +202,18 @@ class HarborSandbox(BaseSandbox):
         return inside.pack(self._trusted, self._most) if self.python3 else archive.pack(self._do, ".", self._most)
 
     def restore(self, state: bytes) -> None:
-        """Restore the working folder."""
+        """Replace the working folder by the one in a tar archive."""
         if self.python3:
             inside.unpack(self._trusted, state)
         else:
             archive.replace(self._do, state)
 
     def run_as(self, user: str, command: Sequence[str], *, timeout: float | None = None) -> Result:
-        """Run a program as a user of the image; empty for root, because Harbor does not report the default user."""
+        """Run a program as a user of the image; empty means root, because Harbor does not report the default user."""
         return self._run(command, b"", self.limits.seconds(timeout), self.limits.output, user=user or "root")
 
     def copy_in(self, content: bytes, path: str) -> None:
-        """Unpack a tar archive in a folder of the container as its root, making it."""
+        """Unpack a tar archive, as root, in a folder of the container; create the folder if it is missing."""
         with tarfile.open(fileobj=io.BytesIO(content)):
             archive.unpack(self._do_as_root, content, path)
 
@@ -222,7 +222,7 @@ class HarborSandbox(BaseSandbox):
         return archive.pack(self._do_as_root, path, self._most)
 
     def close(self) -> None:
-        """End the environment and free what it holds."""
+        """Stop the environment and free its resources."""
         self._let_go()
 
     # Executions
@@ -241,12 +241,13 @@ class HarborSandbox(BaseSandbox):
         return self._python(str(request["code"]), stdin, seconds, self.limits.output)
 
     def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
-        """Run our own code in the container as the program's user, so that links in the folder cannot lead outside."""
+        """Run the package's own code as the programs' user, so that links in the working folder cannot lead outside."""
         return self._python(code, stdin, max(GRACE, self.limits.timeout), cap, "-I")
 
     def batch(self, programs: Sequence[Program]) -> list[Result]:
-        """Run programs one after another, in one call of the provider if they fit in a command line. The call's time is
-        recorded for the first program.
+        """Run programs one after another, in a single call to the provider if they fit in one command line.
+
+        The first program's result has the seconds of the whole call; the others have 0.
 
         Raises:
             SandboxFault: the environment does not report the end of every program.
@@ -263,7 +264,7 @@ class HarborSandbox(BaseSandbox):
         return [result(job, answer, 0.0 if number else seconds) for number, job in enumerate(jobs)]
 
     def _job_of(self, program: Program) -> Job:
-        """Return the job of a program, run as `run`, `python` or `_trusted` run it."""
+        """Return the job that runs a program just as `run`, `python` or `_trusted` would."""
         if program.room:
             seconds = max(GRACE, self.limits.timeout)
             return self._job(*of_python(program.code, b"", "-I"), seconds, program.room)
@@ -277,10 +278,10 @@ class HarborSandbox(BaseSandbox):
         return self._run(*of_python(code, stdin, *flags), seconds, cap)
 
     def _run(self, command: Sequence[str], stdin: bytes, seconds: float, cap: int, user: str = "") -> Result:
-        """Run a program as the sandbox's user, and return how it ended; nothing that it started outlives it.
+        """Run a program as the sandbox's user; return its result once all its descendants are dead too.
 
         Raises:
-            SandboxFault: the environment does not report the end.
+            SandboxFault: the environment does not report the program's end.
         """
         job = self._job(command, stdin, seconds, cap, user)
         if len(stdin) > INLINE:
@@ -290,7 +291,7 @@ class HarborSandbox(BaseSandbox):
         return result(job, answer, time.monotonic() - started)
 
     def _job(self, command: Sequence[str], stdin: bytes, seconds: float, cap: int, user: str = "") -> Job:
-        """Return the job of a program with an input, which is in the command line unless it is too long for one."""
+        """Return the job that runs a program; its input is part of the script unless it exceeds INLINE bytes."""
         user = user or self.options.user
         words = ["env", "-i", *(f"{name}={value}" for name, value in self._variables.items()), *command]
         run = " ".join(map(shlex.quote, words))
@@ -315,17 +316,17 @@ class HarborSandbox(BaseSandbox):
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop on which all environments of Harbor live, in its own thread."""
+    """Return the event loop, in a separate thread, that all of Harbor's environments share."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="harbor", daemon=True).start()
     return loop
 
 
 def _wait(work: Coroutine[object, object, T], seconds: float) -> T:
-    """Return the result of Harbor's coroutine.
+    """Run one of Harbor's coroutines on the shared event loop and return its result.
 
     Raises:
-        SandboxFault: it fails or takes too long.
+        SandboxFault: the coroutine fails or takes longer than `seconds`.
     """
     future = asyncio.run_coroutine_threadsafe(work, _loop())
     try:
@@ -351,6 +352,6 @@ def _quietly(environment: Any) -> None:
 
 
 def _free(owner: int, stack: contextlib.ExitStack) -> None:
-    """End an environment, unless this process is a fork of the one that created it."""
+    """Stop an environment, unless this process is a fork of its `owner` (a process id)."""
     if os.getpid() == owner:
         stack.close()

@@ -1,4 +1,4 @@
-"""Programs that a container's shell runs with their input, and that report their end on standard output."""
+"""Shell scripts that run a program in a container, feed it its input, and report its end on standard output."""
 
 import base64
 import secrets
@@ -10,9 +10,9 @@ from typing import Any
 from agentgym.sandbox.protocol import Result, SandboxFault
 
 INLINE = 60_000
-"""Bytes that go in a command line; more is uploaded as a file."""
+"""Maximum bytes of input inside a command line; longer input is uploaded as a file."""
 LONGEST = 100_000
-"""Maximum characters of a command line of several programs; the kernel limits one argument to 128 KiB."""
+"""Maximum characters of a command line that runs several programs; the kernel limits one argument to 128 KiB."""
 PLACE = "/run/agentgym"
 _RUN = r"""exec 2> /dev/null; umask 077; R=@place; mkdir -p $R; rm -f $R/out $R/err $R/late $R/o $R/e; @feed
 cd @work || { echo 'no working folder'; exit; }
@@ -26,17 +26,18 @@ for i in 1 2 3 4 5 6; do left=; for d in /proc/[0-9]*; do q=${d#/proc/}; case $b
 [ $q = $$ ] || { kill -9 $q 2> /dev/null && left=1; }; esac; done; [ -n "$left" ] || break; done
 wait $h $g; echo @nonce $s $late; base64 -w 0 $R/out; echo; base64 -w 0 $R/err; echo
 """
-"""Script that runs a program with its input, kills all its descendants, and reports how it ended; root runs it. Output
-beyond the cap closes the program's pipe.
+"""Script that root runs: it runs a program with its input, kills all its descendants, and reports how it ended.
+
+Output beyond the cap closes the program's pipe.
 """
 
 
 @dataclass(frozen=True)
 class Job:
-    """A program in the form in which the container's shell runs it."""
+    """A program as a script for the container's shell."""
 
     nonce: str
-    """Prefix of the report of its end."""
+    """Random word that starts the line that reports the program's end."""
     script: str
     stdin: bytes
     seconds: float
@@ -44,7 +45,7 @@ class Job:
 
 
 def job(run: str, stdin: bytes, seconds: float, cap: int, work: str, files: int) -> Job:
-    """Return the job of a command line with an input, which is in the script unless it is too long for one."""
+    """Return the job that runs a command line; its input is part of the script unless it exceeds INLINE bytes."""
     nonce = secrets.token_hex(8)
     feed = f"printf %s {base64.b64encode(stdin).decode()} | base64 -d > $R/in" if stdin else ": > $R/in"
     filled = {
@@ -64,22 +65,22 @@ def job(run: str, stdin: bytes, seconds: float, cap: int, work: str, files: int)
 
 
 def of_python(code: str, stdin: bytes, *flags: str) -> tuple[list[str], bytes]:
-    """Return the words and the input of a Python program."""
+    """Return the command and the standard input that run Python code; the code travels at the start of the input."""
     start = "import sys; exec(compile(sys.stdin.buffer.read(int(sys.argv.pop(1))), '<string>', 'exec'))"
     text = code.encode()
     return ["python3", "-u", *flags, "-c", start, str(len(text))], text + stdin
 
 
 def shell(jobs: Sequence[Job]) -> str:
-    """Return the command that does jobs one after another, each in its own shell."""
+    """Return the command that runs jobs one after another, each in a separate shell."""
     return "; ".join(f"bash -c {shlex.quote(job.script)}" for job in jobs)
 
 
 def result(job: Job, answer: Any, seconds: float) -> Result:
-    """Return the result of a job, parsed from the shells' output.
+    """Parse the result of a job from the output of the command that `shell` made.
 
     Raises:
-        SandboxFault: the output does not report the end.
+        SandboxFault: the output does not report the program's end.
     """
     head, _, rest = str(answer.stdout or "").partition(f"{job.nonce} ")[2].partition("\n")
     try:
@@ -92,7 +93,7 @@ def result(job: Job, answer: Any, seconds: float) -> Result:
 
 
 def _ended(status: int, late: bool, out: bytes, err: bytes, cap: int, seconds: float) -> Result:
-    """Return the result of a program that a shell waited for."""
+    """Return the result of a program from its exit status, its output and whether the time limit ended it."""
     over = len(out) > cap or len(err) > cap
     reason = "output" if over else "timeout" if late else ""
     if 128 < status <= 192:

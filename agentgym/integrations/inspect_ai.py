@@ -1,4 +1,4 @@
-"""inspect_ai (0.3): an agentgym environment as one of its tasks, played by any of its models.
+"""Agentgym environments as tasks of inspect_ai (0.3), for any model that inspect_ai supports.
 
 # my_eval.py: inspect eval my_eval.py --model openai/gpt-5
 from inspect_ai import task
@@ -48,9 +48,9 @@ def environment_task(
     horizon: int | None = None,
     **options: object,
 ) -> Task:
-    """Return an inspect_ai task of the first `tasks` tasks of a split; further keywords are the environment's.
+    """Return an inspect_ai task with the first `tasks` tasks of a split; other keywords are options of the environment.
 
-    A fault is an error of the sample, which inspect_ai retries or reports and does not score.
+    A fault becomes an error of the sample, which inspect_ai retries or reports and does not score.
     """
     environment = registry.make(env, split=split, **options)
     listed = environment.up_to(tasks, split)
@@ -68,7 +68,7 @@ def environment_task(
 
 @solver
 def episode(env: str, options: dict[str, object], prompt: str | None, horizon: int | None) -> Any:
-    """Play the sample's task, each epoch as a separate attempt."""
+    """Return a solver that plays one episode of the sample's task; each epoch is a separate attempt."""
     name = registry.full_id(env)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -100,7 +100,7 @@ def episode(env: str, options: dict[str, object], prompt: str | None, horizon: i
 
 @scorer(metrics=[accuracy(), stderr()])
 def success() -> Any:
-    """Score 1 for a success, otherwise 0; the explanation is the episode's reason."""
+    """Return a scorer: 1 for a success, otherwise 0, with the reason why the episode ended as explanation."""
 
     async def score(state: TaskState, target: Target) -> Score:
         result = state.metadata[KEY]
@@ -110,7 +110,7 @@ def success() -> Any:
 
 
 class Seat:
-    """The model of an evaluation as an agentgym engine."""
+    """The model under evaluation as an agentgym engine."""
 
     def __init__(self) -> None:
         self.messages: list[ChatMessage] = []
@@ -118,7 +118,7 @@ class Seat:
     async def chat(
         self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling, session: str
     ) -> Completion:
-        """Return its reply."""
+        """Return the model's reply."""
         kinds: dict[str, Any] = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
         conversation = [kinds[message["role"]](content=message["content"]) for message in messages]
         config = GenerateConfig(max_tokens=sampling.max_tokens, seed=sampling.seed % 2**31)
@@ -134,4 +134,4 @@ class Seat:
         """Do nothing: requests end with their call."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources to release."""

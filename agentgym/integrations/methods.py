@@ -1,4 +1,4 @@
-"""Tools as Python methods with signatures and docstrings, for packages that read tools off those."""
+"""Tools as Python methods, for packages that derive a tool's schema from a method's signature and docstring."""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
@@ -21,10 +21,10 @@ _TYPES: dict[str, Any] = {
 def methods(
     tools: Mapping[str, Tool], called: Callable[[Any, str, dict[str, object]], str], *, reserved: Collection[str] = ()
 ) -> dict[str, Callable[..., str]]:
-    """Return a method for each tool, which calls `called(self, name, arguments)`: annotated, with an `Args:` section.
+    """Return a method for each tool: it has annotations and an `Args:` section, and calls `called(self, name, arguments)`.
 
-    They accept any keyword: the environment answers arguments that do not fit the schema. Raises BadConfig for a tool
-    whose name is not an identifier or is in `taken`.
+    The methods accept any keyword, and the environment reports arguments that do not fit the schema. Raises BadConfig if
+    a tool's name is not an identifier or is in `reserved`.
     """
     return {name: _method(tool, called, reserved) for name, tool in tools.items()}
 
@@ -54,7 +54,7 @@ def _method(
 
 
 def docstring(tool: Tool) -> str:
-    """Return a docstring in Google's form."""
+    """Return a Google-style docstring for a tool."""
     parameter_lines = [
         f"    {name}: {_one_line(about.get('description')) or name}" for name, about in tool.properties.items()
     ]

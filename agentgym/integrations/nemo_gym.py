@@ -1,7 +1,7 @@
-"""NeMo Gym (0.7): a resources server as an agentgym environment, `agentgym.make("nemo_gym:NAME_OR_FOLDER")`.
+"""A NeMo Gym (0.7) resources server as an agentgym environment: `agentgym.make("nemo_gym:NAME_OR_FOLDER")`.
 
-The server's own application runs in this process and receives the requests of its agents: `seed_session`, tools and
-`verify`, or `reset` and `step` for one of its Gymnasium servers. Tasks are the rows of its data file.
+The server's own application runs in this process and receives the requests that NeMo Gym's agents send: `seed_session`,
+tools and `verify`, or `reset` and `step` for a Gymnasium server. Tasks are the rows of its data file.
 """
 
 # nemo_gym is typed in part only
@@ -35,32 +35,32 @@ from agentgym.core.verdicts import amount
 from agentgym.errors import RULED_OUT, BadConfig, BadData, Fault, Reason
 
 Row = dict[str, Any]
-"""JSON, of its own wire."""
+"""A JSON object in NeMo Gym's format."""
 SERVER = 500
-"""Status from which an answer is the server's error, and not about the request."""
+"""Lowest HTTP status that means the server failed; lower error statuses mean the request was wrong."""
 ANSWER = "answer"
-"""The tool that ends an episode with tools, as a message without a call does there."""
+"""Tool that ends an episode in an environment with tools; in NeMo Gym a message without a tool call does that."""
 
 
 def registered(folder: str) -> str:
-    """Return the id of a resources server, which is registered when it is first asked for."""
+    """Return the environment id of a resources server, and register it on the first call."""
     place = Path(folder).expanduser()
     whole = str(place.resolve()) if (place / "app.py").is_file() else folder
     return registry.register_foreign("nemo_gym", whole, f"{__name__}:NeMoGymEnv", folder=whole)
 
 
 class NeMoGymEnv(TextEnv, replaces=("_respond",)):
-    """A resources server of NeMo Gym. Success: the reward that it gives, of all steps together, reaches `success_at`."""
+    """A resources server of NeMo Gym. An episode succeeds if its total reward reaches `success_at`."""
 
     task_settings: ClassVar[tuple[str, ...]] = ("success_at",)
     caller_settings: ClassVar[tuple[str, ...]] = ("folder", "data", "config")
     settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     folder: str = ""
-    """Name of a resources server of the package, or a folder with `app.py`."""
+    """Name of a resources server that NeMo Gym ships, or a folder with `app.py`."""
     data: str = ""
-    """JSON lines with the tasks; by default `data/example.jsonl` of the folder."""
+    """Path of the tasks as JSON lines; if empty, `data/example.jsonl` of the server's folder."""
     config: Mapping[str, object] = {}
-    """Fields of the server's configuration, over those of its `configs/NAME.yaml`."""
+    """Fields of the server's configuration; they override those in its `configs/NAME.yaml`."""
     success_at: float = 1.0
     declared = Declarations(random_bound=1.0)  # nobody has declared one
     blocking = True
@@ -69,7 +69,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
     split = "all"
 
     def setup(self) -> None:
-        """Make the server, and read the tasks."""
+        """Start the server's application in this process and read the tasks."""
         module, place = _module(self.folder)
         kind = _server(module, self.folder)
         self._steps = any("gymnasium" in base.__module__ for base in kind.__mro__)
@@ -80,18 +80,18 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         self._judgeable: list[str] = []  # the last message that was judged or answered
 
     def size(self, split: str | None = None) -> int | None:
-        """Return how many rows were read."""
+        """Return the number of rows in the data file."""
         return len(self._rows)
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the row at that place."""
+        """Return row `number` of the data file as a task, modulo the number of rows."""
         self._split_for(number, split)
         place = number % len(self._rows)
         row = self._rows[place]
         return Task(_instruction(row), {"row": row}, f"all/0/{place}", "all")
 
     def begin(self, task: Task) -> str:
-        """Open a separate session and return the model's input."""
+        """Open a new session on the server and return the model's input."""
         self.actions: list[str] = []
         self.output: list[Row] = []
         self.paid = 0.0
@@ -112,7 +112,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         return self.act(str(call.arguments["text"])) if call.name == ANSWER else self._called(call)
 
     def act(self, action: str) -> Outcome:
-        """Say something: the message is judged, or answered by the next step."""
+        """Send the agent's message: `verify` judges it, or `step` of a Gymnasium server answers it."""
         if not self.tools:
             self.actions.append(action)
         self._out({"type": "message", "role": "assistant", "status": "completed", "content": [_output_text(action)]})
@@ -165,7 +165,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         self.output.append({"id": f"item_{len(self.output)}", **item})
 
     def _response(self, output: list[Row]) -> Row:
-        """Return the conversation in the form of OpenAI's Responses."""
+        """Return the conversation as a response object of OpenAI's Responses API."""
         params = self.task.data["row"]["responses_create_params"]
         fixed = {"id": "resp_0", "created_at": 0.0, "model": "agentgym", "object": "response", "status": "completed"}
         settings = {
@@ -174,7 +174,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         return {**fixed, **settings, "tools": params.get("tools") or [], "output": output}
 
     def _answered(self, where: str, body: Row) -> Row | None:
-        """Return the server's answer to the conversation; None if only this conversation makes it fail."""
+        """Send the conversation to the server and return its answer; None if only this conversation makes it fail."""
         answer = self._client.post(f"/{where}", json=body)
         if answer.is_success:
             self._judgeable = [body["response"]["output"][-1]["content"][0]["text"]]
@@ -187,10 +187,10 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         return None
 
     def _judge(self, where: str, bodies: Iterable[Row]) -> None:
-        """Send harmless requests in new sessions after an error, to tell the agent's error from the server's.
+        """After an error, send harmless requests in new sessions to find out if the agent or the server caused the error.
 
         Raises:
-            Fault: all of them fail too.
+            Fault: every harmless request fails too.
         """
         why = ""
         for body in bodies:
@@ -210,11 +210,11 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         return _object(answer)
 
     def save(self) -> list[str]:
-        """Return the conversation so far."""
+        """Return the actions so far."""
         return list(self.actions)
 
     def load(self, payload: object) -> None:
-        """Replay a saved conversation in a new session."""
+        """Replay saved actions in a new session."""
         self.forget()
         self.begin(self.task)
         for action in cast("list[str]", payload):
@@ -281,7 +281,9 @@ def _server(module: ModuleType, folder: str) -> type[Any]:
 
 
 def _made(kind: type[Any], place: Path, values: Mapping[str, object]) -> Any:
-    """Return the server, configured by its own file, without values that the file leaves to a run.
+    """Return a server configured from its own YAML file; placeholders in the file (`${…}`, `???`) are skipped.
+
+    `values` override the file.
 
     Raises:
         BadConfig: a required value is missing.
@@ -330,7 +332,7 @@ def _read(file: Path) -> list[Row]:
 
 
 def _instruction(row: Row) -> str:
-    """Return the messages that a row begins with, as one text."""
+    """Return the messages at the start of a row as one text."""
     messages = row["responses_create_params"]["input"]
     if isinstance(messages, str):
         return messages
@@ -343,7 +345,7 @@ def _instruction(row: Row) -> str:
 
 
 def _tools(row: Row) -> list[Tool]:
-    """Return the functions that a row offers, and `answer`; empty if it offers none."""
+    """Return the functions that a row offers, plus `answer`; empty if the row offers no functions."""
     offered = [tool for tool in row["responses_create_params"].get("tools") or [] if tool.get("type") == "function"]
     if not offered:
         return []

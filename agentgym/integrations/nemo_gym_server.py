@@ -1,4 +1,4 @@
-"""NeMo Gym (0.7): an agentgym environment as its resources server, played by its own `gymnasium_agent`.
+"""An agentgym environment as a resources server of NeMo Gym (0.7), for NeMo Gym's `gymnasium_agent`.
 
 class Packaged(AgentgymServer):                  # in app.py of a folder below resources_servers/
     env: str = "rlvr/SQL-v0"                     # `agentgym package ID --for nemo_gym --out FOLDER` writes the folder
@@ -20,13 +20,13 @@ from agentgym.rollout.session import Session
 
 
 class AgentgymServer(GymnasiumServer):
-    """One agentgym environment; a row names the task (`task_id`) and the seed (`seed`) of an episode."""
+    """One agentgym environment; each row gives the task (`task_id`) and the seed (`seed`) of an episode."""
 
     env: str
     options: dict[str, Any] = {}  # noqa: RUF012  # pydantic copies it
 
     async def reset(self, metadata: dict[str, Any], session_id: str | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode; the observation is our prompt with the first observation."""
+        """Start an episode; return our prompt, with the first observation in it, and an empty info."""
         await self.close_session(session_id)
         talk = await asyncio.to_thread(lambda: Conversation(Session(self.env, **self.options)))
         self.session_state[session_id] = talk
@@ -59,10 +59,10 @@ class AgentgymServer(GymnasiumServer):
 
 
 def _sound(talk: Conversation) -> None:
-    """Raise a server error for an infrastructure error, so that it does not become a reward.
+    """Turn an infrastructure error into an HTTP error, so that it does not become a reward.
 
     Raises:
-        HTTPException: 500 after an infrastructure error.
+        HTTPException: 500 if the episode ended with an infrastructure error.
     """
     if talk.session.done and talk.session.success is None:
         raise HTTPException(500, f"infrastructure error: {talk.session.reason}")

@@ -1,4 +1,4 @@
-"""OpenEnv (0.10): our environments behind its server (`app`), and its servers here as environments (`remote`).
+"""OpenEnv (0.10): serve our environments to its clients (`app`), and use its servers as environments here (`remote`).
 
 `agentgym.make("openenv:http://localhost:8000")` is the same as `remote("http://localhost:8000")`.
 """
@@ -36,30 +36,30 @@ JsonMapping = Mapping[str, Any]
 JsonObject = dict[str, Any]
 
 LONGEST = 100_000
-"""Characters of an observation that are shown; the middle of a longer one is left out."""
+"""Maximum characters of an observation that is shown; the middle of a longer one is cut."""
 LARGEST = 16 << 20  # bytes of one message of a server
 MOST = 2000  # characters of a server's error that are shown
 REFUSED = ("invalid_args", "tool_not_found", "execution_error", "timeout")
-"""Error types of a tool call in the observation of a server with tools; `transport_error` is the server's."""
+"""Error types that count as the agent's, in an observation of a server with tools; `transport_error` is the server's."""
 PATIENCE = 5.0  # seconds in which a server is to notice that a session has ended
 
 
 class TextAction(Action):
-    """Action of an agent: a command, or a call in one of our spellings."""
+    """An agent's action: a command, or a tool call in one of our three spellings."""
 
     text: str
 
 
 class TextObservation(Observation):
-    """Observation of an agent; `metadata` has our info."""
+    """An observation for an agent; `metadata` contains our info."""
 
     text: str = ""
     tools: list[JsonObject] = []  # noqa: RUF012  # pydantic copies it
-    """After a reset: the tools as JSON Schemas; empty for an environment that takes commands."""
+    """Tools as JSON Schemas, filled after a reset only; empty for an environment that takes commands."""
 
 
 class TextState(State):
-    """State of the episode."""
+    """State of the episode: its task, and how it ended (None while it runs)."""
 
     task_id: str = ""
     success: bool | None = None
@@ -67,7 +67,7 @@ class TextState(State):
 
 
 class ServedEnv(Environment[TextAction, TextObservation, TextState]):
-    """One of our environments as OpenEnv has them; `reset(task=…, seed=…)` takes a task's id or number."""
+    """One of our environments as an OpenEnv environment; `reset(task=…, seed=…)` takes a task's id or number."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -79,10 +79,9 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, task: str | int | None = None, **others: Any
     ) -> TextObservation:
-        """Start an episode; `split` and `index` name a task as OpenEnv's own do.
+        """Start an episode; `split` and `index` select a task as in OpenEnv's own environments.
 
-        `injected_state` = `{"task": ID, "actions": [TEXT, …]}` sets the state that the actions lead to; the reward so
-        far comes with it. It reaches only states that an agent's actions can reach.
+        `injected_state={"task": ID, "actions": [TEXT, …]}` replays the actions; the first observation then has their reward.
         """
         env, split, index = self._session.env, others.get("split"), others.get("index")
         state = others.get("injected_state") or {}
@@ -95,7 +94,7 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
         return self._observation(text, reward, [tool.schema() for tool in env.tools.values()])
 
     def step(self, action: TextAction, timeout_s: float | None = None, **_: object) -> TextObservation:
-        """Carry out an action; after the end nothing is done, and `done` stays."""
+        """Carry out an action; after the end of the episode, do nothing and return `done=True` again."""
         paid = self._session.reward
         text = self._session.act(action.text)
         return self._observation(text, self._session.reward - paid, [])
@@ -108,7 +107,7 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
 
     @property
     def state(self) -> TextState:
-        """State of the episode."""
+        """State of the current episode."""
         session = self._session
         return TextState(
             episode_id=self._episode,
@@ -126,7 +125,7 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
         """Return the number of tasks in a split.
 
         Raises:
-            ValueError: the split is generated and has no end.
+            ValueError: the split's tasks are generated, so their number is unbounded.
         """
         size = self._session.env.size(split)
         if size is None:
@@ -139,12 +138,12 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
         return {"id": task.id, "index": index, "instruction": task.instruction}
 
     def close(self) -> None:
-        """Free the environment."""
+        """Close the session and its environment."""
         self._session.close()
 
 
 def app(env: str, *, sessions: int = 64, **options: object) -> Any:
-    """Return OpenEnv's FastAPI application over an agentgym environment, for `sessions` clients at a time."""
+    """Return OpenEnv's FastAPI application for an agentgym environment; `sessions` is the number of clients at a time."""
     return create_fastapi_app(
         partial(ServedEnv, env, options),
         TextAction,
@@ -156,29 +155,29 @@ def app(env: str, *, sessions: int = 64, **options: object) -> Any:
 
 
 def registered(url: str) -> str:
-    """Return the id of a server, which is registered when it is first asked for."""
+    """Return the environment id of a server, and register it on the first call."""
     return registry.register_foreign("openenv", url, f"{__name__}:RemoteTextEnv", url=url)
 
 
 def remote(url: str, **options: Any) -> "RemoteTextEnv":
-    """Return an OpenEnv server as an environment: see `RemoteTextEnv`."""
+    """Return an OpenEnv server as an environment; the options are those of `RemoteTextEnv`."""
     return RemoteTextEnv(url=url, **options)
 
 
 class ServerError(Exception):
-    """Error that a server returned in place of an observation."""
+    """Error message that a server sent instead of an observation."""
 
     def __init__(self, data: JsonMapping) -> None:
         self.code = str(data.get("code", "UNKNOWN"))
         wrong: list[JsonObject] = data.get("errors") or []
         fields = [f"{'.'.join(map(str, each.get('loc', ())))}: {each.get('msg')}" for each in wrong]
         self.fields = {str(each["loc"][0]) for each in wrong if each.get("loc")}
-        """Names of the fields that are wrong."""
+        """Names of the action's fields that the server found invalid."""
         super().__init__("; ".join([str(data.get("message", "unknown error")), *fields])[:MOST])
 
 
 class _Client(GenericEnvClient):
-    """OpenEnv's client; its errors keep the server's code and the invalid fields."""
+    """OpenEnv's client, with errors that preserve the server's code and the names of invalid fields."""
 
     async def _send_and_receive(self, message: JsonObject) -> JsonObject:
         with contextlib.suppress(ConnectionClosed):  # one that was refused has an answer to read
@@ -190,15 +189,15 @@ class _Client(GenericEnvClient):
 
 
 class RemoteTextEnv(TextEnv):
-    """An environment behind an OpenEnv server (`url`).
+    """An environment behind an OpenEnv server at `url`.
 
-    An observation is shown as the text of its field `text`, else as JSON, and an action is JSON of the server's action,
-    or plain text where that has one required field. Tasks are numbers, which the server receives as `seed`. It does not
+    An observation is the text in the server's field `text`, otherwise the whole observation as JSON.  An action is a JSON
+    object, or plain text if only one field is required. Tasks are numbers, sent to the server as `seed`. The server does not
     report success: an episode succeeds if its rewards reach `success_at`. There are no snapshots, state keys or oracle.
 
-    An action that the server finds invalid is an invalid action here. After any other error of the server, harmless actions
-    are sent in sessions of their own: if all of them fail too, the episode ends as an infrastructure error. They are
-    `harmless_action`, and the last action that the server carried out.
+    An action that the server finds invalid is an invalid action here. After any other error, harmless actions are tried in
+    new sessions: `harmless_action`, and the last action that the server carried out. If all of them fail too, the episode
+    ends as an infrastructure error.
     """
 
     task_settings = ("success_at",)
@@ -208,14 +207,14 @@ class RemoteTextEnv(TextEnv):
     success_at: float = 1.0
     declared = Declarations(random_bound=1.0)  # nobody has declared one
     reset_options: Mapping[str, Any] = {}
-    """More for the server's reset."""
+    """More options for the server's reset."""
     harmless_action: JsonMapping | None = None
-    """An action that a working server carries out; None for plain ones that its schema takes."""
+    """Action that a working server always carries out; None: plain actions made from the server's schema."""
     blocking = True
     snapshot_kind = "replay"
 
     def setup(self) -> None:
-        """Connect, and learn the form of an action.
+        """Read the schema of an action from the server.
 
         Raises:
             BadConfig: the address is missing, or no server answers there.
@@ -238,11 +237,11 @@ class RemoteTextEnv(TextEnv):
 
     @staticmethod
     def generate(rng: Any, difficulty: int) -> Task:
-        """Draw a seed."""
+        """Draw a task: a seed for the server."""
         return Task(data={"seed": int(rng.integers(2**31))})
 
     def begin(self, task: Task) -> str:
-        """Reset the server's environment."""
+        """Reset the server's environment with the task's seed and return the first observation."""
         self.paid = 0.0
         if self._client is not None:
             with contextlib.suppress(Exception):  # the server ended the session, as after an error that it cannot write
@@ -256,7 +255,7 @@ class RemoteTextEnv(TextEnv):
         return self._text(self._client.reset(seed=task.data["seed"], **self.reset_options).observation)
 
     def act(self, action: str) -> Outcome:
-        """Take a step there."""
+        """Send an action to the server and return the outcome of its step."""
         payload = self._payload(action)
         if isinstance(payload, str):
             return self.invalid(payload)
@@ -280,7 +279,7 @@ class RemoteTextEnv(TextEnv):
         return Outcome(text, measures={"reward": self.paid})
 
     def _payload(self, action: str) -> dict[str, object] | str:
-        """Return an action as the server's object, or a description of its error."""
+        """Return an action as a JSON object for the server, or a description of what is wrong with it."""
         required = [name for name in self._action.get("required", []) if name != "metadata"]
         try:
             read = json.loads(action)
@@ -301,15 +300,15 @@ class RemoteTextEnv(TextEnv):
         return f"{text[:half]}\n[{len(text) - LONGEST} characters left out]\n{text[-half:]}"
 
     def _invalid(self, error: ServerError, action: JsonMapping) -> bool:
-        """Return whether an error is about the action: an observation that the server makes wrong has the same code."""
+        """Return True if a validation error is about the action and not about an observation that the server made."""
         known = {*action, *self._action.get("properties", {})}
         return error.code == WSErrorCode.VALIDATION_ERROR and (not error.fields or not known.isdisjoint(error.fields))
 
     def _judged(self, error: ServerError, action: JsonMapping) -> Outcome:
-        """Return an error as an invalid action, once a harmless action has succeeded.
+        """Return the outcome of an error: an invalid action, if it is about the action or a harmless action succeeds.
 
         Raises:
-            Fault: the harmless action fails as well.
+            Fault: every harmless action fails as well.
         """
         if self._invalid(error, action) or error.code in REFUSED:
             return self.invalid(str(error))
@@ -323,10 +322,10 @@ class RemoteTextEnv(TextEnv):
         return self.invalid(str(error))
 
     def health_check(self) -> None:
-        """Carry out a harmless action in a new session; the episode's own session ends.
+        """Close the episode's session and carry out a harmless action in a new session.
 
         Raises:
-            Fault: the action fails.
+            Fault: every harmless action fails.
         """
         self.close()
         try:
@@ -335,11 +334,11 @@ class RemoteTextEnv(TextEnv):
             raise Fault(f"{RULED_OUT}{self._fault(error)}") from error
 
     def _control(self, patience: float) -> None:
-        """Carry out a harmless action in a new session.
+        """Carry out harmless actions, each in a new session, until one succeeds; wait `patience` seconds for a free session.
 
         Raises:
-            ServerError: the server answers all of them with an error.
-            Fault: the server does not answer.
+            ServerError: every action failed, the last one with an error from the server.
+            Fault: every action failed, the last one without an answer from the server.
         """
         plain = controls(self._action) if self.harmless_action is None else [self.harmless_action]
         *others, last = [*plain, *self._accepted]
@@ -350,7 +349,7 @@ class RemoteTextEnv(TextEnv):
         self._carried_out(last, patience)
 
     def _carried_out(self, action: JsonMapping, patience: float) -> None:
-        """Carry out one action in a new session.
+        """Carry out one action in a new session; wait up to `patience` seconds while the server has none free.
 
         Raises:
             ServerError: the server answers with an error that is not about the action.
@@ -384,7 +383,7 @@ class RemoteTextEnv(TextEnv):
         return Fault(f"the OpenEnv server at {self.url} failed: {str(error)[:300]}")
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         client, self._client = self._client, None
         if client is not None:
             with contextlib.suppress(Exception):  # the server may have ended it
@@ -392,7 +391,7 @@ class RemoteTextEnv(TextEnv):
 
 
 def _refused(observation: object) -> tuple[str, str] | None:
-    """Return the type and message of the error in an observation of a server with tools; None without an error."""
+    """Return type and message of a tool call's error in an observation; None if there is no error."""
     error = observation.get("error") if isinstance(observation, dict) else None
     if not isinstance(error, dict) or not isinstance(error.get("error_type"), str):
         return None

@@ -1,8 +1,8 @@
-"""SkyRL's gym (0.4): our environments as its text environments, for its generator.
+"""Our environments as text environments of SkyRL's gym (0.4), for SkyRL's generator.
 
 from agentgym.integrations.skyrl_gym import dataset, register
 register()                                       # once per process; then set env_class to "agentgym"
-rows = dataset("rlvr/SQL-v0", "train", 512)      # columns as its PromptDataset reads them
+rows = dataset("rlvr/SQL-v0", "train", 512)      # the columns that SkyRL's PromptDataset reads
 """
 
 # skyrl_gym is typed in part only
@@ -26,12 +26,12 @@ ID = "agentgym"
 
 
 def register() -> None:
-    """Register `AgentgymEnv` as the environment class `agentgym`."""
+    """Register `AgentgymEnv` with SkyRL's gym under the id `agentgym`."""
     skyrl_gym.register(id=ID, entry_point="agentgym.integrations.skyrl_gym:AgentgymEnv")
 
 
 def dataset(env: str, split: str = "train", tasks: int = 512, **options: object) -> list[dict[str, Any]]:
-    """Return a row for each of the first `tasks` tasks of a split."""
+    """Return a dataset row for each of the first `tasks` tasks of a split."""
     environment = registry.make(env, split=split, **options)
     listed = environment.up_to(tasks, split)
     environment.close()
@@ -41,7 +41,7 @@ def dataset(env: str, split: str = "train", tasks: int = 512, **options: object)
 
 
 class AgentgymEnv(BaseTextEnv):
-    """One episode; replies are parsed in the form that our prompt requests (the row's `prompt`, or the default)."""
+    """One episode of a dataset row; `prompt` of the row (or the default prompt) determines how replies are parsed."""
 
     def __init__(self, env_config: Any = None, extras: dict[str, Any] | None = None) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class AgentgymEnv(BaseTextEnv):
         self.talk = Conversation(self.session, row.get("prompt") or "")
 
     def init(self, prompt: Any) -> tuple[list[dict[str, str]], dict[str, Any]]:
-        """Start the episode; the first messages are our prompt's."""
+        """Start the episode and return our prompt's messages with the first observation; `prompt` is ignored."""
         system, user = self.talk.begin(self.row["task_id"], self.seed)
         self.max_turns = self.session.env.limit
         messages = [{"role": "system", "content": system}] if system else []
@@ -64,7 +64,7 @@ class AgentgymEnv(BaseTextEnv):
         """Carry out the action in a reply.
 
         Raises:
-            RuntimeError: after an infrastructure error; the generator decides what follows.
+            RuntimeError: the episode ended with an infrastructure error; SkyRL's generator handles it.
         """
         session = self.session
         self.turns += 1
@@ -82,10 +82,10 @@ class AgentgymEnv(BaseTextEnv):
         }
 
     def get_metrics(self) -> dict[str, object]:
-        """Return the metrics that SkyRL averages."""
+        """Return metrics of the episode; SkyRL averages them over episodes."""
         session = self.session
         return {"success": float(bool(session.success)), "turns": session.turns, "invalid": session.invalid}
 
     def close(self) -> None:
-        """Free the environment."""
+        """Close the session and its environment."""
         self.session.close()

@@ -1,10 +1,10 @@
-"""TRL's trainers over our environments: tasks as datasets, environments as tools, our rollouts, advantages a turn.
+"""Use our environments with TRL's trainers: datasets of tasks, tool environments, rollout functions, credit per turn.
 
     from agentgym.integrations.trl import TurnCreditTrainer, dataset, rollout
     trainer = TurnCreditTrainer(model, args=…, train_dataset=dataset("rlvr/Search-v0", "train", 512),
                                 rollout_func=rollout("rlvr/Search-v0"), credit="gigpo")
 
-docs/guides/integrations.md compares the ways.
+docs/guides/integrations.md compares the ways to combine them.
 """
 
 # trl, datasets and torch are typed in part only
@@ -38,14 +38,14 @@ from agentgym.trainers.data.segments import Segment, build
 
 PROMPT = "prompt"
 REWARD = "episode_reward"
-"""The field that passes a rollout's reward to reward functions."""
+"""Name of the field that passes a rollout's rewards to reward functions."""
 
 
 def dataset(env: str, split: str = "train", tasks: int = 512, **options: object) -> Dataset:
     """Return the first `tasks` tasks of a split, for both `rollout` and `environment`.
 
-    The task's id is in a separate column, and also in a field of the prompt's message that chat templates ignore,
-    because TRL passes only the prompts to a rollout function.
+    Each task's id is in the column `task_id`. It is also a field of the prompt's message, which chat templates ignore,
+    because TRL passes only prompts to a rollout function.
     """
     environment = registry.make(env, split=split, **options)
     listed = environment.up_to(tasks, split)
@@ -55,11 +55,11 @@ def dataset(env: str, split: str = "train", tasks: int = 512, **options: object)
 
 
 def environment(env: str, *, seed: int = 0, **options: Any) -> Callable[[], object]:
-    """Return TRL's `environment_factory` of an environment: its tools as methods, and its reward.
+    """Return an `environment_factory` for TRL: its objects have the environment's tools as methods, and `get_reward`.
 
-    A call that the environment does not accept raises, which TRL counts and shows to the model as an error. After the end
-    a call changes nothing. A fault has the reward None, which TRL leaves out. The instances are numbered, so that attempts
-    at a task differ, and one run repeats another.
+    A call that the environment rejects raises an error, which TRL counts and shows to the model. After the end of the
+    episode, calls change nothing. A fault has reward None, which TRL ignores. Seeds depend on the number of the instance,
+    so attempts at a task differ, and a second run repeats the first.
     """
     numbers = itertools.count()
     with Session(env, **options) as probe:
@@ -96,17 +96,17 @@ def environment(env: str, *, seed: int = 0, **options: Any) -> Callable[[], obje
 
 
 def rollout(env: str, *, agent: str = "chat", seed: int = 0, engine: Any = None, **options: object) -> "Rollouts":
-    """Return TRL's `rollout_func` of an environment: our agent's exact tokens, over the trainer's own model.
+    """Return a `rollout_func` for TRL: our agents play with the trainer's own model and return the exact sampled tokens.
 
-    `agent` and the options that an `AgentSpec` has (prompt, tools, turn_tokens …) determine how the model plays;
-    `horizon`, `concurrency`, `workers` and `context` limit the rollout; other options are the environment's. `engine`:
-    a token engine to sample from instead; the caller updates its weights.
+    `agent` and options that are fields of `AgentSpec` (prompt, tools, turn_tokens …) select the agent. `horizon`,
+    `concurrency`, `workers` and `context` limit the rollout; other options are the environment's. With `engine`, sample from
+    this token engine instead of the trainer's model; the caller updates its weights.
     """
     return Rollouts(env, agent, seed, engine, options)
 
 
 class Rollouts:
-    """Plays an episode for each prompt of a batch; each becomes one row of prompt, completion and mask."""
+    """Rollout function for TRL: plays one episode per prompt and returns each as prompt, completion and mask."""
 
     def __init__(self, env: str, agent: str, seed: int, engine: Any, options: Mapping[str, Any]) -> None:
         left = dict(options)
@@ -119,12 +119,12 @@ class Rollouts:
         self.pool = RolloutPool({self.name: registry.Maker(env, left)}, config)
         self.engine, self.seed = engine, seed
         self.episodes: list[Episode] = []
-        """Those of the last batch, in the order of its prompts."""
+        """Episodes of the last batch, in the order of its prompts."""
         self._loop = LoopRunner()
         self._own = engine is None
 
     def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        """Play the prompts and return the fields that TRL expects; `env_mask` marks the sampled tokens."""
+        """Play an episode for each prompt and return the fields that TRL expects; `env_mask` is 1 for sampled tokens."""
         model: Any = trainer.accelerator.unwrap_model(trainer.model)
         training, step = model.training, trainer.state.global_step
         probe = self.pool.probe(self.name)
@@ -155,7 +155,7 @@ class Rollouts:
         return self.spec.make(self.engine, sampling, trainer.processing_class)
 
     def _row(self, episode: Episode, stop: int) -> dict[str, object]:
-        """Return one episode as TRL's fields; one with nothing to train on as a masked stop token."""
+        """Return an episode as TRL's fields; an episode without trainable tokens becomes a single masked stop token."""
         if episode.fault or not any(turn.output_ids for turn in episode.turns):
             return _fields([stop], [stop], [0.0], [0], None if episode.fault else episode.reward)
         row = _whole(episode)
@@ -165,22 +165,21 @@ class Rollouts:
         return _fields(ids[:start], ids[start:], logprobs[start:], mask[start:], episode.reward)
 
     def close(self) -> None:
-        """Free environments and worker processes."""
+        """Close environments and worker processes."""
         self._loop.close(self.pool.close)
 
 
 def episode_reward(completions: Sequence[object], **fields: Any) -> list[float | None]:
-    """Return the reward of each episode that `rollout` played, None of a fault: a reward function of TRL's."""
+    """Reward function for TRL: return the reward of each episode that `rollout` played, None for a fault."""
     return fields[REWARD]
 
 
 class TurnCreditTrainer(GRPOTrainer):
     """TRL's GRPOTrainer with credit per turn of an episode.
 
-    With `rollout_func=rollout(…)`: `credit` (a name or MODULE:NAME, with `credit_options`) gives each turn its own
-    advantage instead of TRL's one per episode; `reward_funcs` default to `episode_reward` and are logged only. With
-    `environment_factory=environment(…)`: tokens after the end of an episode are not trained. Everything else is
-    unchanged.
+    With `rollout_func=rollout(…)`, `credit` (a name or MODULE:NAME, with `credit_options`) computes an advantage for each
+    turn instead of TRL's one per episode; `reward_funcs` default to `episode_reward` and are logged only. With
+    `environment_factory=environment(…)`, tokens sampled after the end of an episode are not trained on.
     """
 
     def __init__(
@@ -224,7 +223,7 @@ class TurnCreditTrainer(GRPOTrainer):
         """Return the advantage of each token of the completions, [episodes, tokens]; 0 for tokens that are not trained on.
 
         Raises:
-            BadConfig: a process has incomplete groups.
+            BadConfig: the episodes of this process are not whole groups.
         """
         size = int(self.num_generations or 1)
         if len(episodes) % size:
@@ -254,7 +253,10 @@ class TurnCreditTrainer(GRPOTrainer):
 
 
 def _end(mask: list[int], messages: Sequence[Mapping[str, object]], calls: int) -> None:
-    """Clear the mask of tokens sampled after the call that ended the episode; each run of zeros is a turn's results."""
+    """Set the mask of tokens sampled after the episode's end to 0.
+
+    The episode ended with call number `calls`. Each run of zeros in the mask stands for the tool results of one turn.
+    """
     results = rounds = 0
     for before, message in itertools.pairwise(messages):
         if message["role"] == "tool":

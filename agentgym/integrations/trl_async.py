@@ -1,5 +1,5 @@
-"""A rollout worker for TRL's AsyncGRPOTrainer: it plays episodes during training and returns a sample per turn, each
-with its own advantage.
+"""A rollout worker for TRL's AsyncGRPOTrainer: it plays episodes during training and queues one sample per turn, each
+with the turn's advantage.
 
     from agentgym.integrations.trl_async import RolloutWorker
     worker = RolloutWorker("rlvr/Search-v0", lambda: agentgym.engine("openai:http://localhost:8000/v1"), credit="gigpo")
@@ -37,11 +37,12 @@ from agentgym.trainers.data.segments import build
 
 
 class RolloutWorker:
-    """Plays group after group in its own thread, and keeps at most `ahead` samples waiting.
+    """Plays groups of episodes in a separate thread, until `ahead` samples wait in the queue.
 
-    `engine` makes the token engine, in that thread. `group_size` attempts at each of `tasks` tasks of the split, round after
-    round with other seeds; `groups` of them at a time. Further options are those of an `AgentSpec`, `horizon`, and the
-    environment's. The samples of a group have the policy version that was live when it began.
+    Each group is `group_size` attempts at one of the first `tasks` tasks of the split; `groups` of them run at a time. After
+    the last task it starts over with other seeds. `engine` is called in that thread and returns the token engine. Further
+    options: fields of `AgentSpec`, `horizon`, and options of the environment. Samples carry the policy version that was
+    current when their group began.
     """
 
     def __init__(
@@ -80,28 +81,28 @@ class RolloutWorker:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to play."""
+        """Start the rollout thread."""
         self._ending.clear()
         self._beat = time.time()
         self._thread = threading.Thread(target=self._work, name="agentgym rollouts", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End running rollouts and free all resources."""
+        """Stop the rollout thread and free all resources."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def update_model_version(self, model_version: int) -> None:
-        """Note which policy is live: groups that begin from now on are of this one."""
+        """Set the policy version of groups that begin from now on."""
         self._version = model_version
 
     def check_health(self, stale_after_s: float) -> None:
-        """Check that the rollout thread is alive and episodes still end while there is room for samples.
+        """Check that the rollout thread is alive, and that episodes still end unless the queue of samples is full.
 
         Raises:
-            RuntimeError: the thread failed, or no episode has ended for too long.
+            RuntimeError: the thread failed, or no episode has ended for `stale_after_s` seconds.
         """
         if self._failure:
             raise RuntimeError(f"the rollouts failed:\n{self._failure}")
@@ -137,7 +138,7 @@ class RolloutWorker:
             engine.close()
 
     async def _serve(self, pool: RolloutPool, agent: Any, listed: list[Any], numbers: Iterator[int]) -> None:
-        """Play one group after another."""
+        """Play one group after another and queue their samples; `numbers` is shared by all workers."""
         while True:
             number, version = next(numbers), self._version
             task = listed[number % len(listed)]

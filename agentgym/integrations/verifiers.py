@@ -1,7 +1,8 @@
-"""Prime Intellect's verifiers (0.4, its `v1`): our environments as a taskset there, and single-turn tasksets of theirs here.
+"""Prime Intellect's verifiers (0.4, its `v1`): use our environments there as a taskset, and their tasksets here.
 
-There: a module of your own with one line, `from agentgym.integrations.verifiers import *`, is a taskset package:
-`vf-eval my_taskset --env.taskset.env rlvr/SQL-v0`. Here: `agentgym.make("verifiers:NAME")`. See docs/guides/integrations.md.
+To use our environments there, write a module with the line `from agentgym.integrations.verifiers import *`; it is a taskset
+package: `vf-eval my_taskset --env.taskset.env rlvr/SQL-v0`. To use a single-turn taskset of theirs here, call
+`agentgym.make("verifiers:NAME")`. See docs/guides/integrations.md.
 """
 
 # verifiers is typed in part only
@@ -27,11 +28,11 @@ from agentgym.rollout.session import Session
 
 __all__ = ["AgentgymData", "AgentgymEnv", "AgentgymEnvConfig", "AgentgymTask", "AgentgymTaskset", "__all__"]
 MOST = 1 << 16
-"""Episodes at once: as many as verifiers starts, which has its own limit (`max_concurrent`)."""
+"""Maximum number of concurrent episodes: high, because verifiers applies its own limit (`max_concurrent`)."""
 
 
 class AgentgymData(vf.TaskData):
-    """Reference to one of our tasks."""
+    """Data of a task: the environment, its options, and the task's id."""
 
     env: str
     options: dict[str, Any]
@@ -39,7 +40,7 @@ class AgentgymData(vf.TaskData):
 
 
 class AgentgymConfig(vf.TasksetConfig):
-    """Which environment, and how many of its tasks."""
+    """Settings of a taskset: the environment, and the number of tasks."""
 
     env: str = ""
     """Id of the environment, for example rlvr/SQL-v0."""
@@ -47,19 +48,19 @@ class AgentgymConfig(vf.TasksetConfig):
     tasks: int = 100
     """Number of tasks from the split's fixed list."""
     options: dict[str, Any] = {}  # noqa: RUF012  # pydantic copies it
-    """Keywords of the environment."""
+    """Options of the environment."""
 
 
 class AgentgymTask(vf.Task[AgentgymData]):
-    """An agentgym task; `validate` plays its oracle."""
+    """An agentgym task; `validate` plays the oracle on it."""
 
     @property
     def key(self) -> str:
-        """Environment and task id."""
+        """Key of the task: environment and task id."""
         return f"{self.data.env} {self.data.task_id}"
 
     async def validate(self, runtime: object) -> bool | None:
-        """Return whether the oracle solves the task; None if the environment has no oracle."""
+        """Return True if the oracle solves the task; None if the environment has no oracle."""
         with Session(self.data.env, **self.data.options) as session:
             session.reset(self.data.task_id)
             try:
@@ -73,10 +74,10 @@ class AgentgymTask(vf.Task[AgentgymData]):
 
 
 class AgentgymTaskset(vf.Taskset[AgentgymTask, AgentgymConfig]):
-    """The tasks of a split."""
+    """The tasks of one split of an environment."""
 
     def load(self) -> Iterator[AgentgymTask]:
-        """Yield them."""
+        """Yield the first `config.tasks` tasks of the split."""
         config = self.config
         options = {**config.options, "split": config.split}
         env = registry.make(config.env, **options)
@@ -87,28 +88,28 @@ class AgentgymTaskset(vf.Taskset[AgentgymTask, AgentgymConfig]):
 
 
 def taskset_of(env: str, options: dict[str, Any]) -> type[AgentgymTaskset]:
-    """Return a taskset class of one environment, for a separate package: `__all__ = ["AgentgymEnv", "Packaged"]`."""
+    """Return a taskset class for one environment, to be exported by a package: `__all__ = ["AgentgymEnv", "Packaged"]`."""
     fields = {"env": (str, env), "options": (dict[str, Any], options)}
     config = create_model("PackagedConfig", __base__=AgentgymConfig, **fields)  # type: ignore[call-overload]
 
     class Packaged(AgentgymTaskset, vf.Taskset[AgentgymTask, config]):  # type: ignore[valid-type]
-        """The tasks of a split."""
+        """The tasks of one split of the packaged environment."""
 
     return Packaged
 
 
 class AgentgymEnvConfig(vf.EnvConfig):
-    """Agent that plays, and its prompt."""
+    """Settings of the agent that plays: its harness, prompt and horizon."""
 
     policy: vf.AgentConfig = vf.AgentConfig(harness=vf.HarnessConfig(id="null"), runtime=vf.SubprocessConfig())
-    """A plain chat loop in a local process; it runs no code."""
+    """The agent: by default a plain chat loop in a local process, which runs no code."""
     prompt: str | None = None
-    """One of our prompts, by name or file; None selects it by environment."""
+    """Name or file of one of our prompts; None: the environment decides."""
     horizon: int | None = None
 
 
 class AgentgymEnv(vf.Env[AgentgymEnvConfig]):
-    """Plays an episode with the agent of a run; replies are parsed, and faults judged, as in an agentgym rollout."""
+    """Plays episodes with the agent of a verifiers run; replies and faults are handled as in an agentgym rollout."""
 
     def __init__(self, config: AgentgymEnvConfig) -> None:
         super().__init__(config)
@@ -116,10 +117,10 @@ class AgentgymEnv(vf.Env[AgentgymEnvConfig]):
         self._attempts: Counter[str] = Counter()
 
     async def run(self, task: AgentgymTask, agents: Any) -> None:
-        """Play an episode; its reward and measures go to the trace.
+        """Play an episode and write its reward and metrics to the trace.
 
         Raises:
-            EnvError: after an infrastructure error, which verifiers retries.
+            EnvError: the episode ended with an infrastructure error; verifiers retries it.
         """
         data = task.data
         name = registry.full_id(data.env)
@@ -138,7 +139,7 @@ class AgentgymEnv(vf.Env[AgentgymEnvConfig]):
         record(interaction.trace, episode)
 
     async def stop(self) -> None:
-        """Free the environments."""
+        """Close the environments."""
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()
@@ -146,7 +147,7 @@ class AgentgymEnv(vf.Env[AgentgymEnvConfig]):
 
 
 class Seat:
-    """An agent of verifiers as an agentgym engine: it receives the new messages and returns its reply."""
+    """An agent of verifiers as an agentgym engine: `chat` sends it the new messages and returns its reply."""
 
     def __init__(self, interaction: Any) -> None:
         self._interaction = interaction
@@ -154,20 +155,20 @@ class Seat:
     async def chat(
         self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling, session: str
     ) -> Completion:
-        """Return the reply to the messages after the last reply; beyond the run's limits, report a full context."""
+        """Send the messages after the last reply and return the next reply; `finish` is "context" at a limit of the run."""
         last = max((place for place, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
         segment = await self._interaction.turn("\n\n".join(str(message["content"]) for message in messages[last + 1 :]))
         return Completion([], [], "context" if segment.terminated else "stop", text=segment.last_reply)
 
     def abort(self, session: str) -> None:
-        """Do nothing: no request outlives its turn."""
+        """Do nothing: no request outlives its call of `chat`."""
 
     def close(self) -> None:
         """Do nothing: there are no resources to release."""
 
 
 def record(trace: Any, episode: Episode) -> None:
-    """Write an episode's outcome into a trace."""
+    """Write an episode's outcome to a trace of verifiers."""
     trace.record_reward("reward", episode.reward)
     trace.record_metrics(
         {
@@ -187,7 +188,7 @@ def record(trace: Any, episode: Episode) -> None:
 
 
 def taskset(name: str, **options: object) -> Any:
-    """Return a taskset of verifiers by its id, made with options of its configuration."""
+    """Load a taskset of verifiers by id; options are fields of its configuration."""
     loaders = importlib.import_module("verifiers.v1.utils.loaders")
     kind = loaders.taskset_config_type(name)
     return loaders.load_taskset(kind.model_validate({"id": name, **options}))

@@ -1,8 +1,8 @@
 """A taskset of verifiers as an agentgym environment: `agentgym.make("verifiers:NAME")`.
 
-Its own `Env.run` runs in a thread with a client that waits for our actions; the messages to that client are the
-observations. A plain taskset has one turn: the prompt, and the reply. Tasksets that need a separate machine (a runtime,
-tool servers) are refused.
+The taskset's `Env.run` runs in a thread, with a client in place of a model: messages to the client become observations,
+and our actions become its replies. A plain taskset has one turn: the prompt, and the reply. Tasksets that need a container
+or tool servers are refused.
 """
 
 # verifiers is typed in part only
@@ -38,32 +38,32 @@ from agentgym.core.verdicts import amounts
 from agentgym.errors import RULED_OUT, BadConfig, Fault, Reason
 
 FORMS = ("{}", "<answer>{}</answer>", "\\boxed{{{}}}", "#### {}", "Answer: {}", "[{}]")
-"""Forms in which rewards look for an answer, beside the tags that the prompt names."""
+"""Formats in which reward functions look for an answer, in addition to tags that the prompt mentions."""
 SECONDS = 60.0
-"""Time limit of the environment's own code between two turns."""
+"""Seconds that the taskset's code may take between two turns."""
 
 
 def registered(name: str) -> str:
-    """Return the id of a taskset, which is registered when it is first asked for."""
+    """Return the environment id of a taskset, and register it on the first call."""
     return registry.register_foreign("verifiers", name, f"{__name__}:VerifiersEnv", taskset=name)
 
 
 class VerifiersEnv(TextEnv):
-    """A taskset of verifiers, with the options of its configuration. Success: its weighted rewards reach `success_at`."""
+    """A taskset of verifiers. An episode succeeds if the weighted sum of its rewards reaches `success_at`."""
 
     task_settings: ClassVar[tuple[str, ...]] = ("listed", "success_at", "answer_fields")
     caller_settings: ClassVar[tuple[str, ...]] = ("taskset", "taskset_options")
     settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     taskset: str = ""
-    """Id of the taskset's package."""
+    """Id of the taskset (its package's name)."""
     taskset_options: Mapping[str, object] = {}
     listed: int = 1000
-    """Tasks read, of a taskset without end."""
+    """Maximum number of tasks to read; a taskset may be endless."""
     success_at: float = 1.0
     answer_fields: tuple[str, ...] = (
         "answer", "answers", "solution", "target", "expected", "reference", "ground_truth", "gold",
     )  # fmt: skip
-    """Fields of a task that hold its answer, for the oracle and `agentgym check`; those that exist."""
+    """Names of task fields that may contain the answer, for the oracle and `agentgym check`; missing fields are skipped."""
     declared = Declarations(random_bound=1.0)  # nobody has declared one
     horizon: int = 50
     blocking = True
@@ -72,10 +72,10 @@ class VerifiersEnv(TextEnv):
     split = "all"
 
     def setup(self) -> None:
-        """Load the tasks.
+        """Load the taskset and read its tasks.
 
         Raises:
-            BadConfig: the taskset is not named or empty, has several seats, or needs a runtime.
+            BadConfig: no taskset is named, or it is empty, needs several agents, or needs a container or tool servers.
         """
         if not self.taskset:
             raise BadConfig("say which taskset: taskset='NAME'")
@@ -99,11 +99,11 @@ class VerifiersEnv(TextEnv):
         self.declared = replace(self.declared, answers=("hidden",) if any(map(self._answers, self.theirs)) else ())
 
     def size(self, split: str | None = None) -> int | None:
-        """Return how many tasks were read."""
+        """Return the number of tasks read."""
         return len(self.theirs)
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task at that place."""
+        """Return task `number` of the taskset, modulo the number of tasks read."""
         place = number % len(self.theirs)
         task = self.theirs[place]
         answers = self._answers(task)
@@ -112,19 +112,19 @@ class VerifiersEnv(TextEnv):
         return Task(task.data.name or "", data, f"all/0/{place}", "all")
 
     def _answers(self, task: Any) -> list[str]:
-        """Return the answers that a task's own fields hold."""
+        """Return the values of a task's `answer_fields` as text."""
         own = {name: getattr(task.data, name, None) for name in self.answer_fields if name not in vf.TaskData.model_fields}
         texts = [value for value in own.values() if isinstance(value, str | int | float) and not isinstance(value, bool)]
         return [str(value).strip() for value in texts if str(value).strip()]
 
     def begin(self, task: Task) -> str:
-        """Start the environment's own run; its first message is the observation."""
+        """Start the taskset's run in its thread and return its first message as the observation."""
         self.run = _Run(self.game, self.theirs[task.data["place"]])
         self.actions: list[str] = []
         return self._seen().text
 
     def act(self, action: str) -> Outcome:
-        """Pass a reply to the waiting client."""
+        """Pass a reply to the waiting client; return the next message, or the final outcome."""
         self.actions.append(action)
         self.run.replies.put(action)
         try:
@@ -136,7 +136,7 @@ class VerifiersEnv(TextEnv):
         return outcome
 
     def _judge(self, fault: Fault) -> None:
-        """Replay the turns with harmless replies after an error, to tell the agent's error from the taskset's.
+        """After an error, replay the turns with harmless replies to find out if the reply or the taskset caused the error.
 
         Raises:
             Fault: every replay fails as well.
@@ -153,7 +153,7 @@ class VerifiersEnv(TextEnv):
         raise Fault(f"{RULED_OUT}{ruled_out}", reason=ruled_out.reason) from fault
 
     def _replayed(self, text: str) -> None:
-        """Say one text in every turn so far.
+        """Replay the turns so far in a new run, with `text` as every reply.
 
         Raises:
             Fault: the taskset fails.
@@ -185,7 +185,10 @@ class VerifiersEnv(TextEnv):
         return self.win(lines) if total >= self.success_at else self.lose(lines)
 
     def oracle(self) -> Iterator[str]:
-        """Say the reference answer in the form that the task's own rewards take; of tasks of one turn."""
+        """Yield the reference answer in a format that the task's rewards accept; single-turn tasks only.
+
+        Raises NotImplementedError if no format succeeds.
+        """
         tags = [f"<{tag}>{{}}</{tag}>" for tag in dict.fromkeys(re.findall(r"<(\w+)>", self.observation))]
         forms = [form.format(answer) for answer in self.task.data["answers"] for form in (*tags, *FORMS)]
         for form in forms if not self.actions else []:
@@ -195,7 +198,7 @@ class VerifiersEnv(TextEnv):
         raise NotImplementedError(f"task {self.task.id} has no answer that its rewards take in one reply")
 
     def _scores(self, reply: str) -> bool:
-        """Return whether a reply succeeds in a separate episode."""
+        """Return True if a reply succeeds as the first turn of a new run."""
         run = _Run(self.game, self.theirs[self.task.data["place"]])
         try:
             if run.next()[0] != "asked":
@@ -209,7 +212,7 @@ class VerifiersEnv(TextEnv):
             run.end()
 
     def validated(self, task: Task) -> bool | None:
-        """Return the result of the task's own `validate`; None if it defines none, or if that needs a runtime."""
+        """Return the result of the task's own `validate`; None if the task defines none, or if it needs a runtime."""
         theirs = self.theirs[task.data["place"]]
         if type(theirs).validate is vf.Task.validate:
             return None
@@ -219,29 +222,29 @@ class VerifiersEnv(TextEnv):
             return None
 
     def forget(self) -> None:
-        """Forget the episode, and tell a waiting client that no reply will come."""
+        """Forget the episode, and release the waiting client without a reply."""
         self.close()
         super().forget()
 
     def save(self) -> list[str]:
-        """Return the conversation so far."""
+        """Return the actions so far."""
         return list(self.actions)
 
     def load(self, payload: object) -> None:
-        """Replay a saved conversation."""
+        """Replay saved actions in a new run."""
         self.forget()
         self.begin(self.task)
         for action in cast("list[str]", payload):
             self.act(action)
 
     def close(self) -> None:
-        """End a run that waits."""
+        """End the run if it waits for a reply."""
         if "run" in self.__dict__:
             self.run.end()
 
 
 class _Run:
-    """Their `Env.run` in its own thread, and the two queues between it and us."""
+    """A taskset's `Env.run` in its own thread, with one queue for requests to us and one for our replies."""
 
     def __init__(self, game: Any, task: Any) -> None:
         self.game, self.task = game, task
@@ -265,7 +268,7 @@ class _Run:
             self.events.put(("failed", error))
 
     def next(self) -> tuple[str, Any]:
-        """Return the next request, or the trace at the end.
+        """Return `("asked", text)` for the next request, or `("over", trace)` at the end.
 
         Raises:
             Fault: the taskset's code fails or takes too long.
@@ -279,12 +282,12 @@ class _Run:
         return kind, value
 
     def end(self) -> None:
-        """Let its thread end."""
+        """Let the thread end: its pending request gets no reply."""
         self.replies.put(None)
 
 
 class _Seats:
-    """The agents of a run: our client plays all of them, under any name."""
+    """Agents of a run: any attribute is an agent that our client plays."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
@@ -302,21 +305,21 @@ class _Seat:
 
     @asynccontextmanager
     async def interaction(self, task: Any, **_: object) -> AsyncGenerator["_Seat"]:
-        """Open the exchange; the task's own rewards are computed when it closes."""
+        """Open a conversation with the client; when it closes, compute the task's own rewards."""
         yield self
         await task.score(self.trace, None)
 
     async def run(self, task: object, **_: object) -> Any:
-        """Play a task of one turn: its prompt, and a reply."""
+        """Play a single-turn task: send its prompt and receive the reply."""
         async with self.interaction(task):
             await self.turn()
         return self.trace
 
     async def turn(self, message: Any = None) -> Segment:
-        """Ask, and return the reply.
+        """Send a message to the client and return the reply as a segment.
 
         Raises:
-            RuntimeError: the episode was ended.
+            RuntimeError: the episode has ended, and the caller has been told so before.
         """
         run, data = self._run, self._run.task.data
         opening = not run.messages

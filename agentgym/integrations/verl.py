@@ -5,7 +5,7 @@
     +actor_rollout_ref.rollout.custom.agentgym.env=rlvr/Search-v0 …credit=gigpo
     VERL_USE_EXTERNAL_MODULES=agentgym.integrations.verl  # in every process
 
-Rows of the data: those of `dataset`. All sessions of a prompt run in one worker; each waits until the others have ended.
+The training data are the rows of `dataset`. All sessions of a prompt run in one worker, and each waits for the others.
 """
 
 # verl is typed in part only
@@ -40,10 +40,9 @@ NAME = "agentgym"
 def dataset(
     env: str, split: str = "train", tasks: int = 512, *, train: bool = True, **options: object
 ) -> list[dict[str, object]]:
-    """Return rows to write as verl's Parquet: a prompt that the loop replaces, and its task.
+    """Return rows for a Parquet file of verl: the first `tasks` tasks of a split, with a prompt that the loop replaces.
 
-    `train=False` for the file of `data.val_files`: verl does not tell a loop that it validates, so the loop would wait
-    for a group.
+    Use `train=False` for `data.val_files`: verl does not report validation to the loop, which would wait for a whole group.
     """
     environment = registry.make(env, split=split, **options)
     listed = environment.up_to(tasks, split)
@@ -57,21 +56,21 @@ def dataset(
 def advantages(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: object
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the advantages that the loop stored in place of rewards, one per token.
+    """Advantage estimator of verl: return the advantages that the loop stored in place of rewards, one per token.
 
-    Both tensors are [rows, response tokens].
+    Both arguments are [rows, response tokens], and so are both results, which are equal.
     """
     advantages_by_token = token_level_rewards * response_mask
     return advantages_by_token, advantages_by_token
 
 
 class Output(AgentLoopOutput):
-    """An episode whose tokens carry their own advantages."""
+    """An episode as verl's output, with an advantage for each response token."""
 
     by_token: list[float] = []  # noqa: RUF012  # pydantic copies it
 
     def as_dict(self) -> dict[str, object]:
-        """Return verl's fields, the advantages as `rm_scores`."""
+        """Return verl's fields, with the advantages as `rm_scores`."""
         output = super().as_dict()
         output.pop("by_token", None)
         if self.by_token:
@@ -93,8 +92,9 @@ class Meeting:
 
     @classmethod
     async def attend(cls, uid: str, size: int, credit: Credit, episode: Episode | None) -> object:
-        """Return the advantages of an episode once its group is whole; None for a fault, or for a group of one. Every
-        session must call this exactly once, failed ones with None, so that no other session waits forever.
+        """Wait until the group is complete and return this episode's advantages; None for a fault, or for a group of one.
+
+        Every session must call this exactly once, so that no other session waits forever; a failed session passes None.
         """
         meeting = cls.open.setdefault(uid, cls(size, credit))
         if episode is not None and not episode.fault:
@@ -107,7 +107,7 @@ class Meeting:
         return meeting.advantages.get(id(episode))
 
     def decide(self) -> None:
-        """Compute the advantages of all."""
+        """Compute the advantages of all episodes and release the waiting sessions."""
         try:
             if len(self.episodes) > 1:
                 grouped = groups(self.episodes)
@@ -118,13 +118,13 @@ class Meeting:
 
 
 class ServerEngine(Completing):
-    """verl's servers as a token engine; requests of an episode go to the server that has its prefix."""
+    """verl's servers as a token engine; all requests of an episode go to the server that has cached its prefix."""
 
     def __init__(self, manager: Any, params: Mapping[str, object], context: int) -> None:
         self.manager, self.params, self.context = manager, dict(params), context
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion with the log-probabilities that the server sampled with.
+        """Return one completion, with the log-probability of each token when it was sampled.
 
         Raises:
             Fault: the server aborted the request.
@@ -138,23 +138,26 @@ class ServerEngine(Completing):
         return Completion(ids, list(out.log_probs or ()), "stop" if ended else "length")
 
     def abort(self, session: str) -> None:
-        """verl ends its requests itself."""
+        """Do nothing: verl aborts its own requests."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources to release."""
 
 
 @register_loop(NAME)  # pyright: ignore[reportUntypedClassDecorator]  # verl is not typed
 class AgentgymLoop(AgentLoopBase):
-    """Plays one session of a prompt: options under `actor_rollout_ref.rollout.custom.agentgym`."""
+    """Agent loop of verl that plays one session of a prompt.
+
+    Its options are in `actor_rollout_ref.rollout.custom.agentgym`.
+    """
 
     pools: dict[str, RolloutPool] = {}  # noqa: RUF012  # of this process
 
     async def run(self, sampling_params: dict[str, object], **row: Any) -> AgentLoopOutput:
-        """Play, wait for the group, and return the tokens with their advantages.
+        """Play an episode, wait for its group, and return the tokens with their advantages.
 
         Raises:
-            BadConfig: the credit sees whole batches or needs computed values.
+            BadConfig: the credit works on whole batches, or needs values that only a trainer computes.
         """
         facts, size = dict(row["extra_info"]), int(self.rollout_config.n)
         options = dict((self.rollout_config.get("custom") or {}).get(NAME) or {})

@@ -1,4 +1,4 @@
-"""A small measurement of a run's speed on this device: its own code on random weights, seconds to a minute."""
+"""Short measurement of a run's speed on this device: the run's own code on random weights, for seconds up to a minute."""
 
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -26,17 +26,17 @@ from agentgym.trainers.model.precision import DTYPES, masters
 from agentgym.trainers.run.fits import engine_slots
 
 SMALL = 30_000_000
-"""Parameters up to which a model is measured whole."""
+"""Number of parameters up to which the whole model is measured; of a larger one, only one and two layers."""
 LARGE = 500_000_000
-"""Parameters beyond which a model is not timed on a CPU: it takes minutes, and nobody trains it there."""
+"""Number of parameters above which a model is not timed on a CPU: it would take minutes, and nobody trains it there."""
 TOKENS = 2048
-"""Maximum tokens of a measured batch."""
+"""Maximum number of tokens in a measured batch."""
 WORK = {"cpu": 1e11, "cuda": 2e13}
-"""Multiplications of a measured pass, about: seconds on a slow CPU, less on a GPU."""
+"""Approximate multiplications per measured pass, by device: seconds on a slow CPU, less on a GPU."""
 
 
 def calibrate(config: TrainConfig, workload: Workload, plan: MemoryPlan) -> Rates | None:
-    """Measure the rates of a run; None if that takes too long or too much memory."""
+    """Measure the rates of a run; return None if this would take too long or too much memory."""
     config = resolved(config, plan.memory)
     depth = int(workload.architecture.num_hidden_layers)
     if config.threads or config.processes > 1 or plan.parameters < SMALL_MODEL:
@@ -53,7 +53,7 @@ def calibrate(config: TrainConfig, workload: Workload, plan: MemoryPlan) -> Rate
 
 
 def _share(architecture: Any, parameters: int, layers: int) -> float:
-    """Return the share of a model's parameters that remains with `layers` layers."""
+    """Return the fraction of a model's parameters that is left if it has only `layers` layers."""
     outside = int(architecture.vocab_size * architecture.hidden_size) * (1 if architecture.tie_word_embeddings else 2)
     return (outside + (parameters - outside) * layers / architecture.num_hidden_layers) / parameters
 
@@ -73,7 +73,7 @@ def _rates(config: TrainConfig, workload: Workload, plan: MemoryPlan, layers: in
 
 
 def _sampling(config: TrainConfig, workload: Workload, plan: MemoryPlan, model: object) -> tuple[float, float, float]:
-    """Return seconds of a prompt's token, of a token for every episode in flight, and of taking in new weights."""
+    """Return seconds per prompt token, seconds per decoding step of all slots, and seconds to load new weights."""
     play, slow = workload.play, unsupported(model) is not None
     flying = min(config.concurrency, engine_slots(config), config.tasks_per_step * config.group_size // config.processes)
     count = min(flying, 2) if slow else flying
@@ -91,7 +91,7 @@ def _sampling(config: TrainConfig, workload: Workload, plan: MemoryPlan, model: 
 
 
 def _training(config: TrainConfig, plan: MemoryPlan, model: Any) -> tuple[float, float]:
-    """Return seconds of a token forward and backward, and of an optimizer's step."""
+    """Return seconds per token of a forward and backward pass, and seconds per optimizer step."""
     device = torch.device(plan.memory.device)
     scorer = Scorer(model, config.temperature, config.attention, gradient_checkpointing=config.gradient_checkpointing)
     behind = masters(model, config.precision, 1)
@@ -116,12 +116,12 @@ def _training(config: TrainConfig, plan: MemoryPlan, model: Any) -> tuple[float,
 
 
 def _tokens(plan: MemoryPlan, model: Any) -> int:
-    """Return how many tokens a measured pass has."""
+    """Return the number of tokens in a measured pass."""
     return int(min(TOKENS, max(WORK[plan.memory.device] / (3 * model.num_parameters()), 32)))
 
 
 def _timed(work: Callable[[], object]) -> float:
-    """Return the seconds of the second of two runs; the first includes one-time work."""
+    """Run `work` twice and return the seconds of the second run; the first includes one-time costs."""
     seconds = 0.0
     for _ in range(2):
         _wait()

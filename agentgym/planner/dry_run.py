@@ -1,8 +1,8 @@
-"""Bytes that a run needs, measured by running its own code on meta tensors (a shape without content).
+"""Memory of a run in bytes, measured by running its own code on meta tensors (shapes without contents).
 
-A model of any size is built and trained for one update, at almost no cost, while every allocated tensor is counted. This
-covers every attention, optimizer and engine. It does not see the workspace inside kernels or the
-memory that an allocator caches.
+A model of any size is built and trained for one update at almost no cost, while all allocated tensors are counted. This
+works for every attention, optimizer and engine. It does not count workspace inside kernels or memory that an allocator
+caches.
 """
 
 # torch is typed in part only.
@@ -37,11 +37,11 @@ from agentgym.trainers.model.precision import DTYPES, bytes_per_parameter, maste
 from agentgym.trainers.run.fits import parameters
 
 FEW, MORE = 4, 6
-"""Numbers of layers of the two models that are run instead of a deeper one; each layer adds the same."""
+"""Numbers of layers of two small models, from which a deeper model is extrapolated; each layer adds the same memory."""
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counts the bytes of the tensors alive in its context, and the most there were at once."""
+    """Counts the bytes of live tensors created in its context, and their peak."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class LiveBytes(TorchDispatchMode):
         return out
 
     def restart(self) -> int:
-        """Forget the peak and return the bytes alive now."""
+        """Reset the peak to the live bytes and return them."""
         self.peak = self.bytes
         return self.bytes
 
@@ -82,7 +82,7 @@ class LiveBytes(TorchDispatchMode):
 
 @dataclass(frozen=True)
 class Rows:
-    """Shape of the micro-batch to compute."""
+    """Shape of a micro-batch."""
 
     rows: int
     tokens: int
@@ -90,58 +90,58 @@ class Rows:
     trained: int
     """Trained tokens of each row."""
     batches: int = 2
-    """Micro-batches of an update; from the second on, gradients are there beside activations."""
+    """Number of micro-batches in an update; from the second on, gradients exist along with activations."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """Bytes of one update."""
+    """Memory of one update in bytes, and the model's numbers of parameters."""
 
     weights: int
     masters: int
-    """fp32 weights beside those that the model computes with."""
+    """Bytes of the fp32 weights that are updated if the model computes in a lower precision."""
     gradients: int
     optimizer: int
-    """State of the optimizers."""
+    """Bytes of optimizer state."""
     activations: int
-    """Kept for the backward pass when the vocabulary is reached."""
+    """Bytes kept for the backward pass when the output layer begins."""
     logits: int
-    """Bytes that the vocabulary and the backward pass add to all of the above at the peak."""
+    """Bytes that the output layer and the backward pass add to all of the above at the peak."""
     stepping: int
-    """Bytes of the optimizers' step on top of weights, gradients and state."""
+    """Bytes that an optimizer step allocates in addition to weights, gradients and state."""
     parameters: int
     trained: int
-    """Parameters that are trained."""
+    """Number of trained parameters."""
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """Bytes of sampling in this process, beside the weights."""
+    """Memory of sampling in this process in bytes, without the weights."""
 
     packed: int
-    """The engine's own copies of weights."""
+    """Bytes of the engine's own copies of weights."""
     cache: int
-    """Keys and values of all slots."""
+    """Bytes of the keys and values of all slots."""
     working: int
-    """The most that a prefill, a step over all slots or the growing of the cache adds."""
+    """Peak bytes of a prefill, of a step over all slots, or of enlarging the cache, whichever is largest."""
 
 
 Counted = TypeVar("Counted", Update, Rollout)
 
 
 def update_bytes(architecture: object, config: TrainConfig, batch: Rows, *, gpu: bool = False) -> Update:
-    """Return the bytes of one update on micro-batches of a shape; `config.precision` is `fp32` or `bf16`."""
+    """Return the memory of one update on micro-batches of shape `batch`; `config.precision` must be `fp32` or `bf16`."""
     return _deep(architecture, lambda cut: _update(cut, config, batch, gpu))
 
 
 def rollout_bytes(architecture: object, config: TrainConfig, first: int, longest: int, prefill: int = PREFILL) -> Rollout:
-    """Return the bytes of the hf engine: `first` tokens of prompts to begin with, `longest` in a slot at the end."""
+    """Return the memory of the hf engine, if prompts begin with `first` tokens and rows grow to `longest` tokens."""
     fuse = parameters(architecture) < FUSE_BELOW  # of the whole model: its cuts would be below where it is not
     return _deep(architecture, lambda cut: _rollout(cut, config, first, longest, prefill, fuse))
 
 
 def _deep(architecture: Any, count: Callable[[object], Counted]) -> Counted:
-    """Count two models with few layers and extrapolate linearly to the model's depth."""
+    """Count two models with few layers and extrapolate linearly to the full depth."""
     depth = int(architecture.num_hidden_layers)
     if depth <= MORE or len(set(getattr(architecture, "layer_types", None) or ())) > 1:
         return count(architecture)
@@ -151,7 +151,7 @@ def _deep(architecture: Any, count: Callable[[object], Counted]) -> Counted:
 
 
 def cut(architecture: Any, layers: int) -> Any:
-    """Return a model's configuration with `layers` layers."""
+    """Return a copy of a model's configuration with `layers` layers."""
     short = copy.deepcopy(architecture)
     short.num_hidden_layers = layers
     if getattr(short, "layer_types", None):
@@ -222,7 +222,7 @@ def _rollout(architecture: object, config: TrainConfig, first: int, longest: int
 
 
 def grown(first: int, longest: int, context: int) -> int:
-    """Return how many tokens a slot of the hf engine has room for once a row of `longest` has been in it."""
+    """Return the tokens that a slot of the hf engine can hold after it grew for a row of `longest` tokens."""
     capacity, needed = min(FIRST_CAPACITY, context), first
     while capacity < longest:
         needed = max(needed, capacity + 1)
@@ -231,7 +231,7 @@ def grown(first: int, longest: int, context: int) -> int:
 
 
 def _model(architecture: object, config: TrainConfig) -> Any:
-    """Return the model that the run would train, its tensors without content."""
+    """Return the model that the run would train, with tensors that have no contents."""
     from transformers import AutoModelForCausalLM
 
     with unset_fake_temporarily(), torch.device("meta"):  # adapters cannot be put into a model of fake tensors
@@ -252,7 +252,7 @@ def _model(architecture: object, config: TrainConfig) -> Any:
 
 
 class _Experts:
-    """Replaces the experts of a mixture, because routing needs real numbers; it does the same amount of computation."""
+    """Stand-in for the experts of a mixture of experts: the same computation, but without routing, which needs real numbers."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -265,7 +265,7 @@ class _Experts:
 
 
 def _pass(live: LiveBytes, model: Any, config: TrainConfig, batch: Rows, gpu: bool) -> int:
-    """Run a micro-batch forward and backward, and return the bytes alive when the output layer begins."""
+    """Run a micro-batch forward and backward; return the bytes allocated by it when the output layer begins."""
     small = config.attention in ("auto", "small") and not (gpu or config.gradient_checkpointing or config.compile)
     method = "small" if small and forward.supported(model) else "sdpa" if config.attention == "sdpa" else "rows"
     prepared = layers.prepare(model, gradient_checkpointing=config.gradient_checkpointing, compiled=False)
@@ -283,7 +283,7 @@ def _pass(live: LiveBytes, model: Any, config: TrainConfig, batch: Rows, gpu: bo
 
 
 def _eight_bits(updates: Sequence[object], state: int, stepping: int) -> tuple[int, int]:
-    """Return the bytes of optimizer state and step with 8-bit AdamW; only large tensors in whole blocks use 8 bits."""
+    """Return the bytes of optimizer state and of a step with 8-bit AdamW, which uses 8 bits only for large tensors."""
     parameters = [p for o in updates if isinstance(o, torch.optim.AdamW) for g in o.param_groups for p in g["params"]]
     numbers = sum(p.numel() for p in parameters if p.numel() >= 4096 and not p.numel() % 256)
     fewer = bytes_per_parameter("fp32").state - bytes_per_parameter("fp32", "adamw8bit").state
@@ -291,7 +291,7 @@ def _eight_bits(updates: Sequence[object], state: int, stepping: int) -> tuple[i
 
 
 def micro_batch(shape: Rows) -> Batch:
-    """Return a micro-batch of a shape; the trained tokens are at the end of each row."""
+    """Return a micro-batch of zeros with this shape; the trained tokens are at the end of each row."""
     trained = shape.rows * shape.trained
     numbers = [torch.zeros(trained) for _ in range(3)]
     indices = [torch.zeros(trained, dtype=torch.int64) for _ in range(2)]
@@ -303,7 +303,7 @@ def micro_batch(shape: Rows) -> Batch:
 
 
 def _sampling_peak(live: LiveBytes, config: TrainConfig, model: Any) -> int:
-    """Return the peak bytes of sampling a token for every slot."""
+    """Return the peak bytes of sampling one token in every slot."""
     before = live.restart()
     logits = torch.zeros(config.concurrency, int(model.get_input_embeddings().weight.shape[0]))
     draws = [Draw(Sampling(temperature=config.temperature), 0.5, ())] * config.concurrency
@@ -319,6 +319,6 @@ def _library_cache(backend: LibraryModel, longest: int) -> int:
 
 
 def _size(tensors: Iterable[Tensor | None] | Sequence[Tensor]) -> int:
-    """Return the bytes of tensors; several may lie in one storage."""
+    """Return the total bytes of tensors; a storage shared by several tensors counts once."""
     storages = (tensor.untyped_storage() for tensor in tensors if tensor is not None)
     return sum({int(storage._cdata): storage.nbytes() for storage in storages}.values())

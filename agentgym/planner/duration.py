@@ -1,4 +1,4 @@
-"""Duration of an update and of a whole run, from measured times per token, turn and step."""
+"""Duration of an update and of a whole run, computed from measured times per token, turn and step."""
 
 from dataclasses import dataclass
 
@@ -8,43 +8,43 @@ from agentgym.trainers.config.train_config import TrainConfig
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds on this device, in one process."""
+    """Measured times in seconds, in one process on this device."""
 
     prefill: float
-    """A token of a prompt."""
+    """Seconds per prompt token."""
     decode: float
-    """A token for every episode in flight."""
+    """Seconds per decoding step, which samples one token for every episode in flight."""
     train: float
-    """A token forward and backward."""
+    """Seconds per token of a forward and backward pass."""
     optimizer: float
-    """A step of the optimizer."""
+    """Seconds per optimizer step."""
     sync: float
-    """Bringing new weights to the engine."""
+    """Seconds to load new weights into the engine."""
     layers: int
-    """Layers of the measured model; a deeper model is extrapolated linearly from two measurements."""
+    """Number of layers of the measured model; a deeper model's rates are extrapolated from one and two layers."""
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Seconds of one update by phase, and the numbers of phases in a whole run."""
+    """Seconds of one update by phase, and seconds of the whole run."""
 
     rollout: float
     env: float
     train: float
     sync: float
     evaluation: float
-    """Its share of one update."""
+    """Seconds of in-loop evaluation, spread over the updates."""
     whole: float
-    """The whole run: SFT warm start, updates, and the three evaluations around them."""
+    """Seconds of the whole run: SFT warm start, updates, and the evaluations before and after them."""
 
     @property
     def update(self) -> float:
-        """Seconds of one update."""
+        """Seconds of one update, over all phases."""
         return self.rollout + self.env + self.train + self.sync + self.evaluation
 
 
 def likely(config: TrainConfig, play: Play, rates: Rates, row: int) -> Seconds:
-    """Return the seconds if the policy plays as the expert does."""
+    """Return the seconds if the policy plays like the expert."""
     return _seconds(config, play, rates, play.turns, play.reply, min(play.tokens, play.rows * row))
 
 
@@ -56,7 +56,7 @@ def most(config: TrainConfig, play: Play, rates: Rates, row: int) -> Seconds:
 
 
 def _seconds(config: TrainConfig, play: Play, rates: Rates, turns: float, reply: float, tokens: float) -> Seconds:
-    """`tokens`: of the rows of one episode; `reply`: tokens of one turn."""
+    """Return the seconds for episodes of `turns` turns with `reply` sampled tokens each and rows of `tokens` in total."""
 
     def sampled(episodes: float) -> float:
         batches = max(episodes / config.concurrency, 1.0)  # of full slots, one after the other

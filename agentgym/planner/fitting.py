@@ -1,4 +1,4 @@
-"""The smallest change that makes a run fit, found by planning each in turn."""
+"""Search for the cheapest change that makes a run fit into memory: each candidate is planned in turn."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -11,7 +11,7 @@ from agentgym.trainers.run.fits import GIB, context, engine_slots
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a run's configuration, as it is typed."""
+    """A change of a run's configuration, with its command-line flags and its memory plan."""
 
     flags: str
     config: TrainConfig
@@ -19,14 +19,14 @@ class Change:
 
     @property
     def fits(self) -> bool:
-        """True if the run then fits."""
+        """True if the changed run fits."""
         return self.plan.fits
 
 
 def smallest_change(config: TrainConfig, workload: Workload, memory: Memory) -> Change:
-    """Return the cheapest change that makes the run fit: first each change alone, then their accumulation.
+    """Return the cheapest change that makes the run fit: first each change alone, then several together.
 
-    If nothing helps, return the accumulation of all changes, which does not fit.
+    If nothing helps, return all changes together, which do not fit either.
     """
     for changed in _alone(config, workload):
         change = Change(flags(config, changed), changed, plan(changed, workload, memory))
@@ -44,7 +44,7 @@ def smallest_change(config: TrainConfig, workload: Workload, memory: Memory) -> 
 
 
 def _pruned(config: TrainConfig, change: Change, workload: Workload, memory: Memory) -> Change:
-    """Revert unnecessary changes, the most expensive ones first."""
+    """Undo the parts of a change that are unnecessary, starting with the most expensive."""
     for name in UNDONE:
         value = getattr(config, name)
         if getattr(change.config, name) != value and not (name == "context_tokens" and not value):
@@ -55,7 +55,7 @@ def _pruned(config: TrainConfig, change: Change, workload: Workload, memory: Mem
 
 
 def refusal(plan: MemoryPlan, change: Change) -> str:
-    """Return the reason why a run cannot start, and the remedy."""
+    """Return a message with the reason why a run cannot start, and the remedy."""
     memory = plan.memory
     several = f" in {plan.sharing} processes" if plan.sharing > 1 else ""
     what = (
@@ -66,7 +66,7 @@ def refusal(plan: MemoryPlan, change: Change) -> str:
 
 
 def advice(plan: MemoryPlan, change: Change) -> str:
-    """Return one sentence with the change that makes a run fit, or with the memory that it needs."""
+    """Return a sentence with the change that makes a run fit, or with the memory that the run needs."""
     if change.fits:
         return f"Smallest change that fits: {change.flags} (then {gib(change.plan.need)})."
     missing = change.plan.need - plan.memory.free
@@ -90,7 +90,7 @@ def flags(config: TrainConfig, changed: TrainConfig) -> str:
 
 
 def gib(size: float) -> str:
-    """Return bytes as a person reads them."""
+    """Return a number of bytes as text, in GiB."""
     return f"{size / GIB:,.1f} GiB" if size >= GIB else f"{size / 2**20:,.0f} MiB"
 
 
@@ -100,14 +100,14 @@ def _alone(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
 
 
 def _slots(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
-    """Drop slots that no episode can use."""
+    """Yield the run without slots that no episode can use."""
     in_flight = max(config.tasks_per_step * config.group_size // config.processes, config.eval_tasks, config.test_tasks)
     if config.concurrency > in_flight and "slots" not in config.engine_options:
         yield replace(config, concurrency=in_flight)
 
 
 def _batch(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
-    """Halve the micro-batches, down to one row each; the gradient is the same."""
+    """Yield the run with ever smaller micro-batches, halved down to one row each; the gradient is the same."""
     row, tokens = workload.play.row(context(config, workload.architecture)), config.batch_tokens
     while tokens > row:
         tokens = max(tokens // 2, row)
@@ -120,7 +120,7 @@ def _gradient_checkpointing(config: TrainConfig, workload: Workload) -> Iterator
 
 
 def _concurrency(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
-    """Halve the number of concurrent episodes; sampling is slower, with the same result."""
+    """Yield the run with fewer and fewer concurrent episodes: sampling is slower, the result is the same."""
     number = engine_slots(config)
     while number > 8:
         number = max(number // 2, 8)
@@ -128,7 +128,7 @@ def _concurrency(config: TrainConfig, workload: Workload) -> Iterator[TrainConfi
 
 
 def _share(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
-    """Give the vllm engine a smaller share of the trainer's GPU; its cache then holds fewer episodes."""
+    """Yield the run with smaller and smaller GPU shares for the vllm engine, whose cache then holds fewer episodes."""
     share = vllm_share(config)
     while share > 0.2:
         share = round(share - 0.1, 2)
@@ -145,7 +145,7 @@ def _small_state(config: TrainConfig, workload: Workload) -> Iterator[TrainConfi
 
 
 def _sharding(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
-    """Shard weights, gradients and averages over the processes; this costs only communication."""
+    """Yield the run with weights, gradients and optimizer state sharded over processes; this costs only communication."""
     can = config.attention != "small" and not config.compile and config.gradient_reduction == "micro-batch"
     if config.processes > 1 and not config.sharded and can:
         yield replace(config, sharding="fsdp2")
@@ -160,7 +160,7 @@ def _processes(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]
 
 
 def _shorter(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
-    """Shorten the context as the last resort: it ends long episodes, which changes the learned policy."""
+    """Yield the run with shorter and shorter contexts: the last resort, because cutting long episodes changes the policy."""
     row = workload.play.row(context(config, workload.architecture))
     least = workload.play.first + 2 * (config.turn_tokens + int(workload.play.growth))
     while row // 2 > least:
@@ -189,4 +189,4 @@ _KINDS: tuple[Callable[[TrainConfig, Workload], Iterator[TrainConfig]], ...] = (
     _processes,
     _shorter,
 )
-"""Kinds of changes in order of their cost: nothing, waiting, precision, time, and finally the learned policy."""
+"""Kinds of changes, cheapest first: they cost nothing, then time, then precision, and finally change the learned policy."""

@@ -1,4 +1,4 @@
-"""Forecast before a run starts: whether it fits a device, and how long it takes."""
+"""Forecast of a run: whether it fits into memory, and how long it takes."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,13 +14,13 @@ from agentgym.trainers.model.memory import Memory, available
 
 @dataclass(frozen=True)
 class Forecast:
-    """Cost of a run."""
+    """Predicted memory and duration of a run."""
 
     config: TrainConfig
     workload: Workload
     plan: MemoryPlan
     rates: Rates | None
-    """Measured times; None if nothing was or could be measured."""
+    """Measured times; None if they were not or could not be measured."""
 
     @cached_property
     def change(self) -> Change | None:
@@ -29,17 +29,17 @@ class Forecast:
 
     @property
     def advice(self) -> str:
-        """Change that makes it fit, or the memory it would take, in one sentence; empty if it fits."""
+        """A sentence with the change that makes the run fit, or the memory that it needs; empty if it fits."""
         return "" if self.change is None else advice(self.plan, self.change)
 
     @property
     def refusal(self) -> str:
-        """Reason why the run cannot start; empty unless its need clearly exceeds the available memory."""
+        """Reason why the run cannot start; empty unless it needs clearly more than the available memory."""
         return refusal(self.plan, self.change) if self.plan.hopeless and self.change else ""
 
     @property
     def seconds(self) -> tuple[Seconds, Seconds] | None:
-        """Seconds of an update with the expert's episodes and with the longest ones; None if nothing was timed."""
+        """Seconds if episodes resemble the expert's, and if all are as long as possible; None if nothing was timed."""
         if self.rates is None:
             return None
         arguments = (self.config, self.workload.play, self.rates, self.plan.row)
@@ -47,11 +47,10 @@ class Forecast:
 
 
 def forecast(config: TrainConfig, memory: Memory | None = None, *, timed: bool = False, lenient: bool = False) -> Forecast:
-    """Return the memory that a run needs on this machine or in the given memory; with `timed`, also its duration,
-    measured for some seconds.
+    """Return the memory that a run needs, compared with this machine's or with `memory`; `timed` also measures its speed.
 
-    `lenient`: if no episode can be played beforehand, rows have their minimum length instead of their maximum. Raises
-    BadConfig for a model that does not exist or cannot be planned.
+    With `lenient`, rows have their minimum length instead of their maximum if no trial episodes can be played. Raises
+    BadConfig if the model does not exist or cannot be planned.
     """
     workload = read_workload(config)
     if lenient and not workload.play.episodes:

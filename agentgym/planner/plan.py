@@ -1,6 +1,6 @@
-"""Plan of a run before it starts: bytes by part and phase, whether they fit, and the smallest change that makes them.
+"""Memory plan of a run before it starts: bytes by part and phase.
 
-Weights are never loaded: a folder with only a config.json can be planned.
+Weights are never loaded; a model folder with only a config.json is enough.
 """
 
 # torch and transformers are typed in part only.
@@ -31,67 +31,67 @@ from agentgym.trainers.run.fits import cache_bytes, context, engine_slots, param
 
 PHASES = ("rollout", "update", "optimizer step")
 MARGIN = 1.25
-"""A run is refused only when it needs this much more than there is: the plan's own error is far smaller."""
+"""A run is refused if it needs more than this many times the available memory; the plan's error is far smaller."""
 SHARED_FIELDS = ("model", "temperature", "precision", "lora_rank", "lora_alpha", "lora_targets")
 UPDATE_FIELDS = (*SHARED_FIELDS, "muon", "optimizer", "gradient_checkpointing", "attention", "compile")
 GATHERED = 2
-"""Layers that a sharded model has whole at once: the one that computes, and the one that is gathered meanwhile."""
+"""Number of layers that a sharded model holds unsharded at once: the current one, and the next, which is prefetched."""
 ROLLOUT_FIELDS = (*SHARED_FIELDS, "concurrency", "context_tokens", "turn_tokens")
-"""Fields that determine the bytes of updates and rollouts (rows excluded)."""
+"""Fields of a configuration that determine the memory of a rollout."""
 SPARE = 0.03
-"""The share of a GPU that a planned run leaves to neither trainer nor engine."""
+"""Fraction of a GPU that a plan leaves unused by trainer and engine."""
 LEAST_SHARE = 0.05
-"""Smallest share of a GPU with which starting an engine is worthwhile."""
+"""Smallest fraction of a GPU with which an engine is worth starting."""
 VLLM_OWN = 2 * 2**30
-"""Bytes of vLLM on a GPU on top of weights and cache: graphs, and the logits of a step."""
+"""Bytes that vLLM needs on a GPU in addition to weights and cache: graphs, and the logits of a step."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Subject of a plan: a model's architecture and the shape of its episodes."""
+    """The model's architecture and the shape of its episodes."""
 
     architecture: Any
-    """The model's configuration object."""
+    """Configuration object of the model (transformers)."""
     play: Play
 
 
 @dataclass(frozen=True)
 class Part:
-    """Something that takes memory."""
+    """One consumer of memory, such as weights or activations."""
 
     name: str
     bytes: tuple[int, int, int]
-    """In each of PHASES."""
+    """Bytes in each of PHASES."""
     note: str = ""
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The memory of a run, for one process."""
+    """Memory of one process of a run, by part and phase."""
 
     parts: tuple[Part, ...]
     memory: Memory
     sharing: int
-    """Processes that share the memory."""
+    """Number of processes that share the memory."""
     host: int
-    """Bytes beside a GPU (0 without one): the process, and weights while they load or a checkpoint while it is written."""
+    """Bytes of main memory if there is a GPU, otherwise 0: the process, and weights while loading or saving."""
     parameters: int
     trained: int
     row: int
-    """Tokens of the longest row."""
+    """Number of tokens in the longest row."""
     batch: Rows
     token: int
-    """Bytes that one token of a micro-batch keeps for the backward pass."""
+    """Bytes that each token of a micro-batch keeps for the backward pass."""
 
     @property
     def phases(self) -> tuple[int, int, int]:
-        """Bytes of a process in each of PHASES."""
+        """Bytes of one process in each of PHASES."""
         totals = [sum(part.bytes[phase] for part in self.parts) for phase in range(len(PHASES))]
         return totals[0], totals[1], totals[2]
 
     @property
     def need(self) -> int:
-        """Bytes that all processes sharing the memory need at the worst moment."""
+        """Peak bytes of all processes that share the memory."""
         return max(self.phases) * self.sharing
 
     @property
@@ -101,12 +101,12 @@ class MemoryPlan:
 
     @property
     def hopeless(self) -> bool:
-        """True if the run needs more than there is by a clear margin."""
+        """True if the run needs clearly more memory than exists (see MARGIN)."""
         return self.need > MARGIN * self.memory.limit
 
 
 def read_architecture(config: TrainConfig) -> Any:
-    """Return the configuration of a run's model, without access to a hub.
+    """Return the configuration of a run's model, without access to the Hugging Face hub.
 
     Raises:
         BadConfig: no configuration is found.
@@ -128,10 +128,10 @@ def read_architecture(config: TrainConfig) -> Any:
 
 
 def read_workload(config: TrainConfig) -> Workload:
-    """Return the architecture of a run's model and the lengths of its episodes; BadConfig for a model that does not
-    exist.
+    """Return the architecture of a run's model and the shape of its episodes.
 
-    Without a tokenizer, lengths are counted with a substitute trained on the environment's text.
+    If the model's tokenizer is not here, lengths are counted with a substitute trained on the environment's text. Raises
+    BadConfig if the model does not exist.
     """
     architecture = read_architecture(config)
     play = None
@@ -153,7 +153,7 @@ def _tokenizer(config: TrainConfig) -> object:
 
 
 def has_tokenizer(config: TrainConfig) -> bool:
-    """Return whether the run's own tokenizer is here, in the model's folder or in the cache of the hub."""
+    """Return True if the run's own tokenizer is in the model's folder or in the local cache of the hub."""
     from huggingface_hub import try_to_load_from_cache
 
     if config.model == "init" or Path(config.model).is_dir():
@@ -162,7 +162,7 @@ def has_tokenizer(config: TrainConfig) -> bool:
 
 
 def resolved(config: TrainConfig, memory: Memory) -> TrainConfig:
-    """Return the run with the precision that the device has."""
+    """Return the run with precision "auto" replaced by the one that the device supports."""
     if config.precision != "auto":  # whether the device computes in it is said when it is asked to
         return config
     if memory.elsewhere:  # every GPU sold for this in years computes in it
@@ -171,7 +171,7 @@ def resolved(config: TrainConfig, memory: Memory) -> TrainConfig:
 
 
 def plan(config: TrainConfig, workload: Workload, memory: Memory | None = None) -> MemoryPlan:
-    """Return the memory of a run on this machine, or within a stated memory.
+    """Return the memory plan of a run, on this machine or in the given memory.
 
     Raises:
         BadConfig: the model's code cannot be traced.
@@ -208,7 +208,7 @@ def _planned(config: TrainConfig, workload: Workload, memory: Memory) -> MemoryP
 
 
 def recomputed_token(config: TrainConfig, workload: Workload, memory: Memory) -> int:
-    """Return the bytes per token under gradient checkpointing; 0 if it is already on or unsupported."""
+    """Return the bytes per token that gradient checkpointing would keep; 0 if it is already on or unsupported."""
     if config.gradient_checkpointing or config.attention == "small":
         return 0
     config = replace(resolved(config, memory), gradient_checkpointing=True)
@@ -220,7 +220,7 @@ def recomputed_token(config: TrainConfig, workload: Workload, memory: Memory) ->
 
 
 def largest_batch(config: TrainConfig, workload: Workload) -> Rows:
-    """Return the largest possible micro-batch: as many of the longest rows as fit in `batch_tokens`."""
+    """Return the shape of the largest micro-batch: as many rows of maximum length as `batch_tokens` allows."""
     own = context(config, workload.architecture)
     row = workload.play.row(own)
     episodes = max(config.tasks_per_step * config.group_size // config.processes // config.minibatches, 1)
@@ -230,7 +230,7 @@ def largest_batch(config: TrainConfig, workload: Workload) -> Rows:
 
 
 def _permanent(config: TrainConfig, workload: Workload, memory: Memory, update: Update) -> list[Part]:
-    """Return the bytes that are allocated in every phase."""
+    """Return the parts that are allocated in every phase."""
     parts: list[Part] = []
 
     def add(name: str, size: int, note: str = "") -> None:
@@ -273,12 +273,12 @@ def _permanent(config: TrainConfig, workload: Workload, memory: Memory, update: 
 
 
 def _copied(config: TrainConfig, update: Update) -> int:
-    """Return the bytes of the copies from which a sharded checkpoint is written during training."""
+    """Return the bytes of the copies that a sharded run makes while it writes a checkpoint; 0 if it is not sharded."""
     return (4 * update.trained + update.optimizer) // config.processes if config.sharded else 0
 
 
 def _passing(config: TrainConfig, workload: Workload, update: Update) -> list[Part]:
-    """Return the bytes that are allocated only during an update."""
+    """Return the parts that are allocated only during an update."""
     divided = config.processes if config.sharded else 1
     gradients = update.gradients // divided * (2 if config.processes > 1 and not config.sharded else 1)
     buckets = "and the buffers sent to the other processes" if config.processes > 1 else ""
@@ -305,7 +305,7 @@ def _gathered(workload: Workload, update: Update) -> int:
 
 
 def _vllm(config: TrainConfig, workload: Workload, memory: Memory, update: Update) -> list[Part]:
-    """Return the bytes of vLLM: its share of a GPU that it shares with the trainer, otherwise its weights and cache."""
+    """Return the parts of vLLM: its share of the trainer's GPU; on a CPU, its weights and cache; none on its own GPUs."""
     width = 4 if memory.device == "cpu" and "dtype" not in config.engine_options else 2
     weights = width * update.parameters
     row = workload.play.row(context(config, workload.architecture))
@@ -324,9 +324,9 @@ def _vllm(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
 
 
 def with_share(config: TrainConfig, workload: Workload, memory: Memory) -> TrainConfig:
-    """Return the run with a share of the GPU for its vllm engine, if none was set: the memory that the trainer leaves.
+    """Return the run with the GPU share of its vllm engine set to the memory that the trainer leaves.
 
-    If too little is left, or they share no GPU, the configuration is unchanged.
+    The configuration is unchanged if a share was set, if too little is left, or if engine and trainer share no GPU.
     """
     if memory.device == "cpu" or not config.engine_kind.gpu_share or "gpu_memory_utilization" in config.engine_options:
         return config
@@ -343,7 +343,7 @@ def with_share(config: TrainConfig, workload: Workload, memory: Memory) -> Train
 
 
 def has_own_gpus(config: TrainConfig) -> bool:
-    """Return whether a vllm engine has GPUs without a trainer process."""
+    """Return True if the vllm engine has GPUs of which the trainer uses none."""
     devices = cast("list[int] | None", config.engine_options.get("device_ids"))
     if not devices:
         return config.weight_transport == "nccl" and config.processes > 1  # then they are those after the trainer's
@@ -351,7 +351,7 @@ def has_own_gpus(config: TrainConfig) -> bool:
 
 
 def vllm_share(config: TrainConfig) -> float:
-    """Return the share of a GPU that the engine reserves; 0 if it allocates as needed."""
+    """Return the fraction of a GPU that the engine reserves; 0 if it allocates as needed."""
     share = config.engine_kind.gpu_share
     return share and cast("float", config.engine_options.get("gpu_memory_utilization", share))
 
@@ -367,7 +367,7 @@ def _precision(update: Update) -> str:
 
 
 def _traced(config: TrainConfig, workload: Workload, batch: Rows, gpu: bool) -> Update:
-    """Return the bytes of an update: of a run with an SFT warm start, the most of both of its phases."""
+    """Return the memory of an update; with an SFT warm start, the maximum of both kinds of update."""
     spelled = workload.architecture.to_json_string(use_diff=False)
     traced = _update(spelled, _chosen(config, UPDATE_FIELDS), batch, gpu)
     if not config.sft_episodes or config.sft_muon == config.muon:

@@ -1,6 +1,6 @@
-"""The published shapes of models that are trained most, so that a run of one can be planned without its files.
+"""Architectures of the most commonly trained models, so that a run can be planned without the model's files.
 
-From each model's own `config.json`. Instruct models have the shape of their base.
+The numbers are from each model's `config.json`. Instruct models have the shape of their base model.
 """
 
 from typing import Any
@@ -60,11 +60,11 @@ def _shape(
 
 
 KNOWN = _table()
-"""Shapes by name on the hub, without `-Instruct` and `-Base`."""
+"""Architectures by name on the hub, without the suffixes `-Instruct` and `-Base`."""
 
 
 def published(name: str) -> dict[str, Any] | None:
-    """Return the shape of a model by its name on the hub, with or without its owner; None if it is unknown."""
+    """Return the architecture of a model by its hub name, with or without owner; None if it is unknown."""
     plain = name.removesuffix("-Instruct").removesuffix("-Base").lower()
     names = {word: shape for known, shape in KNOWN.items() for word in (known.lower(), known.rpartition("/")[2].lower())}
     return names.get(plain)

@@ -1,4 +1,4 @@
-"""A tokenizer to plan with where a model's own is not here: made from an environment's text, about as coarse as its."""
+"""Substitute for a model's tokenizer in plans: trained on an environment's text, with tokens of similar length."""
 
 # tokenizers and transformers are typed in part only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -16,7 +16,7 @@ from agentgym.trainers.model.policy import trained_bpe
 VOCABULARY = 6000
 EPISODES = 12
 SPLIT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+"
-"""Pre-tokenization of Qwen2.5 and its kind: words, single digits, signs, lines. Common words are one token there too."""
+"""Pre-tokenization of Qwen2.5 and similar models: words, single digits, punctuation, line breaks."""
 TEMPLATE = (
     "{%- if messages[0]['role'] == 'system' -%}{%- set said = messages[0]['content'] -%}{%- else -%}"
     "{%- set said = 'You are a helpful assistant.' -%}{%- endif -%}"
@@ -41,11 +41,11 @@ TEMPLATE = (
     "{{- '<|im_end|>\\n' -}}{%- endif -%}{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
 )
-"""The form of Qwen2.5's own chat template, tools included."""
+"""A chat template that renders like Qwen2.5's, tools included."""
 
 
 def stand_in(envs: Sequence[tuple[str, dict[str, object]]], seed: int) -> PreTrainedTokenizerFast:
-    """Return a tokenizer of the chat kind whose tokens are words that the environments, given with their options, print."""
+    """Return a chat tokenizer whose tokens are words that the environments (id and options) print."""
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
     tokenizer = trained_bpe(
         chain.from_iterable(printed(env, options, seed) for env, options in envs), SPLIT, VOCABULARY, special
@@ -60,7 +60,7 @@ def stand_in(envs: Sequence[tuple[str, dict[str, object]]], seed: int) -> PreTra
 
 
 def printed(env: str, options: dict[str, object], seed: int) -> Iterable[str]:
-    """Yield an environment's output in some episodes: the start, and the turns of its oracle or expert."""
+    """Yield the texts of a few episodes: first observation, instruction, and the turns of the expert if there is one."""
     env_made = registry.make(env, **options)
     for number in range(EPISODES):
         text = episode_text(env_made, lambda _, __: next(iter(env_made.expert()), None), env_made.reset(seed=seed + number))

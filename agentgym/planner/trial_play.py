@@ -1,4 +1,4 @@
-"""Row lengths and environment costs of a run, from a few episodes played by the expert and at random."""
+"""Row lengths and environment costs of a run, measured in a few episodes of the expert and of a random policy."""
 
 import asyncio
 import time
@@ -23,58 +23,58 @@ from agentgym.trainers.data.segments import build
 
 EPISODES = 4
 FIRST_TASK = 2_000_000_000
-"""Number of the first task played: none that a run trains on."""
+"""Number of the first task that is played; training does not reach numbers this high."""
 
 
 @dataclass(frozen=True)
 class Play:
-    """Shape of a run's episodes; lengths in tokens."""
+    """Shape of a run's episodes; lengths are in tokens."""
 
     horizon: int
     """Maximum turns of an episode."""
     turns: float
-    """Turns that the expert takes."""
+    """Mean turns of an expert's episode."""
     first: int
-    """Longest first prompt."""
+    """Maximum length of an episode's first prompt."""
     reply: float
-    """Mean length of an expert's reply."""
+    """Mean length of a reply, over episodes of the expert and of the random policy."""
     growth: float
-    """Tokens that a turn adds to a prompt on top of the reply."""
+    """Mean tokens by which a prompt is longer than the previous prompt and reply together."""
     fresh: float
-    """Tokens of a prompt that no earlier turn has brought to the engine, the first prompt left out."""
+    """Mean tokens of a prompt, after the first, that the engine has not seen in an earlier turn."""
     rows: float
-    """Rows that an episode is trained as."""
+    """Mean number of training rows per episode."""
     longest: int
-    """Longest row, if every reply were `turn_tokens` long and the model had room for it."""
+    """Length of the longest row if every reply has `turn_tokens` tokens and the context is unlimited."""
     replies: int
-    """Replies in that row."""
+    """Number of replies in that row."""
     tokens: float
-    """Tokens that the rows of an expert's episode have together."""
+    """Mean tokens of all rows of an expert's episode."""
     env_seconds: float
-    """Seconds in the environment for each turn, resets included."""
+    """Mean seconds per turn in the environment, resets included."""
     agent_seconds: float
-    """Seconds of the agent for each turn: prompts, tokens, parsing."""
+    """Mean seconds per turn in the agent: prompts, tokenization, parsing."""
     episodes: int = 0
-    """Episodes that were played; 0 means that all of this is assumed."""
+    """Number of episodes played; 0 if all numbers are assumptions."""
 
     def row(self, context: int) -> int:
-        """Return the longest row in a context."""
+        """Return the length of the longest row within a context of `context` tokens."""
         return min(self.longest, context)
 
     def trained(self, context: int, turn_tokens: int) -> int:
-        """Return the most trained tokens of that row."""
+        """Return the maximum number of trained tokens in the longest row."""
         return min(self.row(context), self.replies * turn_tokens)
 
 
 def trial_play(config: TrainConfig, tokenizer: object) -> Play | None:
-    """Play a few training tasks in the agent's own tokens; None without an expert, or when each is a fault."""
+    """Play a few training tasks with the run's agent; None without an expert, or if every episode is a fault."""
     plays = [(_trial(settings_in(config, env), env, tokenizer), env.weight) for env in config.mix]
     weighted = [(play, weight) for play, weight in plays if play is not None]
     return _joined(weighted) if len(weighted) == len(plays) else None
 
 
 def _trial(config: TrainConfig, env: EnvSpec, tokenizer: object) -> Play | None:
-    """Play in one environment."""
+    """Play in one of the run's environments."""
     chat = replace(config, agent="chat", sft_episodes=0) if not config.spec.kind.demonstrable else config
     agent: Any = chat.spec.make(ScriptedEngine([], tokenizer), Sampling(temperature=config.temperature), tokenizer)
     probe = registry.make(env.id, **env.options)
@@ -103,7 +103,7 @@ def _trial(config: TrainConfig, env: EnvSpec, tokenizer: object) -> Play | None:
 
 
 def _joined(plays: Sequence[tuple[Play, float]]) -> Play:
-    """Return the combined episode lengths of several environments: the maximum, and weighted means."""
+    """Combine the shapes of several environments: maxima, and means weighted by the environments' weights."""
     if len(plays) == 1:
         return plays[0][0]
     total = sum(weight for _, weight in plays)
@@ -115,7 +115,7 @@ def _joined(plays: Sequence[tuple[Play, float]]) -> Play:
 
 
 def assumed(config: TrainConfig, context: int) -> Play:
-    """Return the assumption without a tokenizer: rows as long as the context."""
+    """Return the shape to assume if no trial episodes can be played: rows as long as the context."""
     horizon = max(max(env.horizon, default=registry.make(env.id, **env.options).horizon) for env in config.mix)
     reply = float(config.turn_tokens)
     return Play(

@@ -12,7 +12,7 @@ from agentgym.report.tokens import decoder
 
 SCRIPTS = ("nodes.js", "charts.js", "curves.js", "tables.js", "group.js", "episode.js", "compare.js")
 MOST = 40
-"""Maximum flipped tasks on a page: as many gained as lost, if there are enough."""
+"""Maximum number of tasks with a changed outcome on a page: half of them gained and half lost, if there are enough."""
 
 
 def write_comparison(
@@ -20,8 +20,8 @@ def write_comparison(
 ) -> Path:
     """Write the page of a comparison and return its path.
 
-    `comparison` is the result of `compare_folders`, `sides` are the episodes it compared, `notes` are sentences for its
-    head.
+    `comparison` is the result of `compare_folders`, `sides` are the episodes that it compared, and `notes` are sentences
+    for the head of the page.
     """
     runs = {name: open_run(comparison[name]) for name in "ab"}
     flipped = [
@@ -57,7 +57,7 @@ def write_comparison(
 
 
 def _telling(side: Sequence[Episode], task: str, *, solved: bool) -> Episode:
-    """Return the first attempt at a task whose outcome is that of the majority on its side."""
+    """Return the first attempt at a task that has the outcome `solved`; if there is none, the first attempt."""
     tried = [episode for episode in side if f"{episode.env} {episode.task_id}" == task and not episode.fault]
     return next((episode for episode in tried if bool(episode.success) is solved), tried[0])
 

@@ -1,22 +1,22 @@
-"""Facts in the head of a run's page: its training or evaluation settings, all of them untrusted."""
+"""Settings of a training or evaluation run for the head of its page; all of them are untrusted."""
 
 import tomllib
 from collections.abc import Mapping
 from typing import Any, cast
 
 LONGEST = 200
-"""Maximum characters of one fact."""
+"""Maximum characters of one value."""
 EVALUATED = (
     *(("model", "model"), ("policy", "policy"), ("agent", "agent"), ("prompt", "prompt"), ("tools", "tools")),
     *(("temperature", "temperature"), ("tokens a reply", "turn_tokens"), ("attempts", "attempts"), ("seed", "seed")),
 )
-"""Name and key in the options of an evaluation's manifest; `policy` is shown only without a model."""
+"""Label on the page, and key in the options of an evaluation's manifest; `policy` is shown only without a model."""
 TRAINED = ("env", "model", "learner", "engine", "agent", "prompt", "temperature", "turn_tokens", "credit", "loss", "seed")
 NAMES = {"env": "environment", "turn_tokens": "tokens a reply"}
 
 
 def facts(config: str) -> dict[str, Any]:
-    """Return a training configuration's facts for the head of a view; unreadable ones are left out."""
+    """Return the settings of a training configuration (TOML text) for the head of a page; unreadable ones are left out."""
     try:
         raw = tomllib.loads(config)
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -33,7 +33,7 @@ def facts(config: str) -> dict[str, Any]:
 
 
 def played_with(config: str | None, manifest: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Return the facts of a run by name, in the order of the page's head, those of its sessions last."""
+    """Return a run's settings as (label, value) in the order of the page's head, then its date and agentgym version."""
     found: list[tuple[str, object]] = []
     if config is not None:
         known = facts(config)
@@ -49,13 +49,13 @@ def played_with(config: str | None, manifest: Mapping[str, Any] | None) -> list[
 
 
 def _tables(value: object) -> list[dict[str, object]]:
-    """Return the tables of a list; empty if it is not a list."""
+    """Return the objects in a list; empty if the value is not a list."""
     listed = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("dict[str, object]", one) for one in listed if isinstance(one, dict)]
 
 
 def _text(value: object) -> str:
-    """Return a value as displayed in the head; values by environment are joined without duplicates."""
+    """Return a value as displayed in the head; values per environment are joined without duplicates."""
     if isinstance(value, dict):
         several = [str(one) for one in cast("dict[str, object]", value).values() if one is not None]
         return ", ".join(dict.fromkeys(several))[:LONGEST]

@@ -1,4 +1,4 @@
-"""The style of plots, and how they are written."""
+"""Style of all plots, and the function that writes them."""
 
 # matplotlib is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -25,7 +25,7 @@ def style_axes(axes: Any, title: str) -> None:
 
 
 def save_figure(figure: Any, path: Path) -> Path:
-    """Write a figure as PNG, whole or not at all, and return its path."""
+    """Write a figure as PNG, atomically, and return its path."""
     part = path.with_name(path.name + ".part")
     figure.savefig(part, format="png")
     return part.replace(path)

@@ -1,8 +1,8 @@
 """Self-contained HTML page of a run: curves, results by task type, episodes turn by turn.
 
-Texts of environments and models are untrusted. They reach the page only as JSON in a script element that no browser runs,
-with every `<`, `>` and `&` escaped, and the page's own script displays them by `textContent` only. A content security
-policy, which names that script by its hash, forbids everything else, including the network.
+Texts of environments and models are untrusted. They reach the page only as JSON in a script element that browsers do not
+run, with every `<`, `>` and `&` escaped. The page's own script displays them by `textContent` only. A content security
+policy allows this script, by its hash, and forbids everything else, including the network.
 """
 
 import base64
@@ -36,8 +36,8 @@ LARGEST = 20_000_000  # maximum characters of all episodes on one page
 def write_report(path: str | Path, *, limit: int = 300) -> Path:
     """Write the page of a run folder (or a file of episodes) and return its path.
 
-    At most `limit` episodes are embedded, as whole groups, evenly over the run; groups with faults and failures are
-    preferred, and the page states the number of each.
+    At most `limit` episodes are embedded, as whole groups spread evenly over the run. Groups with faults and failures are
+    preferred; the page states how many episodes it shows.
     """
     run = open_run(path)
     rows = list(run.rows())
@@ -92,13 +92,13 @@ def page(
 
 
 def embed(data: object) -> str:
-    """Return ASCII JSON that is safe inside a script element: nothing in it can end the element."""
+    """Return data as ASCII JSON that cannot end the script element that contains it."""
     text = json.dumps(finite(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _embed(run: RunFolder, rows: list[Row], limit: int) -> tuple[list[Row], list[dict[str, object]]]:
-    """Return the rows that fit on the page, and their episodes."""
+    """Return the rows that fit on the page, and their episodes for the page's script."""
     decode = decoder(run)
     while True:
         ordered, size, episodes = display_order(select(rows, limit)), 0, list[dict[str, object]]()
@@ -114,7 +114,7 @@ def _embed(run: RunFolder, rows: list[Row], limit: int) -> tuple[list[Row], list
 
 
 def episode_entry(row: Row, episode: Episode, decode: Decode | None) -> dict[str, object]:
-    """Return an episode in the format of the page's script."""
+    """Return an episode as the page's script expects it."""
     part, step = (row.part, place(episode.group_id)[1]) if row.part else ("", "")
     return {
         "env": episode.env,
@@ -168,7 +168,7 @@ def _turn(turn: Turn, decode: Decode | None, *, first: bool) -> dict[str, object
 
 
 def _advantage(turn: Turn) -> float | None:
-    """Return the turn's advantage; the mean of an array per token."""
+    """Return a turn's advantage, averaged over its tokens if there is one per token; None if it was not stored."""
     stored = turn.extra.get("advantage")
     if stored is None:
         return None
@@ -181,7 +181,7 @@ def _text(content: object) -> str:
 
 
 def cut(text: str) -> str:
-    """Return the text, with its middle left out beyond `LONGEST` characters."""
+    """Return a text; if it is longer than `LONGEST` characters, cut its middle."""
     if len(text) <= LONGEST:
         return text
     half = LONGEST // 2
@@ -189,9 +189,10 @@ def cut(text: str) -> str:
 
 
 def _by_type(rows: list[Row], resamples: int) -> list[dict[str, object]]:
-    """Return success by environment, task type and difficulty for each part, newest evaluation first, training last.
+    """Return tables of success by environment, task type and difficulty: newest evaluation first, training last.
 
-    `resamples` applies to the intervals; an evaluation uses that of its summary, so that the two agree.
+    `resamples` is the number of bootstrap resamples for intervals. An evaluation's page uses the number of its summary, so
+    that both show the same intervals.
     """
     parts: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -209,7 +210,7 @@ def _by_type(rows: list[Row], resamples: int) -> list[dict[str, object]]:
 
 
 def _divided(rows: list[Row]) -> list[tuple[str, list[Row]]]:
-    """Return the rows of an environment by task type, and by difficulty if there are several."""
+    """Return (name, rows) for each task type of an environment, and for each difficulty if there are several."""
     types = sorted({row.type for row in rows if row.type})
     levels = sorted({row.difficulty for row in rows if row.difficulty}, key=level)
     parts = [(name, [row for row in rows if row.type == name]) for name in types]

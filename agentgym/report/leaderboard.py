@@ -11,7 +11,7 @@ SCRIPTS = ("nodes.js", "tables.js", "leaderboard.js")
 
 
 def write_leaderboard(board: Mapping[str, Any], path: str | Path) -> Path:
-    """Write the page of a result of `agentgym.evaluate.leaderboard`, and return its path."""
+    """Write the page of a result of `agentgym.evaluate.leaderboard` and return its path."""
     title = f"Leaderboard · {board['protocol'] or ', '.join(board['envs'])}"
     write_whole(Path(path), page(title, {"title": title, **board}, body="leaderboard.html", scripts=SCRIPTS))
     return Path(path)

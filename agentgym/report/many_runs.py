@@ -1,4 +1,4 @@
-"""Curves of many training runs in one picture: a line for each setting, a band over its seeds."""
+"""Curves of many training runs in one image: a line for each setting, with a band over its seeds."""
 
 # matplotlib is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -17,30 +17,30 @@ from agentgym.report.plots import running_mean
 from agentgym.report.run_folder import RunFolder, open_run
 
 NOT_SETTINGS = ("seed", "out", "threads", "checkpoint_every", "keep_episodes", "model")
-"""Settings that may differ between runs of one line."""
+"""Settings in which runs of one curve may differ."""
 COLORS = ("#2563c9", "#c2610c", "#2c8a4b", "#9b3bb0", "#b3261e", "#5b6472", "#0f7f8c", "#8a6d00")
 DASHES = ("solid", "dashed", "dotted", "dashdot")
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A metric of the runs with one setting, at the steps that all of them have."""
+    """A metric averaged over the runs with one setting, at the steps that all of them have."""
 
     label: str
     runs: int
     steps: tuple[float, ...]
     mean: tuple[float, ...]
     low: tuple[float, ...]
-    """Lowest value of a run."""
+    """Lowest value among the runs, at each step."""
     high: tuple[float, ...]
-    """Highest value of a run."""
+    """Highest value among the runs, at each step."""
 
 
 def curves(folders: Sequence[str | Path], metric: str, by: Sequence[str] = (), smooth: int = 1) -> list[Curve]:
-    """Return a curve for each setting of the runs.
+    """Return a curve for each group of runs with equal settings.
 
-    Runs with equal values of the settings `by` (such as `credit.name`) belong to one curve; by default of all settings that
-    differ, apart from the seed and the folder. `smooth`: the width in steps of each run's running mean.
+    Runs with equal values of the settings `by` (such as `credit.name`) share a curve. By default `by` is every setting that
+    differs between runs, except NOT_SETTINGS. `smooth` is the width of each run's running mean in steps.
 
     Raises:
         BadConfig: a run has no such metric or setting, or the runs of a curve have no step in common.

@@ -15,10 +15,10 @@ SMOOTH = 5  # steps in the running mean of the training curve
 
 
 def learning_curve(run_dir: str | Path) -> Path:
-    """Draw success by step from `metrics.jsonl` and return the path of `learning_curve.png` in the run folder.
+    """Draw success over steps from `metrics.jsonl`; return the path of the image, `learning_curve.png` in the run folder.
 
-    Training success is shown raw and as a running mean; held-out success as dots; success before and after the SFT warm
-    start, and at the end, as horizontal lines if `summary.json` has them.
+    Training success is drawn raw and as a running mean, held-out success as dots. Horizontal lines mark success before and
+    after the SFT warm start and at the end, if `summary.json` has these numbers.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -74,7 +74,7 @@ def _series(run: RunFolder, key: str) -> list[tuple[float, float]]:
 
 
 def running_mean(values: list[float], width: int) -> list[float]:
-    """Return each value's mean over a symmetric window of at most `width // 2` neighbours on either side."""
+    """Return the running mean: for each value, the mean of it and up to `width // 2` neighbours on either side."""
     means: list[float] = []
     for i in range(len(values)):
         reach = min(width // 2, i, len(values) - 1 - i)

@@ -1,4 +1,4 @@
-"""Reader of the files of a training run or an evaluation, which may be large, damaged or missing."""
+"""Reader for the files of a training run or an evaluation, which may be large, damaged or missing."""
 
 import io
 import json
@@ -14,16 +14,16 @@ from agentgym.errors import BadConfig, BadData
 from agentgym.logs.foreign import SUFFIXES, NoLog, read_place
 
 TRAINED = ("train", "hinted", "branched")
-"""Parts of a training run other than evaluations."""
+"""Parts of a training run that are not evaluations."""
 LARGEST = 2**1000
-"""Largest whole number to draw; a larger one does not fit a float."""
+"""Largest whole number in metrics; a larger one may not fit a float and is read as None."""
 DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
 """Exceptions that parsing a malformed line may raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Position of an episode in its file, and its fields for lists and tables."""
+    """An episode's position in its file, and its fields for lists and tables."""
 
     offset: int
     env: str
@@ -31,19 +31,20 @@ class Row:
     type: str
     difficulty: str
     part: str
-    """`train`, `hinted` (training with a hint), `branched` (training from inside another attempt) or `eval` in a training
-    run.  Empty elsewhere."""
+    """In a training run: `train`, `hinted` (training with a hint), `branched` (training from inside another attempt) or
+    `eval`. Otherwise empty.
+    """
     step: str
     outcome: str
     """`succeeded`, `failed` or `fault`."""
     group: str = ""
-    """Group id, shared by attempts that are compared with one another."""
+    """Group id, shared by the attempts that are compared with one another."""
     attempt: int = 0
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Folder written by `train` or `eval`, a single file of episodes, or a log of another program."""
+    """A run: a folder written by `train` or `eval`, a single file of episodes, or a log of another program."""
 
     name: str
     episodes: Path | None
@@ -52,17 +53,17 @@ class RunFolder:
     summary: dict[str, Any] | None
     metrics: list[dict[str, Any]]
     page: Path
-    """Path of its report."""
+    """Path of the run's HTML report."""
     folder: Path | None = None
-    """None for a file of episodes or a log."""
+    """Folder of the run; None for a file of episodes or a log."""
     logged: bytes = b""
-    """Episodes of a log as lines of JSON: no file holds them."""
+    """Episodes converted from another program's log, as JSON lines; empty if a file has the episodes."""
 
     def rows(self) -> Iterator[Row]:
         """Yield one row for each complete episode; a truncated last line is left out.
 
         Raises:
-            BadData: another line is not an episode, or an evaluation has an attempt twice.
+            BadData: another line is not an episode, or an evaluation contains the same attempt twice.
         """
         evaluation = self.episodes is not None and of_evaluation(self.episodes)
         seen: dict[tuple[object, ...], bytes] = {}
@@ -100,7 +101,7 @@ def open_run(path: str | Path) -> RunFolder:
     """Return the run in a folder, in one file of episodes, or in a log of another program.
 
     Raises:
-        BadConfig: there is nothing to show.
+        BadConfig: the path has no episodes or metrics to show.
     """
     path = Path(path)
     if not path.exists():
@@ -132,7 +133,8 @@ def open_run(path: str | Path) -> RunFolder:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a `metrics.jsonl` in order of phase and step; the last row of a repeated step wins.
 
-    Each row gets `x`: reinforcement learning counts from its own first step, with the SFT warm start to the left of it.
+    Each row gets `x`, its position on the step axis: the step for reinforcement learning, and positions to the left of the
+    first such step for the SFT warm start.
 
     Raises:
         BadData: a line other than a truncated last one is invalid.
@@ -150,7 +152,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def metrics_row(line: str | bytes) -> dict[str, Any]:
-    """Return a parsed line of `metrics.jsonl`; an invalid one raises any of `DAMAGED`.
+    """Parse a line of `metrics.jsonl`; an invalid line raises one of the exceptions in `DAMAGED`.
 
     Raises:
         ValueError: the step is not a finite number.
@@ -162,7 +164,7 @@ def metrics_row(line: str | bytes) -> dict[str, Any]:
 
 
 def in_order(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of metrics in the order of `read_metrics`."""
+    """Return rows of metrics in order of phase and step, with `x`, as `read_metrics` does."""
     rows = {(str(row.get("phase", "rl")), float(row["step"])): row for row in lines}
     sft = {step: row for (phase, step), row in rows.items() if phase == "sft"}
     rest = {step: row for (phase, step), row in rows.items() if phase != "sft"}
@@ -172,7 +174,7 @@ def in_order(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def read_object(path: Path) -> dict[str, object] | None:
-    """Return the JSON object in a file; None if there is no file or it holds another type.
+    """Return the JSON object in a file; None if the file is missing or has another type of JSON value.
 
     Raises:
         BadData: the file is not JSON.
@@ -187,7 +189,7 @@ def read_object(path: Path) -> dict[str, object] | None:
 
 
 def row_of(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
-    """Return the row of an episode from its fields without the turns."""
+    """Return the row of an episode from its parsed fields; `turns` may be missing."""
     reason, success = str(raw["reason"]), raw["success"]
     check_verdict(reason, success)
     outcome = "fault" if reason in FAULTS or success is None else "succeeded" if success else "failed"
@@ -211,7 +213,7 @@ MEASURED = {
 
 
 def place(group_id: str) -> tuple[str, str]:
-    """Return part and step of a training run's group id.
+    """Return the part and step that a training run's group id encodes.
 
     `12/…` is training, `eval/12/…` is evaluation at a step, and `eval/sft/12/…` at an update of the SFT warm start.
     """

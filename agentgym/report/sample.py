@@ -3,14 +3,14 @@
 from agentgym.report.run_folder import TRAINED, Row
 
 SHARES = {"fault": 1, "failed": 2, "succeeded": 1}
-"""Relative shares of a page for groups with a fault, with a failure, and of successes only."""
+"""Relative shares of a page: groups with a fault, groups with a failure, and groups with successes only."""
 
 
 def select(rows: list[Row], limit: int) -> list[Row]:
-    """Return the rows of whole groups, at most `limit` in total, in their order.
+    """Return the rows of a selection of whole groups, at most `limit` rows, in file order.
 
-    The credit of an episode is relative to its group, so a group is shown whole or not at all, unless the first one alone
-    exceeds the page. Groups with faults and with failures come first; each kind is thinned evenly.
+    The credit of an episode is relative to its group, so a group is shown whole or not at all; only if the first one is
+    larger than `limit`, it is cut. Groups with faults and failures are preferred; each kind is thinned evenly.
     """
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -34,7 +34,7 @@ def select(rows: list[Row], limit: int) -> list[Row]:
 
 
 def spread(count: int) -> list[int]:
-    """Return 0 to count - 1 in an order whose every prefix is evenly spread: sorted by reversed bits."""
+    """Return 0 … count - 1 in bit-reversed order, so that every prefix is spread evenly."""
     width = max(1, (count - 1).bit_length())
     return sorted(range(count), key=lambda i: int(f"{i:0{width}b}"[::-1], 2))
 

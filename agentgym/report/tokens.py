@@ -15,11 +15,11 @@ from agentgym.report.run_folder import RunFolder
 
 Decode = Callable[[Sequence[int]], list[str]]
 MOST = 2_000
-"""Maximum tokens of one turn; the page says when a longer reply is truncated."""
+"""Maximum number of a turn's tokens on the page, which states when a longer reply is cut."""
 
 
 def decoder(run: RunFolder) -> Decode | None:
-    """Return a function that decodes token ids with the tokenizer of the run's model; None if there is none."""
+    """Return a function that decodes token ids to one text each; None if the run's tokenizer is not available."""
     path = next((folder / "tokenizer.json" for folder in _folders(run) if (folder / "tokenizer.json").is_file()), None)
     if path is None or importlib.util.find_spec("tokenizers") is None:
         return None
@@ -31,7 +31,7 @@ def decoder(run: RunFolder) -> Decode | None:
 
 
 def _folders(run: RunFolder) -> list[Path]:
-    """Return possible folders of the tokenizer: a run's newest checkpoint or first model, or an evaluation's model."""
+    """Return folders that may contain the tokenizer: the run's checkpoints, its initial model, or the evaluated model."""
     if run.folder is None:
         return []
     options = (run.manifest or {}).get("options")
@@ -47,7 +47,7 @@ def _folders(run: RunFolder) -> list[Path]:
 
 
 def tokens(turn: Turn, decode: Decode) -> list[list[object]]:
-    """Return `[text, logprob, advantage, mismatch]` for each sampled token; None for an unknown number.
+    """Return `[text, logprob, advantage, mismatch]` for each sampled token; unknown numbers are None.
 
     `mismatch` is the trainer's log-probability minus the engine's.
     """
@@ -61,7 +61,7 @@ def tokens(turn: Turn, decode: Decode) -> list[list[object]]:
 
 
 def _column(value: object, length: int) -> list[float | None]:
-    """Return a number per token from an array or a single number; None if missing or too short."""
+    """Return `length` numbers from an array or a single number; all None if it is missing or too short."""
     if value is None:
         return [None] * length
     values = np.asarray(value, dtype=np.float64)

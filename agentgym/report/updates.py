@@ -1,4 +1,4 @@
-"""Training steps without an update: the reason for one, and advice after several in a row."""
+"""Training steps that change nothing: the reason, and advice after several of them in a row."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ SELECTION = "the selection keeps no group: loosen its options (--select.NAME), o
 
 
 def no_update(row: Mapping[str, object]) -> str:
-    """Return the reason why a `metrics.jsonl` row's step changed nothing (`no update: …`); empty if it made an update.
+    """Return the reason why the step of a `metrics.jsonl` row changed nothing; empty if the model was updated.
 
-    Rows of older versions lack the numbers: empty. A step with a zero gradient counts as well: the selection `keep`
-    trains on groups of equal returns.
+    Rows of older versions lack the necessary numbers, so the result is empty. A step with zero gradient counts as no update
+    too: the selection `keep` trains on groups of equal returns.
     """
     total, equal, trained = (_count(row, name) for name in ("groups", "groups_equal", "groups_trained"))
     if total is None or equal is None or trained is None:
@@ -43,14 +43,14 @@ def no_update(row: Mapping[str, object]) -> str:
 
 
 def advice(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return advice after `PATIENCE` or more consecutive steps without an update; else empty."""
+    """Return advice if the last `PATIENCE` or more steps made no update; otherwise empty."""
     last = [row for row in rows if row.get("phase") != "sft"]
     idle = list(takewhile(no_update, reversed(last)))
     return f"{len(idle)} steps in a row without an update; {_remedy(idle)}" if len(idle) >= PATIENCE else ""
 
 
 def idle(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return the text of a view on the newest step: the reason why it changed nothing, and advice after several."""
+    """Return the reason why the newest step changed nothing, with advice after several such steps; empty if it did not."""
     reason = no_update(rows[-1]) if rows else ""
     return f"step {rows[-1]['step']:g}: {'. '.join(filter(None, (reason, advice(rows))))}" if reason else ""
 

@@ -1,1 +1,1 @@
-"""Task folders of Harbor (format 1.4) made from tasks of an environment, and the programs that run in their images."""
+"""Export tasks of an environment as Harbor task folders (format 1.4), with the programs that run in their images."""

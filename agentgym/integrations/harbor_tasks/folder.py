@@ -1,4 +1,4 @@
-"""Write tasks of an environment as task folders of Harbor (format 1.4)."""
+"""Write tasks of an environment as Harbor task folders (format 1.4)."""
 
 import hashlib
 import json
@@ -30,18 +30,18 @@ from agentgym.sandbox.docker.images import is_name
 from agentgym.sandbox.env import SandboxEnv
 
 BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim-bookworm"
-"""Image that the folders' images begin with."""
+"""Default base image of the folders' Dockerfiles."""
 LONG = 10_000
-"""Turns of a solution at most: its environment ends it before."""
+"""Upper bound on the turns of a solution; an environment's horizon ends it earlier."""
 _TEMPLATES = files("agentgym.scaffold").joinpath("files", "harbor")
 
 
 @dataclass(frozen=True)
 class ExportSpec:
-    """Which tasks are written, and how."""
+    """The environment to export, and settings shared by all its task folders."""
 
     env: str
-    """An id or short name."""
+    """Id or short name of the environment."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     seed: int = 0
     """Seed of every task's episode."""
@@ -51,9 +51,9 @@ class ExportSpec:
 
 
 def write(wanted: ExportSpec, tasks: int | Mapping[str, str], out: Path) -> list[Path]:
-    """Write a folder for each task into a new or empty folder, and return the paths.
+    """Write one folder per task into `out`, which must be new or empty; return the paths of the task folders.
 
-    `tasks` is a number of tasks from the environment's list, or tasks by id with the first observation of each.
+    `tasks` is a number of tasks from the environment's list, or a mapping from task ids to first observations.
 
     Raises:
         BadConfig: an image cannot hold the environment or an option, the oracle does not solve a task, shortcut policies
@@ -86,14 +86,14 @@ def write(wanted: ExportSpec, tasks: int | Mapping[str, str], out: Path) -> list
 
 
 def _chosen(env: TextEnv, tasks: int | Mapping[str, str], wanted: ExportSpec) -> Iterable[Task]:
-    """Return the tasks to write: the first of the environment's list, or those named by id."""
+    """Yield the tasks to write: the first `tasks` of the environment's list, or those whose ids are given."""
     if not isinstance(tasks, int):
         return map(env.find, tasks)
     return unguessed(env, tasks, wanted.seed) if wanted.skip_guessed else env.tasks(tasks)
 
 
 def contents(wanted: ExportSpec, env: TextEnv, task: Task, name: str) -> dict[str, bytes]:
-    """Return the files of a task's folder by path; plays the task's solution on the way.
+    """Play the oracle's solution of a task and return the files of the task's folder by path.
 
     Raises:
         BadConfig: the agent could read part of the answer.
@@ -123,14 +123,14 @@ def contents(wanted: ExportSpec, env: TextEnv, task: Task, name: str) -> dict[st
 
 
 def _options_inside(env: TextEnv) -> Mapping[str, object]:
-    """Return the environment's options inside the images."""
+    """Return the options that the environment gets inside the images, in addition to the caller's."""
     if kind := kind_of(env):
         return kind.options
     return SANDBOX if isinstance(env, SandboxEnv) else {}
 
 
 def solution(env: TextEnv, actions: Sequence[str]) -> str:
-    """Return the script that plays actions in the agent's container of the task that an environment has begun."""
+    """Return a shell script that carries out `actions` in the agent's container; `env` has begun the task."""
     kind = kind_of(env)
     return kind.solve(env, calls(env, actions)) if kind else 'act --lines "$(dirname "$0")/actions.jsonl"'
 
@@ -178,7 +178,7 @@ def _of_service(env: TextEnv, first: str, values: Mapping[str, str]) -> dict[str
 
 
 def _instruction(env: TextEnv, first: str) -> str:
-    """Return the first observation, and how to act: the environment is not in the agent's container."""
+    """Return the agent's instruction: the first observation, and how to send actions to the environment's container."""
     if env.tools:
         calls = "\n".join(
             f"- `{tool.name}`: {' '.join(tool.description.split())} Arguments: `{json.dumps(dict(tool.parameters))}`"
@@ -198,7 +198,7 @@ def _instruction(env: TextEnv, first: str) -> str:
 
 
 def _solved(env: TextEnv, task: Task, seed: int) -> tuple[str, list[str]]:
-    """Return the first observation and the actions of the oracle.
+    """Play the oracle; return the first observation and the oracle's actions.
 
     Raises:
         BadConfig: there is no oracle, or it does not solve the task.
@@ -220,7 +220,7 @@ def _solved(env: TextEnv, task: Task, seed: int) -> tuple[str, list[str]]:
 
 
 def _about(facts: TaskFile, task: Task) -> dict[str, str]:
-    """Return the entries of `task.toml` for a task, as TOML values."""
+    """Return values for the `task.toml` template: a description and metadata of the task, as TOML text."""
     metadata = {
         "environment": facts.env,
         "task": task.id,
@@ -236,14 +236,14 @@ def _about(facts: TaskFile, task: Task) -> dict[str, str]:
 
 
 def _name(id: str, task: Task, others: Sequence[str]) -> str:
-    """Return a name for a task's folder that no file system and no image registry refuses."""
+    """Return a folder name for a task: lowercase, safe for file systems and image registries, and not in `others`."""
     stem = id.rpartition("/")[2].removesuffix("-v0")
     name = re.sub(r"[^a-z0-9]+", "-", f"{stem}-{task.id}".lower()).strip("-")[:80]
     return name if name not in others else f"{name[:60]}-{hashlib.sha256(task.id.encode()).hexdigest()[:12]}"
 
 
 def _write(folder: Path, contents: Mapping[str, bytes], first: Path) -> None:
-    """Write the files of a folder; later folders hard-link the wheel of the first one if possible."""
+    """Write the files of a task folder; the wheel is a hard link to the one in the folder `first` if possible."""
     for path, content in contents.items():
         place = folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -275,6 +275,6 @@ def _json(facts: TaskFile) -> bytes:
 
 
 def _toml(value: object) -> str:
-    """Return a value of TOML, whose texts and lists JSON spells, but for DEL."""
+    """Return a value as TOML, which spells strings and lists like JSON except for the character DEL."""
     text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Choose tasks that none of an environment's own shortcut policies solves."""
+"""Select tasks that none of the environment's own shortcut policies solves."""
 
 from collections.abc import Iterator
 
@@ -8,13 +8,13 @@ from agentgym.errors import BadConfig
 from agentgym.rollout.session import Session
 
 SPARE = 4
-"""Tasks looked at for each one wanted; an environment that is guessed more often is refused."""
+"""Tasks tried per task wanted; if shortcut policies solve too many of them, the export is refused."""
 
 
 def guessed(env: TextEnv, task: Task, seed: int) -> str | None:
     """Return the name of a shortcut policy that solves the task, or None.
 
-    The policies are those of `env.shortcuts()`, each played from its own reset with that seed.
+    Each policy of `env.shortcuts()` plays one episode of the task with `seed`.
     """
     for name in env.shortcuts():
         session = Session(env)
@@ -28,7 +28,7 @@ def guessed(env: TextEnv, task: Task, seed: int) -> str | None:
 
 
 def unguessed(env: TextEnv, number: int, seed: int) -> Iterator[Task]:
-    """Yield the first tasks of the environment's list that no shortcut policy solves.
+    """Yield the first `number` tasks of the environment's list that no shortcut policy solves.
 
     Raises:
         BadConfig: the environment names no shortcut policies, or they solve too many tasks.

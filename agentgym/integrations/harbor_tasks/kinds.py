@@ -1,4 +1,4 @@
-"""The two ways a task becomes a folder: files that the agent changes, or a service beside it that alone knows the answer."""
+"""The two kinds of exported task: files that the agent edits, or a service that runs next to the agent's container."""
 
 import io
 import json
@@ -23,54 +23,55 @@ from agentgym.envs.terminal.tree import Tree, digest, file, pack, unpack
 from agentgym.sandbox.protocol import MEGABYTE
 
 USER = 1000
-"""Number of the user `agent` in images in which the agent is not root."""
+"""User id of `agent`, in images whose agent is not root."""
 PACKED = "/logs/artifacts/handed-in.tar"
-"""Archive of the agent's folder after its turn, as the verifier finds it."""
+"""Path, in the verifier's image, of the archive of the folder that the agent left."""
 _SHELL_USER = 20_001
-"""User that runs the programs with which a shell task is judged."""
+"""User id that runs programs while a shell task is judged."""
 
 
 class NoSubmission(Exception):
-    """An agent left nothing that can be judged, which is its own failure."""
+    """The agent left nothing that can be judged: its own failure, with reward 0."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """Conversion of a task of a file-based environment to files in the agent's image."""
+    """Functions and texts that turn a task of a file-based environment into files of the agent's image."""
 
     instruction: Callable[[Any], str]
-    """From an environment whose episode has begun."""
+    """Return the agent's instruction; the environment has begun the task."""
     image: Callable[[Any], Mapping[str, bytes]]
-    """Files of the agent's image by path below `environment/`; nothing of the answer."""
+    """Return the files of the agent's image by path below `environment/`; they must not contain the answer."""
     lines: str
-    """Lines of the Dockerfile for them."""
+    """Dockerfile lines that install these files."""
     work: str
-    """The folder that commands start in."""
+    """Working folder of the agent's commands."""
     solve: Callable[[Any, Sequence[Call]], str]
-    """Return the shell script with the same effects as calls of the environment's tools."""
+    """Return a shell script with the same effects as the given tool calls."""
     hand_in: Callable[[Any, Path], str]
-    """In the verifier: load the agent's files into an environment and return the last action. Raises
-    NothingHandedIn.
+    """In the verifier: load the agent's files into the environment and return the last action.
+
+    Raises NoSubmission.
     """
     artifacts: Sequence[str] = ()
-    """Files of the agent's that the verifier gets."""
+    """Paths of the agent's files that Harbor copies to the verifier."""
     packed: str = ""
-    """The folder that the verifier gets as an archive."""
+    """Name of the folder that the verifier gets as an archive; empty for none."""
     user: str = ""
-    """User of the agent, if not root."""
+    """Name of the agent's user; empty for root."""
     packages: Sequence[str] = ()
-    """Python packages that both images need, installed here in the version they get."""
+    """Python packages that both images need, pinned to the versions installed here."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Options of the environment in the verifier."""
+    """Options of the environment inside the verifier."""
 
 
 def kind_of(env: TextEnv) -> Files | None:
-    """Return how an environment's tasks become files; None for a service."""
+    """Return the conversion of an environment's tasks to files; None if the tasks need a service."""
     return FILES.get(type(env))  # a subclass may have more than files, such as a colleague to ask
 
 
 def calls(env: TextEnv, actions: Sequence[str]) -> list[Call]:
-    """Return the actions that are calls of the environment's tools."""
+    """Parse actions and return those that are calls of the environment's tools."""
     parsed = (parse_call(action, env.tools) for action in actions if env.tools)
     return [call for call in parsed if isinstance(call, Call)]
 
@@ -187,7 +188,7 @@ def _sql_handed_in(env: SQL, root: Path) -> str:
 
 
 def _written(calls: Sequence[Call], name: str, argument: str, path: str) -> str:
-    """Return a script that writes the content submitted by the last tool call."""
+    """Return a shell script that writes `argument` of the last call of tool `name` to `path`."""
     texts = [str(call.arguments[argument]) for call in calls if call.name == name]
     return f"printf %s {shlex.quote(texts[-1])} > {path}" if texts else "true"
 
@@ -196,10 +197,10 @@ def _written(calls: Sequence[Call], name: str, argument: str, path: str) -> str:
 
 
 def _text(root: Path, path: str) -> str:
-    """Return a text file that the agent left.
+    """Return the content of a text file that the agent left.
 
     Raises:
-        NoSubmission: it is missing, too large or not text.
+        NoSubmission: the file is missing, too large or not text.
     """
     place = root / path.removeprefix("/")
     try:
@@ -211,10 +212,10 @@ def _text(root: Path, path: str) -> str:
 
 
 def _archive(root: Path, most: int) -> bytes:
-    """Return the archive of the agent's folder after checking its unpacked size.
+    """Return the tar archive of the agent's folder, which may unpack to at most `most` bytes.
 
     Raises:
-        NoSubmission: it is missing, damaged or too large.
+        NoSubmission: the archive is missing, damaged or too large.
     """
     place = root / PACKED.removeprefix("/")
     if place.is_symlink() or not place.is_file() or place.stat().st_size > most + 64 * MEGABYTE:
@@ -245,7 +246,7 @@ RUN cd {HOME}/{REPOSITORY} && export GIT_AUTHOR_DATE={DATE} GIT_COMMITTER_DATE={
 USER root
 """
 SANDBOX: Mapping[str, object] = {"backend": "process", "backend_options": {"unsafe": True, "user": "own"}}
-"""In the disposable container every program runs as a separate user who cannot read an answer."""
+"""Sandbox options inside a disposable container: every program runs as a separate user that cannot read an answer."""
 FILES: Mapping[type[TextEnv], Files] = {
     Terminal: Files(
         _terminal_instruction,
@@ -296,7 +297,7 @@ FILES: Mapping[type[TextEnv], Files] = {
 
 
 def _owned(archive: bytes) -> bytes:
-    """Return an archive whose files are the agent's."""
+    """Return a copy of a tar archive in which user `agent` owns all files."""
     source, target = io.BytesIO(archive), io.BytesIO()
     with tarfile.open(fileobj=source) as read, tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as written:
         for member in read:

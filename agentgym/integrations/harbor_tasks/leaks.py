@@ -1,4 +1,4 @@
-"""Check that the files of a task's folder that the agent can read contain no part of the answer."""
+"""Check that no file that the agent can read contains part of the task's answer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,17 +7,17 @@ from agentgym.core.env import TextEnv
 from agentgym.integrations.harbor_tasks.kinds import calls
 
 HIDDEN = ("tests/", "solution/", "environment/service/")
-"""Files that never reach the agent's container before its turn is over."""
+"""Path prefixes of files that reach the agent's container only after its turn, or never."""
 OUTSIDE = ("task.toml",)
-"""Read by Harbor alone."""
+"""Files that only Harbor reads."""
 LEAST = 24
-"""Characters of an action from which it is not in a file by accident."""
+"""Minimum characters of an action for the check; a shorter one may be in a file by accident."""
 _DATA = (".tar", ".sqlite")
-"""Files of the task itself, among which the words of an answer may be."""
+"""Suffixes of files with the task's own data, which may contain words of the answer."""
 
 
 def leaks(env: TextEnv, files: Mapping[str, bytes], actions: Sequence[str]) -> list[str]:
-    """Return the leaks, one sentence each; the environment has begun the task of the files.
+    """Return the leaks in a task's files, one sentence each; `env` has begun the task, and `actions` solve it.
 
     An answer that also appears in the environment's first observation does not count as a leak.
     """
@@ -41,10 +41,10 @@ def leaks(env: TextEnv, files: Mapping[str, bytes], actions: Sequence[str]) -> l
 
 
 def _texts(env: TextEnv, actions: Sequence[str], data: bool) -> list[str]:
-    """Return actions and the arguments of calls among them that the agent's files must not contain.
+    """Return the texts that the agent's files must not contain: actions, and string arguments of their calls.
 
-    The text that an edit replaces is in a file by nature. The text that replaces it may be in the task's own files by
-    accident (`data`): a repository repeats a line such as `parts.append(part)`. An archive also names its files by path.
+    Exceptions: an edit's `old` text is always in a file. In a file of the task's own data (`data`), `new` and `path` do
+    not count either: a repository repeats lines such as `parts.append(part)`, and an archive names its files by path.
     """
     names = {"old", "new", "path"} if data else {"old"}
     pairs = [pair for call in calls(env, actions) for pair in call.arguments.items()]

@@ -1,7 +1,8 @@
-"""The service next to an agent's container: one episode of one task, over MCP and over plain HTTP, which share it.
+"""Service next to an agent's container: one episode of one task, shared by MCP and plain HTTP.
 
-`/mcp?session=NAME` speaks streamable HTTP. `POST /act` takes an action as it is and answers `{"observation": …, "done": …}`;
-`GET /` answers with the first observation. The row of the finished episode goes to a file that the verifier gets.
+`/mcp?session=NAME` speaks streamable HTTP. `POST /act` takes an action as plain text and answers
+`{"observation": …, "done": …}`; `GET /` answers with the first observation. When the episode ends, its row is written to a
+file that the verifier reads.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ _LONG = 10 * 365 * 86_400.0
 
 
 class OneEpisode(McpServer):
-    """An environment as a service whose only episode has already begun: clients cannot start one."""
+    """An environment as a service for a single episode, which clients cannot restart."""
 
     first = ""
 
@@ -33,22 +34,22 @@ class OneEpisode(McpServer):
         """Start the episode.
 
         Raises:
-            RuntimeError: it does not start.
+            RuntimeError: the episode does not start.
         """
         self.first, _, failed = await self.call(SESSION, self.reset_name, {})
         if failed:
             raise RuntimeError(f"the episode did not begin: {self.first}")
 
     def tools(self, name: str = "") -> list[dict[str, Any]]:
-        """Return the available tools, except the one that starts an episode."""
+        """Return the tools as MCP descriptions, without the tool that starts an episode."""
         return super().tools(SESSION)[1:]
 
     async def call(self, name: str, tool: str, arguments: dict[str, object]) -> tuple[str, dict[str, object] | None, bool]:
-        """Return the result of a call in the only episode; the client's session name is ignored."""
+        """Call a tool in the only episode and return the result; the client's session name is ignored."""
         return await super().call(SESSION, tool, arguments)
 
     def app(self, host: str, token: str | None, body_bytes: int) -> Any:
-        """Return the ASGI application of both ways in."""
+        """Return the ASGI application that serves both MCP and plain HTTP."""
         protocol: Any = super().app(host, token, body_bytes)
 
         async def both(scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -80,7 +81,7 @@ async def _serve() -> None:
 
 
 def main() -> int:
-    """Serve until the container ends."""
+    """Serve until the container stops."""
     task_file.RESULTS.parent.mkdir(parents=True, exist_ok=True)
     with terminated_as_interrupted(), contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve())

@@ -1,4 +1,4 @@
-"""Task data for a folder's verifier and service: a file in their images that no agent can read."""
+"""The task data that a folder's verifier and service read: a file in their images that no agent can read."""
 
 import json
 from collections.abc import Mapping
@@ -8,32 +8,32 @@ from pathlib import Path
 from agentgym.errors import BadData
 
 PLACE = Path("/opt/agentgym/task.json")
-"""Path in the images."""
+"""Path of the task data in the images."""
 RESULTS = Path("/result/episodes.jsonl")
-"""Result that the service writes when the episode is over."""
+"""Path of the result that the service writes when the episode is over."""
 REWARD = Path("/logs/verifier/reward.json")
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class TaskFile:
-    """One task: everything that makes its episode."""
+    """Everything that determines one episode: environment, task, seed and options."""
 
     env: str
     task: str
     seed: int = 0
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     served: bool = False
-    """True if the episode is played by a service, whose result the verifier reads; else the verifier judges files."""
+    """True if a service plays the episode and the verifier reads its result; False if the verifier judges files."""
     format: int = FORMAT
 
     def text(self) -> str:
-        """Return it as JSON; ValueError or TypeError for options that JSON cannot represent."""
+        """Return the task data as JSON. Raises ValueError or TypeError for options that JSON cannot represent."""
         return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
 
 def read(path: Path = PLACE) -> TaskFile:
-    """Return the task of this image.
+    """Read the task data of this image.
 
     Raises:
         BadData: the file is malformed or has another format.

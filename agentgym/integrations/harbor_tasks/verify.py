@@ -1,6 +1,6 @@
-"""Judge the files that an agent left and write the reward: run by `tests/test.sh` in the verifier's image.
+"""Judge the files that an agent left, and write the reward; `tests/test.sh` runs this in the verifier's image.
 
-If the environment itself fails, no reward is written, and Harbor counts an error of the trial.
+If the environment itself fails, no reward is written, and Harbor counts the trial as an error.
 """
 
 import json
@@ -36,7 +36,7 @@ def _below(root: Path, place: Path) -> Path:
 
 
 def _of_files(facts: TaskFile, root: Path) -> float | None:
-    """Return the reward of the agent's files; None after an infrastructure error.
+    """Judge the agent's files and return the reward; None after an infrastructure error.
 
     Raises:
         BadData: the environment does not judge files.
@@ -56,7 +56,7 @@ def _of_files(facts: TaskFile, root: Path) -> float | None:
 
 
 def _of_service(results: Path) -> float | None:
-    """Return the reward of the service's episode.
+    """Return the reward of the episode that the service recorded; None after an infrastructure error.
 
     Raises:
         NoSubmission: the agent stopped before the episode ended.

@@ -1,4 +1,4 @@
-"""The installed package as a wheel, for images without access to a package index that has it."""
+"""The installed package as a wheel, for images that cannot install it from a package index."""
 
 import base64
 import hashlib
@@ -19,9 +19,9 @@ _WHEEL = "Wheel-Version: 1.0\nGenerator: agentgym\nRoot-Is-Purelib: true\nTag: p
 
 @cache
 def wheel() -> tuple[str, bytes]:
-    """Return the name and the content of a wheel of the package as it is here; equal packages give equal bytes.
+    """Return the name and content of a wheel of the installed package; equal packages give equal bytes.
 
-    Raises BadConfig if the package is not installed, because its requirements are then unknown.
+    Raises BadConfig if the package has no installed metadata, because its requirements are then unknown.
     """
     root = Path(agentgym.__file__).parent
     stem = f"{DISTRIBUTION.replace('-', '_')}-{agentgym.__version__}"

@@ -1,1 +1,1 @@
-"""Live view of a run: incremental reading of its files, a web page, and a terminal view."""
+"""Live view of a run: reads its files incrementally, for a web page and a terminal view."""

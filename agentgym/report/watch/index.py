@@ -1,4 +1,4 @@
-"""Index of the episodes in a growing file: groups, outcomes and rewards, without the turns."""
+"""Index of the episodes in a growing file: groups, outcomes and rewards, without turns."""
 
 import json
 import math
@@ -16,12 +16,12 @@ from agentgym.report.run_folder import DAMAGED, TRAINED, Row, row_of
 from agentgym.report.watch.tail import BUDGET, Tail
 
 OUTCOMES = ("", "succeeded", "failed", "fault")
-"""Outcome of a line by its stored number; the first is a line without an episode."""
+"""Names of the outcomes that are stored as numbers; the first stands for a line without an episode."""
 SHORT = 300  # maximum characters of a text in a list
 
 
 class Place(NamedTuple):
-    """Fields that the episodes of a group share."""
+    """Fields shared by the episodes of a group."""
 
     env: str
     group: str
@@ -31,14 +31,14 @@ class Place(NamedTuple):
 
 
 class EpisodeIndex:
-    """Index of the episodes in a growing file; it stores only a few bytes of each, so 100,000 are no problem."""
+    """Index of the episodes in a growing file, with a few bytes per episode; 100,000 of them are no problem."""
 
     def __init__(self, path: Path) -> None:
         self.tail = Tail(path)
         self.version = 0
-        """Counter that grows whenever lines were read or removed."""
+        """Counter that increases when lines are added or removed."""
         self.damaged: dict[int, str] = {}
-        """Errors of lines that hold no episode, by line number."""
+        """Error messages by line number, for lines that are not an episode."""
         self.places: list[Place] = []
         self.counts: Counter[tuple[str, str, str, str]] = Counter()
         """Number of episodes by part, step, environment and outcome."""
@@ -48,7 +48,7 @@ class EpisodeIndex:
         self._group, self._outcome, self._reward = array("I"), bytearray(), array("d")
 
     def look(self, *, training: bool, budget: int = BUDGET) -> None:
-        """Read the new lines of the file."""
+        """Index the lines that were added to the file, and drop lines that are gone; read about `budget` bytes at most."""
         unchanged, lines = self.tail.look(budget)
         if unchanged == len(self._outcome) and not lines:
             return
@@ -69,7 +69,7 @@ class EpisodeIndex:
     def newest(self, most: int) -> list[int]:
         """Return the most recently written groups, newest first: up to `most` of training, and of the rest.
 
-        With a common limit one evaluation of many tasks would push out all groups of training.
+        The limits are separate because a large evaluation would push all training groups out of a common one.
         """
         newest: dict[int, None] = {}
         left = {True: most, False: most}
@@ -83,7 +83,7 @@ class EpisodeIndex:
         return list(newest)
 
     def outcomes(self, group: int) -> list[str]:
-        """Return the outcome of each attempt of a group, in the order of the file."""
+        """Return the outcomes of a group's attempts, in the order of the file."""
         return [OUTCOMES[self._outcome[line]] for line in self._members[group]]
 
     def reward(self, group: int) -> float:
@@ -92,7 +92,7 @@ class EpisodeIndex:
         return sum(rewards) / len(rewards) if rewards else 0.0
 
     def faults(self, most: int) -> Iterator[dict[str, Any]]:
-        """Yield the newest infrastructure errors, newest first."""
+        """Yield the newest `most` infrastructure errors, newest first."""
         fault = OUTCOMES.index("fault")
         for number in reversed(range(len(self._outcome))):
             if most and self._outcome[number] == fault:
@@ -103,10 +103,10 @@ class EpisodeIndex:
                 yield {"part": place.part, "step": place.step, "env": place.env, "task": place.task, **details}
 
     def read(self, group: int, most: int, *, training: bool) -> Iterator[tuple[Row, Episode]]:
-        """Yield the first episodes of a group, by attempt.
+        """Yield the first `most` episodes of a group, sorted by attempt.
 
         Raises:
-            BadData: one is damaged or no longer there.
+            BadData: an episode is damaged or no longer in the file.
         """
         pairs: list[tuple[Row, Episode]] = []
         for number in self._members[group][:most]:
@@ -139,7 +139,7 @@ class EpisodeIndex:
             self.counts[self._counted(group, kind)] += 1
 
     def _forget(self, number: int) -> None:
-        """Remove the last line, since the file was truncated before it."""
+        """Remove the last indexed line, because the file changed from this line on."""
         self.damaged.pop(number, None)
         group, kind = self._group.pop(), self._outcome.pop()
         self._reward.pop()
@@ -166,7 +166,7 @@ class EpisodeIndex:
 
 
 def head(line: bytes) -> dict[str, Any]:
-    """Return an episode's fields without its turns, which come last in our lines and are most of the data."""
+    """Return an episode's fields without its turns, which come last in a line and are most of the data."""
     at = line.find(b', "turns": [')  # cannot match inside a string, where quotes are escaped
     if at > 0 and line.rstrip().endswith(b"]}"):  # else it is truncated
         try:

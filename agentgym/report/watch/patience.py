@@ -1,4 +1,4 @@
-"""Timeouts of the page server's connections, and eviction when there are too many."""
+"""Timeouts for the page server's connections, and eviction of idle connections if there are too many."""
 
 import io
 import socket
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 class TimedReader(io.RawIOBase):
-    """Socket reader with a deadline, which moves to `seconds` after the first byte of a request."""
+    """Socket reader with a deadline; after the first byte of a request, the rest must arrive within `seconds`."""
 
     def __init__(self, connection: socket.socket, seconds: float) -> None:
         self._connection, self._seconds = connection, seconds
@@ -19,7 +19,7 @@ class TimedReader(io.RawIOBase):
         self._deadline, self._begun = time.monotonic() + seconds, False
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True, as `io.RawIOBase` requires."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
@@ -38,7 +38,7 @@ class TimedReader(io.RawIOBase):
 
 
 class Places:
-    """Connection slots; if all are taken, the connection that has been idle for longest is closed."""
+    """Connection slots; if all are taken, the connection that has been idle longest is closed."""
 
     def __init__(self, number: int) -> None:
         self._free = threading.BoundedSemaphore(number)
@@ -46,7 +46,7 @@ class Places:
         self._idle: dict[socket.socket, None] = {}
 
     def take(self, seconds: float) -> bool:
-        """Acquire a slot; return False if all are busy."""
+        """Acquire a slot; return False if none becomes free within `seconds`."""
         if self._free.acquire(blocking=False):
             return True
         with self._lock:

@@ -1,4 +1,4 @@
-"""State of one followed run: the contents of its files as JSON for the page and the terminal."""
+"""State of a followed run: the contents of its files as JSON for the web page and the terminal view."""
 
 import time
 from contextlib import suppress
@@ -25,7 +25,7 @@ LOCKS = Path("/proc/locks")
 
 @dataclass(frozen=True)
 class ClientState:
-    """State that the client already has; only the rest is sent."""
+    """Versions of the parts that a client already has, so that only newer parts are sent."""
 
     generation: int = -1
     rows: int = 0
@@ -40,12 +40,12 @@ class Metrics:
         self.tail = Tail(path)
         self.rows: list[dict[str, Any]] = []
         self.generation = 0
-        """Counter that changes when existing rows change; until then rows are only appended."""
+        """Counter that increases when existing rows change; while it is constant, rows are only appended."""
         self.damaged = ""
         self._lines: list[dict[str, Any] | None] = []
 
     def look(self) -> None:
-        """Read the new lines of the file."""
+        """Read the lines added since the last call."""
         before = len(self._lines)
         unchanged, lines = self.tail.look()
         if unchanged == before and not lines:
@@ -64,7 +64,7 @@ class Metrics:
 
 
 class FollowedRun:
-    """Followed run folder, evaluation, or file of episodes, which need not exist yet."""
+    """A run that is followed while it is written: a folder, or a file of episodes. It may not exist yet."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -74,14 +74,14 @@ class FollowedRun:
         self.metrics = Metrics(self.path / "metrics.jsonl")
         self.episodes = EpisodeIndex(self.path if self.single else self.path / "episodes.jsonl")
         self.about: dict[str, Any] = {}
-        """Rarely changing data: configuration and summary; `about_version` grows when it changes."""
+        """Data that rarely changes: configuration and summary. `about_version` increases when it does."""
         self.about_version = 0
         self.trouble = ""
         self._about_seen: object = None
         self._decode: Decode | None = None
 
     def check(self) -> None:
-        """Check that an existing path is a run.
+        """Check that the path is a run, if it exists.
 
         Raises:
             BadConfig: the path is not a run.
@@ -101,7 +101,7 @@ class FollowedRun:
             raise BadConfig(f"{self.path} is not a run: expected {', '.join(FILES[:3])} in it, or a folder still to be made")
 
     def look(self) -> None:
-        """Read the data written since the last call; `trouble` describes unreadable data."""
+        """Read data written since the last call; `trouble` describes files that cannot be read."""
         self.trouble = ""
         try:
             self._look_about()
@@ -112,16 +112,16 @@ class FollowedRun:
 
     @property
     def training(self) -> bool:
-        """True if it is a training run, whose group ids name part and step."""
+        """True for a training run, whose group ids encode part and step."""
         return "config" in self.about
 
     @property
     def behind(self) -> bool:
-        """True if there is more to read at once."""
+        """True if the last `look` did not read everything."""
         return self.episodes.tail.behind or self.metrics.tail.behind
 
     def state(self, known: ClientState | None = None) -> dict[str, Any]:
-        """Return the state for a view, without the parts in `known`."""
+        """Return the run's state for a client, without the parts that it already has (`known`)."""
         known = known or ClientState()
         state, message = self._status()
         tail = self.episodes.tail
@@ -145,7 +145,7 @@ class FollowedRun:
         return answer
 
     def group(self, number: int) -> dict[str, Any]:
-        """Return the episodes of a group in the page's format; fail if they cannot be read."""
+        """Return the episodes of a group as the page's script expects them. Raises BadData if they cannot be read."""
         decode = self._tokenizer()
         entries: list[dict[str, Any]] = []
         left = TOKENS
@@ -187,7 +187,7 @@ class FollowedRun:
         }
 
     def _look_about(self) -> None:
-        """Reread the small files if one of them has changed."""
+        """Reread configuration, summary and manifest if one of them has changed."""
         if self.single:
             return
         seen = [_stamp(self.path / name) for name in ("config.toml", "summary.json", "manifest.json")]
@@ -204,7 +204,7 @@ class FollowedRun:
         self.about["summary"] = read_object(self.path / "summary.json")
 
     def _status(self) -> tuple[str, str]:
-        """Return `waiting`, `running`, `finished`, `stopped` or `open` (unknown), and an explanation."""
+        """Return the status (`waiting`, `running`, `finished`, `stopped`, or `open` if unknown) and an explanation."""
         written = [stamp[0] / 1e9 for tail in (self.metrics.tail, self.episodes.tail) if (stamp := _stamp(tail.path))]
         if not written or not (self.metrics.tail.size or self.episodes.tail.size):
             there = (
@@ -230,7 +230,7 @@ class FollowedRun:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a row that are numbers or texts, since nothing else can be drawn."""
+    """Return the fields of a metrics row that can be drawn: numbers, texts and None."""
     return {name: value for name, value in row.items() if value is None or isinstance(value, (int, float, str))}
 
 
@@ -243,9 +243,9 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 
 def _locked(paths: list[Path]) -> bool | None:
-    """Return whether a process has locked one of these files; None if the system does not tell.
+    """Return True if a process holds a lock on one of these files; None if the system has no table of locks.
 
-    It reads the system's table: taking the lock as a test could refuse a run that is just starting.
+    The table is used because testing with a lock could block a run that is just starting.
     """
     nodes: set[str] = set()
     for path in paths:

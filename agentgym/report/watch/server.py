@@ -1,8 +1,8 @@
-"""Server of the live page for one person; the page polls for news every few seconds.
+"""Server of the live page for one user; the page polls for updates every few seconds.
 
-Only this machine has access, or clients with the token. Nothing in an address is a path: runs and groups are numbers. A
-Host header that does not name this machine is refused, so that no other page can reach the server under its own name
-(DNS rebinding); displayed content is escaped as in `agentgym.report.html`.
+Only this machine has access, or clients with the token. Addresses never contain file paths: runs and groups are numbers.
+A request whose Host header does not name this machine is refused, so that no other page can reach the server under its
+own name (DNS rebinding). Displayed content is escaped as in `agentgym.report.html`.
 """
 
 import hmac
@@ -27,9 +27,9 @@ from agentgym.serving.server import loopback, named_here
 
 SCRIPTS = ("nodes.js", "charts.js", "curves.js", "tables.js", "group.js", "episode.js", "watch.js")
 PATIENCE = 60.0
-"""Seconds without a request after which a connection is closed; the page polls more often."""
+"""Seconds without a request before a connection is closed; the page polls more often."""
 REQUEST_SECONDS = 10.0
-"""Time limit for a complete request, for the first one from the start of the connection."""
+"""Seconds within which a whole request must arrive; the first one counts from the start of the connection."""
 MOST_CONNECTIONS = 64
 HEADERS = {
     "Cache-Control": "no-store",
@@ -42,7 +42,7 @@ HEADERS = {
 
 
 class Refused(Exception):
-    """Error of a request, with the response status."""
+    """A request was refused with this HTTP status."""
 
     def __init__(self, status: HTTPStatus, why: str) -> None:
         super().__init__(why)
@@ -50,7 +50,7 @@ class Refused(Exception):
 
 
 class Watch:
-    """Runs of one page; files are only read on request, by one thread at a time."""
+    """The runs shown on one page; their files are read only when a client asks, by one thread at a time."""
 
     def __init__(self, runs: Sequence[FollowedRun]) -> None:
         self.runs = list(runs)
@@ -61,7 +61,10 @@ class Watch:
         self._one = threading.Lock()
 
     def state(self, known: str = "") -> dict[str, Any]:
-        """Return the news since `known`: a word for each run, as in the previous response."""
+        """Return the state of all runs, without the parts that the client has.
+
+        `known` is a comma-separated list with one entry per run, which describes these parts.
+        """
         with self._one:
             words = known.split(",") if known else []
             states: list[dict[str, Any]] = []
@@ -109,7 +112,7 @@ class PageServer(ThreadingHTTPServer):
         self.address = f"http://{bracketed}:{self.port}/" + (f"?token={token}" if token else "")
 
     def server_bind(self) -> None:
-        """Bind without the library's reverse lookup of this machine's name."""
+        """Bind without a reverse DNS lookup of this machine's name."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -123,7 +126,7 @@ class PageServer(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection until it ends."""
+        """Serve a connection until it ends, then release its slot."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -139,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = PATIENCE
 
     def setup(self) -> None:
-        """Set up reading of requests with a deadline."""
+        """Prepare a connection: its requests are read with a deadline."""
         super().setup()
         self._reader, self._first = TimedReader(self.connection, REQUEST_SECONDS), True
         self.rfile.close()
@@ -156,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.places.busy(self.connection)
 
     def do_GET(self) -> None:
-        """Respond with the page, the news, or a group.
+        """Respond with the page, the state of the runs, or a group.
 
         Raises:
             Refused: the address is unknown.
@@ -197,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._compare(token)
 
     def _from_cookie(self) -> str:
-        """Return the token from the browser's cookie; other cookies of this host may be invalid for Python."""
+        """Return the token from the cookie header, even if other cookies in it are malformed."""
         for part in self.headers.get("Cookie", "").split(";"):
             if part.strip().startswith(f"{self._cookie}="):
                 morsel = http.cookies.SimpleCookie(part.strip()).get(self._cookie)
@@ -211,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
             )
 
     def _let_in(self, token: str) -> None:
-        """Store the token as a cookie, so that it does not stay in the address."""
+        """Store the token as a cookie, and redirect to the address without it."""
         self._compare(token)
         self.send_response(HTTPStatus.SEE_OTHER)
         self.send_header("Location", "/")
@@ -243,16 +246,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Respond to invalid requests without repeating any of their contents."""
+        """Respond with an error without repeating any contents of the request."""
         self.close_connection = True
         self._send(HTTPStatus(code), b"only GET is understood here\n", "text/plain; charset=utf-8")
 
     def version_string(self) -> str:
-        """Return no version, to reveal nothing."""
+        """Return an empty version, to reveal nothing about the server."""
         return "agentgym"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: polling is uninteresting, and an address may hold the token."""
+        """Log nothing, because polling is frequent and an address may contain the token."""
 
 
 def new_token() -> str:

@@ -7,27 +7,27 @@ from pathlib import Path
 from typing import IO
 
 BUDGET = 16 << 20
-"""Maximum bytes of one read, unless a single line is longer."""
+"""Maximum bytes of one read; more only to complete a single long line."""
 EDGE = 256
-"""Bytes at either end of a line in its checksum; episodes differ at the end too, by their seconds."""
+"""Bytes at each end of a line that its checksum covers; even similar episodes differ at the end, in their seconds."""
 
 
 class Tail:
-    """Complete lines of a growing file by number; an incomplete last line is left for later.
+    """Reads the complete lines of a growing file; an incomplete last line is left for the next read.
 
-    A resumed run truncates its files to the last checkpoint and continues. So the position and a checksum of each line
-    are stored, and before reading more, the last known line is verified: if it has changed, the longest unchanged prefix
-    is found by bisection, and everything after it is read again. In-place edits of earlier lines are not detected.
+    A resumed run truncates its files to the last checkpoint and continues. Therefore the position and checksum of each line
+    are stored, and the last known line is verified before more is read. If it has changed, the longest unchanged prefix is
+    found by bisection, and everything after it is read again. In-place edits of earlier lines are not detected.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.end = 0
-        """Bytes of the lines known so far."""
+        """Offset in bytes of the end of the last known line."""
         self.size = 0
-        """Bytes of the file at the last read."""
+        """Size of the file in bytes at the last read."""
         self.behind = False
-        """True if the last read ended before the end of the file, so that another one finds more at once."""
+        """True if the last read stopped before the end of the file."""
         self._starts, self._marks = array("Q"), array("I")
         self._seen: tuple[int, int, int] | None = None
 
@@ -35,7 +35,7 @@ class Tail:
         return len(self._starts)
 
     def look(self, budget: int = BUDGET) -> tuple[int, list[bytes]]:
-        """Return the number of known lines that are unchanged, and the lines that follow them."""
+        """Read on; return the number of earlier lines that are unchanged, and the lines after them."""
         try:
             with self.path.open("rb") as file:
                 status = os.fstat(file.fileno())
@@ -53,7 +53,7 @@ class Tail:
             return 0, []
 
     def line(self, number: int) -> bytes:
-        """Return a known line from the file; empty if it is gone."""
+        """Return line `number` from the file; empty if it is no longer there."""
         try:
             with self.path.open("rb") as file:
                 return self._again(file, number)
@@ -76,7 +76,7 @@ class Tail:
         return lines
 
     def _standing(self, file: IO[bytes]) -> int:
-        """Return the number of known lines, from the first, that are unchanged in the file."""
+        """Return the length of the longest prefix of known lines that is unchanged in the file."""
         low, high = 0, len(self)
         if high == 0 or (self.end <= self.size and self._stands(file, high - 1)):
             return high

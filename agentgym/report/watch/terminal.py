@@ -1,4 +1,4 @@
-"""Terminal view of runs: the page's contents as far as they fit the screen."""
+"""Terminal view of runs: as much of the web page's contents as fits on the screen."""
 
 import math
 import time
@@ -25,20 +25,20 @@ MORE = (
     *(("started", "success_started"), ("hinted", "success_hinted"), ("valid", "valid"), ("cut", "cut")),
     *(("reply", "reply_tokens"), ("reference kl", "reference_kl"), ("gradient", "grad_norm")),
 )
-"""Name and key of the curves on every screen, and, after the curriculum's, of those that a high one has room for."""
+"""Name and metric of the curves shown last, if the screen has room, after those in CURVES and the curriculum's."""
 NAMED = 20
 """Maximum characters of a curve's name."""
 SMOOTH = 5
 HEIGHT, LISTED, WIDEST = 8, 6, 24  # rows of the chart, groups in the list, characters of an action
 CHANGES = ("state", "generation", "version", "about_version", "problems")
 IDLE = 10.0
-"""Seconds after which an unchanged screen is redrawn to update the time since the last line."""
+"""Seconds after which an unchanged screen is redrawn, to update the time since the last write."""
 TALL = 28
-"""Minimum rows of a screen that shows the newest group turn by turn."""
+"""Minimum height, in rows, of a screen that shows the newest group turn by turn."""
 
 
 def show(runs: Sequence[FollowedRun], console: Console, seconds: float) -> None:
-    """Show the runs until Ctrl-C, or once if the output is not a terminal."""
+    """Show the runs until Ctrl-C and update every `seconds`; show them only once if the output is not a terminal."""
     states = _states(runs)
     if not console.is_terminal:
         console.print(screen(runs, states, console.width, 60))
@@ -63,7 +63,7 @@ def _states(runs: Sequence[FollowedRun]) -> list[dict[str, Any]]:
 
 
 def screen(runs: Sequence[FollowedRun], states: Sequence[dict[str, Any]], width: int, height: int) -> RenderableType:
-    """Return the screen's contents for a size in columns and rows."""
+    """Return the contents of a screen with `width` columns and `height` rows."""
     parts: list[RenderableType] = [_table(states)]
     for state in states:
         name = f"{state['name']}: " if len(states) > 1 else ""
@@ -115,19 +115,19 @@ def _table(states: Sequence[dict[str, Any]]) -> Table:
 
 
 def _share(state: dict[str, Any]) -> float | None:
-    """Return the share of infrastructure errors in the newest step, or in the file."""
+    """Return the share of infrastructure errors in the newest step, else in the whole file; None without episodes."""
     episodes, share = state["episodes"], _last(state, "fault_share")
     return episodes["faults"] / episodes["total"] if share is None and episodes["total"] else share
 
 
 def _so_far(episodes: dict[str, Any]) -> float | None:
-    """Return the current success rate of an evaluation."""
+    """Return an evaluation's success rate so far; None without a finished episode."""
     succeeded, failed = (sum(part.get(name, 0) for part in episodes["parts"]) for name in ("succeeded", "failed"))
     return succeeded / (succeeded + failed) if succeeded + failed else None
 
 
 def _chart(states: Sequence[dict[str, Any]], width: int) -> Text:
-    """Return the curves of success as dots of an eighth of a character, with marks for held-out tasks."""
+    """Return a chart of training success in Braille dots (2 by 4 per character), with marks for held-out success."""
     curves = [(_points(state, "success_train"), _points(state, "success_valid")) for state in states]
     places = [x for pair in curves for points in pair for x, _ in points]
     low, high = min(places), max(places)
@@ -167,7 +167,7 @@ def _smooth(points: Sequence[tuple[float, float]]) -> list[float]:
 
 
 def _filled(points: Sequence[tuple[int, float]]) -> Iterable[tuple[int, float]]:
-    """Yield a value for each column from the first point to the last, linearly interpolated."""
+    """Yield (column, value) for every column from the first point to the last, linearly interpolated."""
     for (a, low), (b, high) in pairwise(points):
         for x in range(a, b):
             yield x, low + (high - low) * (x - a) / (b - a)
@@ -176,7 +176,7 @@ def _filled(points: Sequence[tuple[int, float]]) -> Iterable[tuple[int, float]]:
 
 
 def _sparks(state: dict[str, Any], width: int, most: int) -> list[RenderableType]:
-    """Return a line for each of the other curves, including the curriculum's: its sparkline and last value."""
+    """Return a line for each curve other than success: its name, a sparkline and the last value; at most `most` lines."""
     newest: dict[str, Any] = state["rows"][-1] if state["rows"] else {}
     curriculum = [(name.removeprefix("curriculum/"), name) for name in newest if name.startswith("curriculum/")]
     curves = [(name, values) for name, key in (*CURVES, *curriculum, *MORE) if len(values := _values(state, key)) > 1][:most]
@@ -217,13 +217,13 @@ def _groups(states: Sequence[dict[str, Any]], width: int) -> list[RenderableType
 
 
 def _when(group: dict[str, Any]) -> str:
-    """Return the training step or the evaluation of a group."""
+    """Return the training step or evaluation that a group belongs to, as a short label."""
     part = {"train": "step", "hinted": "hint", "branched": "branch", "eval": "eval"}.get(group["part"], "")
     return printable(f"{part} {group['step']:.16}") if part else ""
 
 
 def _newest(runs: Sequence[FollowedRun], states: Sequence[dict[str, Any]], width: int, rows: int) -> list[RenderableType]:
-    """Return the newest group of the first run that has one: its attempts side by side, turn by turn."""
+    """Return a table of the newest group, of the first run that has any: its attempts side by side, turn by turn."""
     for run, state in zip(runs, states, strict=True):
         groups = state["episodes"]["groups"]
         several = [group for group in groups if len(group["outcomes"]) > 1]
@@ -268,7 +268,7 @@ def _action(turn: dict[str, Any], size: float) -> Text:
 
 
 def _tokens(episodes: Sequence[dict[str, Any]]) -> list[RenderableType]:
-    """Return the tokens of the turn with the largest advantage, coloured by their own advantages."""
+    """Return the tokens of the turn with the largest advantage, each coloured by its own advantage."""
     turns = [(abs(t["advantage"] or 0.0), e, n) for e in episodes for n, t in enumerate(e["turns"]) if t["pieces"]]
     if not turns:
         return []
