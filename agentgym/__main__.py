@@ -1,4 +1,4 @@
-"""`python -m agentgym` is the `agentgym` command."""
+"""Make `python -m agentgym` the same as the `agentgym` command."""
 
 import sys
 

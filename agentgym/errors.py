@@ -1,4 +1,4 @@
-"""The exceptions a caller may catch; each also is the standard type it resembles and says what to do next."""
+"""Exceptions that a caller may catch. Each is also the standard type it resembles, and its message says what to do next."""
 
 import difflib
 import re
@@ -14,11 +14,11 @@ DISTRIBUTION = "rlvr-gym"  # no package index has it yet; "agentgym" there is so
 _VERSION = re.compile(r"-v\d+$")
 
 RENAMED = {"shown": "max_chars", "kept": "hint_in_training"}
-"""Former names of options with the current ones, which an error suggests."""
+"""Former option names, mapped to current ones; an error message suggests the current name."""
 
 
 class UnknownName(LookupError):
-    """A name that no table holds; the message suggests the closest one."""
+    """A name that is not in its table; the message suggests the closest one."""
 
 
 class BadConfig(ValueError):
@@ -34,24 +34,24 @@ class EpisodeOver(RuntimeError):
 
 
 class MissingExtra(ImportError):
-    """An optional dependency is absent; the message names the extra to install."""
+    """An optional dependency is missing; the message names the extra to install."""
 
 
 class Reason(StrEnum):
-    """Why an episode ended; files hold the values."""
+    """Reason why an episode ended; the values are stored in files."""
 
     SUCCESS = "success"
     """The environment decided: the task is solved."""
     FAILURE = "failure"
-    """The environment decided that it is not, or the agent's own text or actions broke something."""
+    """The environment decided: the task is not solved. Also used if the agent's own text or actions broke something."""
     HORIZON = "horizon"
-    """The last turn was played, and nothing was decided."""
+    """The turn limit was reached before the task was decided."""
     CONTEXT = "context"
     """The prompt no longer fits the model's context."""
     PRUNED = "pruned"
-    """A gate ended it; who sets gates takes it out of what is trained on and counted."""
+    """A gate ended the episode early (see `agentgym.rollout.gate`); it is excluded from training and from success rates."""
     TIMEOUT = "timeout"
-    """A fault: something outside did not answer in time."""
+    """A fault: the environment, or something that it depends on, did not answer in time."""
     CRASH = "crash"
     """A fault: the environment, or something that it depends on, failed."""
     ENGINE = "engine"
@@ -61,7 +61,7 @@ class Reason(StrEnum):
 
 
 class Fault(RuntimeError):
-    """Something an environment or an engine leans on failed: the episode ends as a fault and is never trained on.
+    """Something that an environment or engine depends on failed; the episode ends as a fault and is never trained on.
 
     `reason` is `Reason.TIMEOUT`, `CRASH` or `ENGINE`.
     """
@@ -72,18 +72,18 @@ class Fault(RuntimeError):
 
 
 RULED_OUT = "with the agent's part taken away: "
-"""Beginning of a fault's message once its environment has ruled out the agent's actions as the cause."""
+"""Beginning of a fault's message if the environment has ruled out the agent's actions as its cause."""
 
 
 class EngineDead(Fault):
-    """An engine that will never answer again; it ends the rollout instead of making every episode a fault."""
+    """The engine will never answer again; this ends the whole rollout instead of making every episode a fault."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, reason=Reason.ENGINE)
 
 
 def no_such(kind: str, name: str, known: Iterable[str], hint: str = "") -> str:
-    """Return the message for a name that is not among the known ones, with the closest suggestion."""
+    """Return the error message for an unknown name, with the closest known name as a suggestion."""
     names = sorted(set(known))
     new_name = RENAMED.get(name.rpartition(".")[2])
     close = new_name if new_name in names else _closest(name, names)
@@ -94,10 +94,10 @@ def no_such(kind: str, name: str, known: Iterable[str], hint: str = "") -> str:
 
 
 def how_to_install(name: str) -> str:
-    """Return the command that installs an optional dependency here: in a checkout, or next to a wheel.
+    """Return the command that installs the extra `name` here, for a checkout or for an installed wheel.
 
-    It does not name an agentgym distribution, because none is published: a checkout installs itself, and the packages
-    of a wheel's extra are listed.
+    The command does not name an agentgym distribution, because none is published: a checkout installs itself with the
+    extra, and for a wheel the extra's packages are listed.
     """
     checkout = Path(__file__).resolve().parent.parent
     here = checkout.samefile(Path())
@@ -115,7 +115,7 @@ def how_to_install(name: str) -> str:
 
 
 def _requirements(extra: str) -> list[str]:
-    """Return the requirements of an extra of the installed distribution, nested extras included."""
+    """Return the requirements of an extra of the installed distribution, including those of nested extras."""
     from importlib import metadata
 
     requirements: list[str] = []
@@ -129,10 +129,9 @@ def _requirements(extra: str) -> list[str]:
 
 
 def _closest(name: str, names: Iterable[str]) -> str | None:
-    """Return the closest name; None if none is close.
+    """Return the name closest to `name`; None if no name is close.
 
-    Namespace, version, leading dashes and case are ignored: with them `rlvr/Nope-v0` would be three quarters of
-    `rlvr/Shop-v0`.
+    Namespace, version, leading dashes and case are ignored; otherwise `rlvr/Nope-v0` and `rlvr/Shop-v0` would seem close.
     """
     bare = {_VERSION.sub("", known.rpartition("/")[2]).lstrip("-").lower(): known for known in names}
     closest = difflib.get_close_matches(_VERSION.sub("", name.rpartition("/")[2]).lstrip("-").lower(), bare, n=1, cutoff=0.6)
@@ -140,9 +139,9 @@ def _closest(name: str, names: Iterable[str]) -> str | None:
 
 
 def failure(error: Exception) -> str:
-    """Return where a user's own code failed and with what, in one line: `FILE, line N: TYPE: MESSAGE`.
+    """Return place and error of a failure in a user's own code as one line: `FILE, line N: TYPE: MESSAGE`.
 
-    The place is the last line that is neither the package's nor the standard library's.
+    The place is the last line of the traceback outside this package, the standard library and site-packages.
     """
     import sysconfig
     import traceback

@@ -1,4 +1,4 @@
-"""Parsing of a command's dataclass field from the command line, if its type alone does not define it."""
+"""Markers for fields of a command's dataclass whose type alone does not define how they are parsed."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,7 +8,7 @@ _Value = TypeVar("_Value")
 
 
 class Mark(Enum):
-    """Metadata of a field in `Annotated`."""
+    """Way in which the command line sets a field; put into the field's `Annotated` type."""
 
     POSITIONAL = "comes without a flag"
     HIDDEN = "has no flag"
@@ -17,7 +17,7 @@ class Mark(Enum):
 
 @dataclass(frozen=True)
 class Alias:
-    """Another name of a field: of a positional one the word in the usage, else a second flag."""
+    """Another name of a field: the word in the usage for a positional field, otherwise a second flag."""
 
     name: str
 
@@ -26,4 +26,4 @@ Positional: TypeAlias = Annotated[_Value, Mark.POSITIONAL]
 Hidden: TypeAlias = Annotated[_Value, Mark.HIDDEN]
 Repeated: TypeAlias = Annotated[tuple[_Value, ...], Mark.REPEATED]
 Options: TypeAlias = Annotated[dict[str, object], Mark.HIDDEN]
-"""A field `NAME_options` of a command's dataclass collects the flags `--NAME.KEY VALUE`."""
+"""Type of a field `NAME_options` of a command's dataclass, which collects the flags `--NAME.KEY VALUE`."""

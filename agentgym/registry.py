@@ -1,4 +1,4 @@
-"""Short names for environments: one table row each; an environment is imported only when it is made."""
+"""Registry of environments: ids and short names, one table row each. An environment is imported only when it is made."""
 
 import hashlib
 import importlib
@@ -96,11 +96,11 @@ ENVS: dict[str, tuple[str, str, dict[str, object]]] = {
 }
 DESCRIPTIONS: dict[str, str] = {}
 PROBLEMS: list[str] = []
-"""Entry points of installed packages that name no environment, a sentence each; `agentgym envs` and `doctor` print them."""
+"""Sentences about entry points of installed packages that define no environment; `agentgym envs` and `doctor` print them."""
 
 
 def register(id: str, entry_point: type[TextEnv] | str, *, description: str = "", **options: object) -> None:
-    """Register an environment so that `gym.make(id)` returns it bare, with no wrapper around it.
+    """Register an environment so that `gym.make(id)` returns it without any wrapper.
 
     `entry_point` is the class or `"module:Name"`; `options` are constructor keywords.
     """
@@ -111,7 +111,7 @@ def register(id: str, entry_point: type[TextEnv] | str, *, description: str = ""
 
 
 def register_all() -> None:
-    """Register the environments of this package, and of installed ones by their entry points; none is imported."""
+    """Register the environments of this package and of installed packages with entry points; nothing is imported."""
     for id, (entry_point, description, options) in ENVS.items():
         if id not in gymnasium.registry:
             register(id, entry_point, description=description, **options)
@@ -122,9 +122,10 @@ def register_all() -> None:
 
 
 def short_names() -> dict[str, str]:
-    """Return the ids by short name: `household` stands for `rlvr/Household-v0`.
+    """Return full ids by short name, such as `rlvr/Household-v0` by `household`.
 
-    Ours keep their short names. Another package's environment has one unless two packages have the same name.
+    agentgym's own environments always have a short name. One of another package has it unless a third package uses the
+    same name.
     """
     names: dict[str, str] = {}
     shared: set[str] = set()
@@ -143,19 +144,19 @@ FOREIGN: dict[str, tuple[str, str]] = {
     "nemo_gym": ("agentgym.integrations.nemo_gym", "nemo_gym"),
     "harbor": ("agentgym.envs.terminal.harbor", ""),
 }
-"""Other people's environments, named PREFIX:NAME: a package, the URL of a server, or a folder."""
+"""Prefixes of other frameworks' environments (PREFIX:NAME), with the module that registers them."""
 
 
 def foreign(name: str) -> str:
-    """Return the prefix of a name of another library's environment (`verifiers:NAME`); empty for other names."""
+    """Return the prefix of a name such as `verifiers:NAME`, which belongs to another framework; empty for other names."""
     prefix = name.partition(":")[0]
     return prefix if ":" in name and prefix in FOREIGN else ""
 
 
 def register_foreign(prefix: str, name: str, entry_point: str, **options: object) -> str:
-    """Register another framework's environment lazily and return its id.
+    """Register another framework's environment without importing it, and return its id.
 
-    The id is the last part of its name. If another environment's name ends the same way, a hash is appended.
+    The id ends with the last part of `name`. If another environment has the same id, a hash is appended.
 
     Raises:
         BadConfig: the name was registered before with other options.
@@ -170,7 +171,7 @@ def register_foreign(prefix: str, name: str, entry_point: str, **options: object
 
 
 def full_id(name: str) -> str:
-    """Return the full id of an id, `module:ns/Name-v0` (which imports the module), or a short name.
+    """Return the full id for an id, a short name, or `module:ns/Name-v0`, which imports the module.
 
     `verifiers:NAME`, `openenv:URL`, `nemo_gym:FOLDER` and `harbor:FOLDER` register another framework's environment.
 
@@ -204,7 +205,7 @@ _ALL = "`agentgym envs` lists all; one in a module of yours is MODULE:NAMESPACE/
 
 
 def module_named(name: str) -> str:
-    """Return the module that a name says: of `module:ns/Name-v0`, or the package of `verifiers:NAME`; empty if none."""
+    """Return the module in a name: of `module:ns/Name-v0`, or the package of `verifiers:NAME`; empty if there is none."""
     prefix, _, target = name.partition(":")
     if prefix == "verifiers":
         return target.strip().replace("-", "_")
@@ -212,9 +213,9 @@ def module_named(name: str) -> str:
 
 
 def is_registered(name: str) -> bool:
-    """Return whether a name is that of a registered environment, so that resolving it imports no new module.
+    """Return True if a name is that of a registered environment, so that resolving it imports no new module.
 
-    `MODULE:ID` counts once MODULE is imported: by the caller, since nothing that a stored file says is imported.
+    `MODULE:ID` counts only if the caller has imported MODULE, because names in stored files never import anything.
     """
     module, _, id = name.rpartition(":")
     if foreign(name) or (module and module not in sys.modules):
@@ -223,7 +224,7 @@ def is_registered(name: str) -> bool:
 
 
 def make(id: str, **options: object) -> TextEnv:
-    """Create the environment of an id, `module:ns/Name-v0` or a short name (see `full_id`).
+    """Create an environment from an id, a short name, or `module:ns/Name-v0` (see `full_id`).
 
     Raises:
         BadConfig: it is not a text environment, or its module cannot be imported; the message has file and line.
@@ -240,7 +241,7 @@ def make(id: str, **options: object) -> TextEnv:
 
 
 def missing(id: str) -> str:
-    """Return the missing requirements of an environment with default options on this machine; may be empty."""
+    """Return a message about requirements of an environment that are missing on this machine; empty if there are none."""
     spec = gymnasium.registry[id]
     try:
         kind = class_of(id)
@@ -267,10 +268,10 @@ def class_of(id: str) -> type[TextEnv] | None:
 
 
 def load(reference: str, kind: str, table: dict[str, str]) -> object:
-    """Resolve a short name from a table, or the caller's own `module:Name`, to an object.
+    """Return the object for a name in `table`, or for the caller's own `module:Name`.
 
     Raises:
-        UnknownName: the table has no such name, and it is not `module:Name`.
+        UnknownName: the table has no such name, and the name is not `module:Name`.
     """
     target = table.get(reference, reference)
     if ":" not in target:
@@ -282,7 +283,7 @@ def load(reference: str, kind: str, table: dict[str, str]) -> object:
 
 
 def _object(target: str, kind: str) -> object:
-    """Return the object that `module:Name` names.
+    """Import the object at `module:Name`.
 
     Raises:
         UnknownName: the module has no such name.
@@ -306,8 +307,8 @@ def _import(module: str, kind: str) -> ModuleType:
     """Import a module that the user named.
 
     Raises:
-        BadConfig: the module fails while being imported; the message has its line.
-        UnknownName: no such module is found.
+        BadConfig: the module raises during import; the message has file and line.
+        UnknownName: there is no such module.
     """
     try:
         return importlib.import_module(module)
@@ -324,30 +325,30 @@ def _import(module: str, kind: str) -> ModuleType:
 
 @dataclass(frozen=True)
 class Maker:
-    """A picklable function that makes environments of one kind."""
+    """Picklable function that makes an environment from an id and options."""
 
     id: str
     options: dict[str, object]
 
     def __call__(self) -> TextEnv:
-        """Make one environment."""
+        """Return a new environment."""
         return make(self.id, **self.options)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the entries that were registered only in this process: no module registers them in another process."""
+        """Pickle the maker with the registry entry, if no module registers that entry in another process."""
         spec = gymnasium.registry.get(self.id)
         own = spec if spec and not str(spec.entry_point).startswith("agentgym.") else None
         return _registered, (self.id, self.options, own and _sent(own))
 
 
 def script() -> Path | None:
-    """Return the file that runs, which a process can import again; None in a notebook and for what comes by stdin or -c."""
+    """Return the file of the running script, which another process can import; None in a notebook, for stdin and for -c."""
     file = getattr(sys.modules["__main__"], "__file__", None)
     return Path(file) if file and Path(file).is_file() else None
 
 
 def _sent(spec: EnvSpec) -> EnvSpec | str:
-    """Return the registered entry; if it cannot be pickled, the name of the script, which must register it again."""
+    """Return a registry entry; if it cannot be pickled, the name of the script, which must register it again."""
     if script() is None:  # then it goes by value
         return spec
     try:
@@ -358,7 +359,7 @@ def _sent(spec: EnvSpec) -> EnvSpec | str:
 
 
 def _registered(id: str, options: dict[str, object], spec: EnvSpec | str | None) -> Maker:
-    """Return the maker of environments of an id, known here from now on."""
+    """Register the entry that another process sent, if there is one, and return a maker for the id."""
     if isinstance(spec, EnvSpec) and spec.id not in gymnasium.registry:
         gymnasium.registry[spec.id] = spec
     return Maker(id, options)

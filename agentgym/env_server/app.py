@@ -1,4 +1,4 @@
-"""The HTTP and WebSocket side of environments that are served: an ASGI application, run by uvicorn."""
+"""HTTP and WebSocket side of served environments: an ASGI application, run by uvicorn."""
 
 import asyncio
 import logging
@@ -28,10 +28,11 @@ _ROUTES = {
 
 
 class App:
-    """Sessions over HTTP, and over WebSocket at /ws, where a connection is a session: OpenEnv's wire.
+    """Serves sessions over HTTP, and over WebSocket at /ws, where each connection is a session (OpenEnv's protocol).
 
-    With `token`, all but /health need it, as `Authorization: Bearer TOKEN` or as the password of the URL
-    (`ws://agentgym:TOKEN@HOST`). Without one, requests of web pages are refused: any page could reach loopback.
+    With `token`, every path but /health requires it, as `Authorization: Bearer TOKEN` or as the password of the URL
+    (`ws://agentgym:TOKEN@HOST`). Without a token, requests from web pages are refused, because any page could reach
+    loopback.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class App:
         self.body_bytes = body_bytes
 
     async def __call__(self, scope: dict[str, object], receive: Receive, send: Send) -> None:
-        """Answer one request or hold one connection, as ASGI wants it; nothing that one client does raises here."""
+        """Answer one ASGI request or serve one WebSocket connection; errors of a client become responses."""
         if scope["type"] == "websocket":
             await self._accept(scope, receive, send)
             return
@@ -93,7 +94,7 @@ class App:
         return await answer_to(self.sessions, path[1:], self.sessions.find(named), data)
 
     async def _begun(self, data: dict[str, object]) -> dict[str, object]:
-        """Begin a session with its first episode; if that fails, no session is created."""
+        """Open a session and start its first episode; if the reset fails, the session is closed."""
         session = self.sessions.begin()
         try:
             return await self.sessions.reset(session, data)
@@ -102,7 +103,7 @@ class App:
             raise
 
     async def _steps(self, data: dict[str, object]) -> dict[str, object]:
-        """Take one step in each of many sessions; a refused step has its Refusal as its result.
+        """Take one step in each of many sessions; the result of a refused step is the refusal.
 
         Raises:
             Refusal: the request itself is malformed.

@@ -1,4 +1,4 @@
-"""A WebSocket connection, which is a session: OpenEnv's messages, answered in order."""
+"""A WebSocket connection as a session: OpenEnv's messages, answered in order."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ _DUMPS = json.JSONEncoder().encode
 
 
 async def hold(sessions: Sessions, receive: Receive, send: Send) -> None:
-    """Hold an accepted connection until its client says `close`, hangs up, or is idle for too long."""
+    """Serve an accepted connection until its client says `close`, disconnects, or is idle for too long."""
     session: Session | None = None
     try:
         sessions.check_room()  # a session begins with the first message: who says nothing takes nobody's place
@@ -43,7 +43,7 @@ async def hold(sessions: Sessions, receive: Receive, send: Send) -> None:
 
 
 async def answer_to(sessions: Sessions, kind: str, session: Session, data: JsonObject) -> dict[str, object]:
-    """Return the answer to a request for a session.
+    """Carry out a request of kind `reset`, `step`, `snapshot`, `restore` or `close` in a session, and return the answer.
 
     Raises:
         Refusal: the session is busy.
@@ -76,7 +76,7 @@ async def _first(receive: Receive, seconds: float) -> JsonObject:
     """Return the first message of a connection.
 
     Raises:
-        Refusal: none arrives in time.
+        Refusal: no message arrives within `seconds`.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -86,22 +86,22 @@ async def _first(receive: Receive, seconds: float) -> JsonObject:
 
 
 class _Connection:
-    """Answers the messages of one client."""
+    """Answers the messages of one client's connection."""
 
     def __init__(self, sessions: Sessions, session: Session, send: Send) -> None:
         self._sessions, self._session, self._send = sessions, session, send
         self._tools = sessions.probe.tools
         self._clock = asyncio.get_running_loop().time
         self._idle, self._wound = sessions.limits.idle_seconds, self._clock()
-        """Seconds until an idle connection ends, and when that end was last put off."""
+        """Seconds until an idle connection ends, and the time at which this deadline was last extended."""
         self._slack = self._idle * _SLACK
 
     async def talk(self, first: JsonObject, receive: Receive) -> None:
-        """Answer messages, starting with `first`, until one says `close`.
+        """Answer messages, starting with `first`, until the client sends `close`.
 
         Raises:
             Refusal: the session was idle for too long.
-            ClientDisconnected: the client hung up.
+            ClientDisconnected: the client disconnected.
         """
         busy = 0.0  # seconds of work since others had their turn
         message: JsonObject | None = first

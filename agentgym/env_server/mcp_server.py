@@ -1,4 +1,4 @@
-"""An environment as an MCP server: its tools, or one tool `act`, and `reset`; the official package speaks the protocol."""
+"""An environment as an MCP server with its tools (or one tool `act`) and `reset`; the package `mcp` does the protocol."""
 
 import importlib
 import json
@@ -17,18 +17,19 @@ from agentgym.serving.asgi import Receive, Refusal, Send, headers_of, send_json
 JsonObject = dict[str, Any]
 
 _NAME = 16
-"""Characters that the name of a session in an address must have: others must not guess it."""
+"""Minimum characters of a session's name in an address, so that others cannot guess it."""
 _TEXT = {"type": "object", "properties": {"action": {"type": "string"}}, "required": ["action"]}
 _TASK = {"seed": {"type": "integer", "minimum": 0}, "task": {"type": "string", "description": "id of a task"}}
 
 
 class McpServer:
-    """Tools offered to a client of the protocol; `fixed` holds the `seed` or `task` that clients may not choose.
+    """Serves an environment's tools to MCP clients; `fixed` is a `seed` or `task` that clients cannot choose themselves.
 
-    Over stdio a process is one session. Over HTTP the address names it, `/mcp?session=NAME`, or, for clients of the
-    protocol before 2026-07-28, the header `Mcp-Session-Id`. Results show the observation and whether the episode is over;
-    `rewards` adds the reward. Every finished episode is a line of the file `out`, with the number of the try at its task.
-    With `fixed`, all sessions together may start `tries` episodes: an agent that is told the answer must not play again.
+    Over stdio, a process is one session. Over HTTP, the session is named in the address (`/mcp?session=NAME`) or, for
+    clients of protocols before 2026-07-28, in the header `Mcp-Session-Id`. Results contain the observation and whether
+    the episode is over, and with `rewards` the reward. Every finished episode is a line of the file `out`, which
+    numbers the tries at a task. With `fixed`, all sessions together may start at most `tries` episodes, because an
+    agent that has learned the answer must not play again.
     """
 
     def __init__(
@@ -48,16 +49,16 @@ class McpServer:
         self._named: dict[str, Session] = {}
         self._totals: dict[str, float] = {}
         self._tries = Counter[str]()
-        """Episodes that were started of each task; those that an infrastructure error ended are not counted."""
+        """Number of episodes started by task id, without those that ended with an infrastructure error."""
         self._number: dict[str, int] = {}
-        """Number of the try at its task, by session."""
+        """Number of the current try at its task, by session id."""
         self._left = (tries or 1) if fixed else math.inf
         self._granted = self._left
         tools = sessions.probe.tools
         self.reset_name = "reset" if "reset" not in tools else "reset_episode"
 
     def server(self) -> Any:
-        """Return the official package's server.
+        """Return the server object of the package `mcp`.
 
         Raises:
             MissingExtra: the package mcp is not installed.
@@ -80,7 +81,7 @@ class McpServer:
         return lowlevel.Server(self.name, instructions=how, on_list_tools=list_tools, on_call_tool=call_tool)
 
     def tools(self, name: str = "") -> list[JsonObject]:
-        """Return the available tools in the protocol's form; in a session with an episode, those of its task."""
+        """Return the tools as MCP descriptions; in a session with an episode, those of its task."""
         choices = {name: schema for name, schema in _TASK.items() if not self._fixed}
         starts = {
             "name": self.reset_name,
@@ -97,10 +98,10 @@ class McpServer:
         ]
 
     async def call(self, name: str, tool: str, arguments: dict[str, object]) -> tuple[str, dict[str, object] | None, bool]:
-        """Return the result of a call: its text, structured facts, and whether it failed.
+        """Carry out a tool call and return its text, structured facts, and True if it failed.
 
         Raises:
-            Refusal: the session's name is too short, or no tool has the name.
+            Refusal: never to the caller, who gets a failed result with the reason as text.
         """
         try:
             if len(name) < _NAME:
@@ -119,7 +120,7 @@ class McpServer:
             return refusal.detail, None, True
 
     async def act(self, name: str, action: str) -> tuple[str, dict[str, object] | None, bool]:
-        """Return the result of an action in the environment's own syntax; otherwise like `call`."""
+        """Carry out an action in the environment's own syntax; the result is like that of `call`."""
         try:
             return await self._stepped(name, action)
         except Refusal as refusal:
@@ -129,7 +130,7 @@ class McpServer:
         return self._content(await self.sessions.step(self._running(name), action), name)
 
     def _running(self, name: str) -> Session:
-        """Return the open session of a client.
+        """Return the open session with this name.
 
         Raises:
             Refusal: no episode is running.
@@ -140,7 +141,7 @@ class McpServer:
         return session
 
     def _offered(self, name: str) -> Mapping[str, Tool]:
-        """Return the tools of a session's task, or those of the environment where it has none yet."""
+        """Return the tools of a session's task; before its first episode, those of the environment."""
         session = self._named.get(name)
         return (session.env.status.tools if session and session.env else {}) or self.sessions.probe.tools
 
@@ -173,7 +174,7 @@ class McpServer:
                 self._left += 1
 
     def _forget_ended(self, reason: str = "idle", success: bool | None = False) -> None:
-        """Write the episodes of which no more can come; an agent that stopped calling has failed."""
+        """Forget ended sessions; by default their unfinished episodes are written as failures: the agent gave up."""
         for name, session in list(self._named.items()):
             if session.id not in self.sessions.open:
                 del self._named[name]
@@ -181,7 +182,7 @@ class McpServer:
                     self._write(session, {"reason": reason, "success": success})
 
     def close(self) -> None:
-        """End all sessions and write their unfinished episodes as unfinished: the cause of the shutdown is unknown."""
+        """End all sessions; running episodes are written as unfinished, because the cause of the shutdown is unknown."""
         self._forget_ended()
         self.sessions.close()
         self._forget_ended("unfinished", None)
@@ -208,7 +209,7 @@ class McpServer:
         self._number.pop(session.id, None)
 
     def _row(self, session: Session, info: JsonObject) -> dict[str, object]:
-        """Return the stored row of a session's episode."""
+        """Return the line of `out` for a session's episode."""
         return {
             "session": session.id[:8],
             "episode": session.episode,
@@ -227,7 +228,7 @@ class McpServer:
             file.write(json.dumps(row) + "\n")
 
     def app(self, host: str, token: str | None, body_bytes: int) -> object:
-        """Return an ASGI application that speaks streamable HTTP at /mcp."""
+        """Return an ASGI application that serves streamable HTTP at /mcp."""
         limits = self.sessions.limits
         inside = self.server().streamable_http_app(
             host=host,
@@ -248,7 +249,7 @@ class McpServer:
 
 
 def _session_name(context: Any) -> str:
-    """Return the session's name: over stdio that of the only client, over HTTP from the address or the header."""
+    """Return the name of a request's session: over HTTP from the address or the header, over stdio a constant."""
     if context.request is None:
         return "the client of stdio"
     return context.request.query_params.get("session") or context.request.headers.get("mcp-session-id") or ""

@@ -1,4 +1,4 @@
-"""Requests of clients: JSON within bounds, and an action in one of the forms that other projects' clients use."""
+"""Clients' requests: JSON within bounds, and actions in any of the formats that other projects' clients send."""
 
 import base64
 import binascii
@@ -13,16 +13,16 @@ from agentgym.serving.asgi import Refusal
 from agentgym.serving.server import named_here, other_name
 
 _TEXT = ("text", "message", "action")
-"""Fields of an action that hold the whole action: ours, that of OpenEnv's echo environment, and a plain one."""
+"""Fields that may contain a whole action: `text` is ours, `message` is that of OpenEnv's echo environment."""
 
 
 def authorize(token: str | None, headers: Mapping[str, str]) -> None:
     """Check the token of a request; without a configured token, refuse requests from web pages.
 
-    A page is recognized by its Origin, or by a Host that is not this machine's.
+    A web page is recognized by an Origin header, or by a Host header that does not name this machine.
 
     Raises:
-        Refusal: the token is missing or wrong, or a page asks.
+        Refusal: the token is missing or wrong, or the request comes from a web page.
     """
     if token is None:
         if "origin" in headers:
@@ -44,7 +44,7 @@ def parsed(content: bytes | str) -> dict[str, object]:
     """Parse a JSON object.
 
     Raises:
-        Refusal: the text is no JSON object.
+        Refusal: the content is not a JSON object.
     """
     try:
         raw = json.loads(content or "{}")
@@ -56,12 +56,12 @@ def parsed(content: bytes | str) -> dict[str, object]:
 
 
 def action_of(action: object, tools: Mapping[str, Tool]) -> str:
-    """Return the text of an action: a string, an object with `text`, or a call of a tool.
+    """Return an action as text; it may be a string, an object with `text`, or a tool call.
 
-    A call is `{"name": …, "arguments": {…}}`, or OpenEnv's `{"type": "call_tool", "tool_name": …, "arguments": {…}}`.
+    A tool call is `{"name": …, "arguments": {…}}`, or OpenEnv's `{"type": "call_tool", "tool_name": …, "arguments": {…}}`.
 
     Raises:
-        Refusal: the action has another form.
+        Refusal: the action has another format.
     """
     if isinstance(action, str):
         return _bounded(action)

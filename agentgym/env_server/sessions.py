@@ -1,4 +1,4 @@
-"""Sessions of a served environment: their number, lifetime and public data."""
+"""Sessions of a served environment: their number, their lifetime, and the data that clients can see."""
 
 import asyncio
 import hashlib
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 _ACTIONS = 16 << 20  # characters of one episode's actions, which are held in case that a step must be repeated
 _PUBLIC = ("task_id", "valid", "error", "admissible", "rewards", "success", "reason")
 DECIDED = (None, "success", "failure", "horizon")
-"""Reasons that are the episode's own; any other is an infrastructure error, whose text stays in the server's log."""
+"""Reasons that clients can see; any other is an infrastructure error, whose text stays in the server's log."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class Limits:
     sessions: int = 64
     """Maximum number of open sessions."""
     idle_seconds: float = 600.0
-    """A session that nobody used for so long ends."""
+    """Seconds after which an unused session ends."""
     step_seconds: float = 60.0
     """Maximum seconds for a step or reset."""
     snapshots: int = 16
-    """Snapshots that a session keeps; one more drops its oldest."""
+    """Maximum number of snapshots per session; a new one replaces the oldest."""
     workers: int = 2
-    """Processes for an environment whose steps block."""
+    """Number of worker processes for an environment with blocking steps."""
 
     def __post_init__(self) -> None:
         numbers = {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -51,20 +51,20 @@ class Limits:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One client's environment. `id` cannot be guessed: who knows it may use the session."""
+    """One client's environment. `id` is a secret: whoever knows it may use the session."""
 
     connected: bool
-    """True if a connection holds it, which then watches over its idle time."""
+    """True if a WebSocket connection owns the session and enforces its idle time."""
     id: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     env: RetryingEnv | None = None
     used: float = field(default_factory=time.monotonic)
     busy: bool = False
     running: bool = False
     brief: bool = False
-    """True if answers to its steps have no info until an episode is over."""
+    """True if answers to steps omit the info until the episode is over."""
     turn: int = 0
     action_chars: int = 0
-    """Characters of the episode's actions so far."""
+    """Total characters of the episode's actions so far."""
     episode: str = ""
     task_id: str = ""
     snapshots: dict[str, tuple[Snapshot, int]] = field(default_factory=dict[str, tuple[Snapshot, int]])
@@ -76,9 +76,8 @@ _BUSY = (409, "the session is busy with another request", "SESSION_BUSY")
 class Sessions:
     """The sessions of one environment; blocking environments live in worker processes.
 
-    A session only exposes the fields of `answer`: the observation, the reward, the state of the episode, and the public
-    part of the info. `state_key` is hashed again with a secret of this server, so that nobody can try states until one
-    fits.
+    Clients see the observation, the reward, whether the episode is over, and the public part of the info. `state_key` is
+    hashed again with a secret of this server, so that clients cannot find out a state by trying possible ones.
     """
 
     def __init__(self, make: Callable[[], TextEnv], limits: Limits | None = None) -> None:
@@ -97,10 +96,10 @@ class Sessions:
     # Sessions
 
     def begin(self, connected: bool = False) -> Session:
-        """Open a session.
+        """Open a session; `connected` means that a WebSocket connection owns it.
 
         Raises:
-            Refusal: too many are open, or the server is shutting down.
+            Refusal: too many sessions are open, or the server is shutting down.
         """
         self.check_room()
         session = Session(connected)
@@ -112,7 +111,7 @@ class Sessions:
         """Check that there is room for another session.
 
         Raises:
-            Refusal: too many are open, or the server is shutting down.
+            Refusal: too many sessions are open, or the server is shutting down.
         """
         if self._closed:
             raise Refusal(503, "the server is ending", "CAPACITY_REACHED")
@@ -121,7 +120,7 @@ class Sessions:
             raise Refusal(503, why, "CAPACITY_REACHED")
 
     def find(self, id: object) -> Session:
-        """Return an open session.
+        """Return the open session with this id.
 
         Raises:
             Refusal: no session has the id.
@@ -132,7 +131,7 @@ class Sessions:
         return session
 
     def end(self, session: Session) -> None:
-        """End a session; its environment is used again by a later one, unless something in it still runs."""
+        """End a session; a later session reuses its environment unless something in it is still running."""
         self.open.pop(session.id, None)
         session.snapshots.clear()
         env, session.env = session.env, None
@@ -144,7 +143,7 @@ class Sessions:
             self._free.append(env)
 
     def close(self) -> None:
-        """End all sessions and processes."""
+        """End all sessions and worker processes."""
         self._closed = True
         if self._timer:
             self._timer.cancel()
@@ -159,7 +158,7 @@ class Sessions:
             self._workers.close()
 
     def _watch(self) -> None:
-        """End the sessions without a connection that were idle for too long, and look again later while there are some."""
+        """End sessions without a connection that were idle too long; check again later while sessions are open."""
         now, idle = time.monotonic(), self.limits.idle_seconds
         for session in list(self.open.values()):
             if not session.connected and not session.busy and now - session.used > idle:
@@ -193,15 +192,13 @@ class Sessions:
         return self._first(session, env, text, info)
 
     async def step(self, session: Session, action: str, brief: bool = False) -> dict[str, object]:
-        """Carry out one action; a `brief` answer has no info until the episode is over."""
+        """Carry out one action; with `brief`, the answer has no info until the episode is over."""
         return await self._awaited(session, self._acting(session, action).step(action, self._seconds), brief)
 
     def step_here(
         self, session: Session, action: str, brief: bool = False
     ) -> dict[str, object] | Coroutine[object, object, dict[str, object]]:
-        """Execute one action in an environment of this process; after a fault, return a callable for the awaited
-        answer.
-        """
+        """Carry out one action in an environment of this process; return the answer, or after a fault a coroutine for it."""
         result = self._acting(session, action).step_here(action, self._seconds)
         if not isinstance(result, tuple):
             return self._awaited(session, result, brief)
@@ -209,10 +206,10 @@ class Sessions:
         return self._stepped(session, result, brief)
 
     def _acting(self, session: Session, action: str) -> RetryingEnv:
-        """Return the environment of a session that may act.
+        """Check that a session may act, and return its environment.
 
         Raises:
-            Refusal: no episode is running, the session is busy, or its actions are too long.
+            Refusal: no episode is running, the session is busy, or the episode's actions are too long in total.
         """
         env = session.env
         if env is None or not session.running:
@@ -227,10 +224,10 @@ class Sessions:
     async def _awaited(
         self, session: Session, work: Coroutine[object, object, StepResult], brief: bool
     ) -> dict[str, object]:
-        """Return the answer to a running step.
+        """Wait for a running step and return its answer.
 
         Raises:
-            Refusal: the session is busy or its episode over.
+            Refusal: the session is busy, or its episode is over.
         """
         try:
             result = await self._run_env(session, "step", work)
@@ -242,7 +239,7 @@ class Sessions:
         return self._stepped(session, result, brief)
 
     def _stepped(self, session: Session, result: StepResult, brief: bool) -> dict[str, object]:
-        """Return the answer to a step that was carried out."""
+        """Record the result of a step in the session and return the answer."""
         session.turn += 1
         session.running = not (result[2] or result[3])
         if result[4]["reason"] not in DECIDED:
@@ -252,7 +249,7 @@ class Sessions:
         return self._answer(result)
 
     def state(self, session: Session) -> dict[str, object]:
-        """Return the state of the episode in OpenEnv's form."""
+        """Return the state of the episode in OpenEnv's format."""
         limit = session.env.status.limit if session.env else 0
         return {
             "episode_id": session.episode or None,
@@ -262,7 +259,7 @@ class Sessions:
         }
 
     async def snapshot(self, session: Session) -> dict[str, object]:
-        """Store the state of the episode, and return a handle for `restore`, in this or another session.
+        """Store the state of the episode and return a handle, which `restore` accepts in this or another session.
 
         Raises:
             Refusal: no episode is running.
@@ -278,7 +275,7 @@ class Sessions:
         return {"snapshot": handle}
 
     async def restore(self, session: Session, data: JsonObject) -> dict[str, object]:
-        """Go on from a snapshot; `seed` reseeds later chance.
+        """Continue from a snapshot; with `seed`, later random draws differ.
 
         Raises:
             Refusal: the snapshot no longer exists.
@@ -340,7 +337,7 @@ class Sessions:
         return self._workers
 
     async def _run_env(self, session: Session, what: str, work: Coroutine[object, object, object]) -> Any:
-        """Return the environment's answer; an environment that failed is not used again.
+        """Run `work` in the session's environment and return its result; an environment that failed is not used again.
 
         Raises:
             Refusal: the session is busy, the episode is over, or the environment failed (with a `reason`).

@@ -1,4 +1,4 @@
-"""Tasks that clients ask for, made out of the way of the sessions: a hard one can take as long as a server lives."""
+"""Tasks that clients name, generated in a worker process so that a hard one does not block the sessions."""
 
 from collections.abc import Callable
 
@@ -12,9 +12,9 @@ _LONGEST = 500  # characters of a task's id
 
 
 class TaskMaker:
-    """Makes generated tasks in a worker process; tasks of files are looked up here.
+    """Finds the tasks that clients name: tasks from files here, generated ones in a worker process.
 
-    Clients get tasks up to the difficulty that is served. Making a task may take `seconds`.
+    Clients get tasks up to the difficulty that the server was started with. Generating a task may take `seconds`.
     """
 
     def __init__(self, make: Callable[[], TextEnv], probe: TextEnv, seconds: float) -> None:
@@ -23,10 +23,10 @@ class TaskMaker:
         self._free: list[RemoteEnv] = []
 
     async def made(self, named: object, seed: int) -> dict[str, Task]:
-        """Return the reset option `task` for an id, a number, or None; empty if the environment draws the task at once.
+        """Return the reset option `task` for a task id, a number or None; empty if reset is to draw a task from a file.
 
         Raises:
-            Refusal: the name names no task, or making it takes too long.
+            Refusal: there is no such task, or generating it takes too long.
         """
         if isinstance(named, str) and len(named) > _LONGEST:
             raise Refusal(*_invalid(f"the task's id has {len(named)} characters; expected at most {_LONGEST}"))
@@ -61,7 +61,7 @@ class TaskMaker:
         return task
 
     def close(self) -> None:
-        """End the worker."""
+        """Close the worker process."""
         self._free.clear()
         if self._workers:
             self._workers.close()

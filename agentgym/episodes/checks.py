@@ -1,4 +1,4 @@
-"""Checks of stored episodes, which may come from a stranger: verdicts, types, and repeated lines."""
+"""Checks of stored episodes, which may come from strangers: verdicts, types, and repeated lines."""
 
 import hashlib
 import math
@@ -11,22 +11,25 @@ from agentgym.errors import BadData, Reason
 
 FAULTS = (Reason.TIMEOUT, Reason.CRASH, Reason.ENGINE)
 JUDGED = (Reason.SUCCESS, Reason.FAILURE, Reason.HORIZON, Reason.CONTEXT)
-"""Reasons of episodes with a verdict."""
+"""Reasons that require a verdict (success true or false)."""
 
 
 def attempt_of(raw: Mapping[str, Any], *, evaluation: bool) -> tuple[object, ...]:
-    """Return the fields that name an attempt: in an evaluation, which has one seed, the task and the number; elsewhere also
-    the group, the seed and the session of a gateway."""
+    """Return the fields that identify an attempt.
+
+    In an evaluation, which has a single seed, they are environment, task and number of the attempt. Elsewhere the group,
+    the seed and the gateway's session are needed too.
+    """
     named = (raw["env"], raw["task_id"], raw.get("attempt", 0))
     labels = cast("dict[str, object]", raw.get("labels") or {})
     return named if evaluation else (*named, raw["group_id"], raw["seed"], labels.get("session"))
 
 
 def repeated(raw: Mapping[str, Any], line: bytes, seen: dict[tuple[object, ...], bytes], *, evaluation: bool) -> bool:
-    """Return True if the same line of an attempt, or its digest, is in `seen`; otherwise add it.
+    """Return True if an attempt is in `seen` with the same line (or digest of a line); otherwise add it.
 
     Raises:
-        BadData: another line of the attempt is in `seen`; it would count twice.
+        BadData: the attempt is in `seen` with a different line.
     """
     first = seen.setdefault(attempt_of(raw, evaluation=evaluation), line)
     if first is line:
@@ -40,18 +43,18 @@ def repeated(raw: Mapping[str, Any], line: bytes, seen: dict[tuple[object, ...],
 
 
 def of_evaluation(path: Path) -> bool:
-    """Return whether a file of episodes is an evaluation's: its folder has a manifest and no training configuration."""
+    """Return True if a file of episodes is an evaluation's: its folder has a manifest and no training configuration."""
     folder = path.parent
     return path.name == "episodes.jsonl" and (folder / "manifest.json").exists() and not (folder / "config.toml").exists()
 
 
 def digest(line: bytes) -> bytes:
-    """Return a hash of a line."""
+    """Return a 16-byte hash of a line, without white space at its ends."""
     return hashlib.blake2b(line.strip(), digest_size=16).digest()
 
 
 def check_verdict(reason: object, success: object) -> None:
-    """Check that a stored verdict is true, false or null, and null after an infrastructure error.
+    """Check that `success` is true, false or null, and fits `reason`: null after an infrastructure error and only then.
 
     Raises:
         TypeError: the verdict is invalid.
@@ -68,10 +71,10 @@ _TEXTS = ("env", "task_id", "group_id", "instruction", "split", "reason", "final
 
 
 def check_fields(raw: dict[str, Any], form: int) -> None:
-    """Check the format and the types of an episode's fields, since files may come from strangers.
+    """Check an episode's format number and the types of its fields, since files may come from strangers.
 
     Raises:
-        TypeError: one is wrong.
+        TypeError: the format or a type is wrong.
     """
     if raw.get("format") != form:
         raise TypeError(f"format is {raw.get('format')!r}; this version reads {form}")
@@ -111,14 +114,14 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "admissible": (int, _NONE),
     "policy_version": (int,),
 }
-"""Types of a turn's fields in a file."""
+"""Allowed types of a turn's fields in a file."""
 
 
 def check_turn(raw: dict[str, Any]) -> None:
     """Check the types of a stored turn's fields.
 
     Raises:
-        TypeError: one is wrong.
+        TypeError: a type is wrong.
     """
     if not _known_shape((*raw, *map(type, raw.values()))):
         _check_kinds(raw)
@@ -151,7 +154,7 @@ def _check_messages(messages: list[object]) -> None:
 
 @lru_cache(maxsize=256)
 def _known_shape(names_and_types: tuple[object, ...]) -> bool:
-    """Return True if a turn's field names, followed by their types, are valid; cached, since few combinations occur."""
+    """Return True if a turn's field names, followed by their types, are valid; cached, because few combinations occur."""
     half = len(names_and_types) // 2
     pairs = zip(names_and_types[:half], names_and_types[half:], strict=True)
     return all(kind in _KINDS.get(cast("str", name), (kind,)) for name, kind in pairs)

@@ -1,4 +1,4 @@
-"""A model's stated confidence, and its calibration error."""
+"""Confidence that a model states in its replies, and the calibration error of these statements."""
 
 import math
 import re
@@ -11,17 +11,17 @@ BINS = 10
 
 
 def confidence(text: str) -> float | None:
-    """Return the stated confidence of a reply, from 0 to 1; None if it has none or several."""
+    """Return the confidence stated in a reply, from 0 to 1; None if it states none, or several."""
     matches = FORM.findall(text) if text.count("<confidence>") == 1 else []
     return float(matches[0]) if len(matches) == 1 else None
 
 
 def calibration(episodes: Sequence[Episode]) -> dict[str, float] | None:
-    """Return the calibration of the last replies' confidence; None if no reply states any.
+    """Return the calibration of the confidence in each episode's last reply; None if no reply states one.
 
-    `stated`: the share of episodes with a confidence; over these `confidence` (mean), `brier` (mean squared error) and
-    `ece`, the expected calibration error over ten equal bins (Guo et al., arXiv 1706.04599): the mean over episodes of
-    the distance between mean confidence and success rate of their bin. Faults do not count.
+    `stated` is the share of episodes that state a confidence. Over these: `confidence` is the mean, `brier` the mean
+    squared error, and `ece` the expected calibration error with ten equal bins (Guo et al., arXiv 1706.04599): the
+    distance between a bin's mean confidence and success rate, averaged over episodes. Faults are excluded.
     """
     counted = [episode for episode in episodes if episode.success is not None and episode.turns]
     pairs = [
@@ -44,7 +44,7 @@ def calibration(episodes: Sequence[Episode]) -> dict[str, float] | None:
 
 
 def sentence(row: dict[str, float]) -> str:
-    """Return the calibration of an evaluation as one line of text."""
+    """Return a calibration (see `calibration`) as one line of text."""
     return (
         f"confidence was stated in {100 * row['stated']:.1f} % of the episodes, {row['confidence']:.2f} on average; "
         f"expected calibration error {row['ece']:.3f}, Brier score {row['brier']:.3f}"

@@ -18,12 +18,12 @@ _ALWAYS = ("prompt_ids",)
 _PROMPTS = (*_ALWAYS, "plain_ids")
 _SOMETIMES = ("turns", "hint", "forks", "role_outcomes")  # stored in another form, or only if not empty
 DECIDED = (Reason.SUCCESS, Reason.FAILURE)
-"""Reasons of an episode that its task decided: for a role that succeeded, and for one that did not."""
+"""Reasons of an episode that its task decided: `success`, and `failure` for a role that did not succeed."""
 _OTHER_LINE_ENDS = {mark: f"\\u{mark:04x}" for mark in (0x85, 0x2028, 0x2029)}  # str.splitlines splits at these too
 STARTED = "start"  # the label of an episode that began inside a demonstration; branches have `forks` instead
 TRAINED = "trained_role"  # the label of an episode in which frozen opponents play the other roles
 MOST_FAULTS = 0.01
-"""Share of faults above which a success rate is not comparable with others, because their outcomes are unknown."""
+"""Share of faults above which a success rate is not comparable with others, because faults have an unknown outcome."""
 
 
 @dataclass(slots=True)
@@ -33,17 +33,17 @@ class Turn:
     observation: str
     """The text the agent acted on."""
     state_key: str | None = None
-    """The environment's state before the action; None if it cannot be read."""
+    """Hash of the environment's state before the action; None if the state cannot be read."""
     admissible: int | None = None
-    """Number of admissible commands before the action."""
+    """Number of admissible commands before the action; None if they are not a finite list."""
     prompt_ids: Sequence[int] = field(default_factory=list[int])
-    """The exact prompt tokens; in an episode, a `Prompt` that shares its beginning with earlier ones."""
+    """Exact prompt token ids; in an episode, a `Prompt` that shares its beginning with earlier ones."""
     output_ids: list[int] = field(default_factory=list[int])
-    """The exact sampled tokens, including the stop token."""
+    """Exact sampled token ids, including the stop token."""
     logprobs: list[float] = field(default_factory=list[float])
     """`log_softmax(logits / temperature)` of each sampled token, under `policy_version`."""
     messages: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
-    """The chat messages this turn added to the prompt."""
+    """Chat messages that this turn added to the prompt."""
     text: str = ""
     """The reply as text."""
     reasoning: str = ""
@@ -53,60 +53,58 @@ class Turn:
     parsed: bool = True
     """True if an action was found in the reply."""
     finish: str = Finish.STOP
-    """End of the generation: a `Finish`; a file may hold another text."""
+    """Reason why generation ended: a `Finish`; episodes from files may have other texts."""
     policy_version: int = 0
-    """The version of the weights that sampled the tokens."""
+    """Version of the weights that sampled the tokens."""
     reward: float = 0.0
     """Reward of the action."""
     rewards: dict[str, float] = field(default_factory=dict[str, float])
-    """The named parts of the reward."""
+    """Named parts of the reward; they sum to it."""
     valid: bool = True
     """True if the environment accepted the action."""
     error: str | None = None
-    """The error of an action that was not accepted."""
+    """Reason why the environment did not accept the action; None if it did."""
     role: str = "agent"
-    """The acting role, in environments with several."""
+    """Acting role, in environments with several roles."""
     images: list[object] = field(default_factory=list[object])
     """Reserved for environments with images."""
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Arrays that a credit algorithm needs; for an engine without tokens, the usage of the request
-    (`agentgym.episodes.usage`), and `call`: the index of the turn's call in its reply."""
+    """Arrays for credit; the request's usage if the engine has no tokens; `call`, index of the tool call in its reply."""
     seconds: float = 0.0
-    """Wall-clock time of the turn; the only field that may differ between two runs."""
+    """Wall-clock seconds of the turn; the only field that may differ between two identical runs."""
     notes: list["Turn"] = field(default_factory=list["Turn"])
-    """Text that the model wrote for itself before acting (a summary): trained with this turn, never seen by the
-    environment."""
+    """Texts that the model wrote for itself before acting, such as summaries. The environment never sees them."""
     plain_ids: Sequence[int] = field(default_factory=list[int])
-    """The prompt without the hint, in an episode with one; else empty."""
+    """Prompt token ids without the hint, in an episode with a hint; otherwise empty."""
 
     def record_observation(self, observation: str, info: Info, role: str) -> None:
-        """Record the observation before the action. The agent's conversation has recorded the reply."""
+        """Record the observation before the action; the reply was recorded by the agent's conversation."""
         self.observation, self.state_key, self.role = observation, info["state_key"], role
         self.admissible = None if info["admissible"] is None else len(info["admissible"])
 
     def record_result(self, reward: float, info: Info, seconds: float) -> None:
-        """Record the result of the action. Only the rollout calls this, once."""
+        """Record the result of the action; the rollout calls this once per turn."""
         self.reward, self.rewards, self.valid, self.error = reward, info["rewards"], info["valid"], info["error"]
         self.seconds = seconds
 
     def copy_result(self, other: "Turn") -> None:
-        """Copy the state before the action and its result from the turn that this one rewrites for another agent."""
+        """Copy state key and result of the action from `other`, the turn that this one rewrites for another agent."""
         self.reward, self.rewards, self.valid, self.error = other.reward, other.rewards, other.valid, other.error
         self.state_key = other.state_key
 
     def pay(self, name: str, value: float) -> None:
-        """Add a named part to the reward."""
+        """Add `value` to the reward, as its named part `name`."""
         self.rewards = {**self.rewards, name: self.rewards.get(name, 0.0) + value}
         self.reward += value
 
     @property
     def calls(self) -> list["Turn"]:
-        """Every call of the model in this turn, in order: its notes, then the turn itself."""
+        """All model calls of this turn in order: its notes, then the turn itself."""
         return [*self.notes, self]
 
     @property
     def sampled(self) -> int:
-        """Number of tokens that the model sampled in this turn, including notes."""
+        """Number of tokens sampled in this turn, including notes."""
         return sum(len(call.output_ids) for call in self.calls)
 
 
@@ -115,45 +113,46 @@ class Episode:
     """One attempt at one task."""
 
     env: str
-    """The registered id of the environment."""
+    """Registered id of the environment."""
     task_id: str
     group_id: str
-    """Shared by attempts that are compared with one another."""
+    """Id shared by the attempts that are compared with one another."""
     seed: int
     attempt: int = 0
     turns: list[Turn] = field(default_factory=list[Turn])
     instruction: str = ""
     split: str = ""
     labels: dict[str, str] = field(default_factory=dict[str, str])
-    """Labels to sort results by: the task's `type`, if it has one, and its `difficulty`."""
+    """Labels by which results are grouped: the task's `type`, if it has one, and its `difficulty`."""
     final_observation: str = ""
     final_state_key: str | None = None
     reward: float = 0.0
-    """Sum of the turns' rewards (for a group's view: of one role)."""
+    """Sum of the turns' rewards; in a view (see `view`), those of one role."""
     final_rewards: dict[str, float] = field(default_factory=dict[str, float])
-    """The total by role."""
+    """Total reward by role."""
     role_success: dict[str, bool] = field(default_factory=dict[str, bool])
-    """Success per role; empty after a fault and for a single role."""
+    """Success by role; empty after a fault, or if there is a single role."""
     role_outcomes: dict[str, float] = field(default_factory=dict[str, float])
-    """The outcome's part of `final_rewards` per role; empty if `role_success` is."""
+    """Part of `final_rewards` that the outcome contributed, by role; empty if `role_success` is empty."""
     metrics: dict[str, float] = field(default_factory=dict[str, float])
-    """Last value of each measure that was not paid."""
+    """Last value of each measure that the environment reported without paying a reward for it."""
     success: bool | None = None
-    """True or False; None when a fault ended the episode."""
+    """True or False; None if a fault ended the episode."""
     reason: str = ""
-    """Reason of the end: a `Reason`; empty before, and a file may hold another text."""
+    """Reason why the episode ended: a `Reason`; empty before the end. Episodes from files may have other texts."""
     horizon: int = 0
     error: str | None = None
-    """Error of a fault, even if the agent's own actions or text caused it: the reason is then `failure`."""
+    """Error message of a fault, or of a failure that the agent's own actions or text caused; otherwise None."""
     hint: Hint | None = None
-    """Hint for the agent, in training only; success rates exclude such episodes."""
+    """Hint for the agent, in training only; success rates exclude episodes with a hint."""
     forks: list[list[int]] = field(default_factory=list[list[int]])
-    """Forks from other attempts of the group: [attempt, turn, seed], the earliest first. Turns from the previous fork up to
-    `turn` were played by that attempt with that seed; from the last fork on, by this one."""
+    """Forks from other attempts of the group, earliest first: [attempt, turn, seed]. That attempt, with that seed,
+    played the turns from the previous fork up to `turn`. This attempt played the rest.
+    """
     format: int = FORMAT
 
     def end(self, totals: Mapping[str, float], outcomes: Mapping[str, RoleReward]) -> None:
-        """Record the total reward by role and, with several roles, the outcome of each (no success if it has none)."""
+        """Record each role's total reward and, with several roles, each one's success (False if it is not in `outcomes`)."""
         self.final_rewards = dict(totals)
         if len(totals) > 1 and self.success is not None:
             by_role = {role: outcomes.get(role, RoleReward(0.0, success=False)) for role in totals}
@@ -162,7 +161,7 @@ class Episode:
         self.reward = sum((turn.reward for turn in self.turns), 0.0)
 
     def pay_last(self, amount: float, parts: dict[str, float]) -> None:
-        """Replace all rewards of the episode by a reward of the last turn."""
+        """Replace all rewards of the episode by one reward, with its named parts, at the last turn."""
         for turn in self.turns:
             turn.reward, turn.rewards = 0.0, {}
         self.reward, self.final_rewards = amount, dict.fromkeys(self.final_rewards, 0.0)
@@ -174,30 +173,30 @@ class Episode:
 
     @property
     def shared(self) -> int:
-        """Number of turns at the beginning that other attempts played; 0 unless it is a branch."""
+        """Number of turns at the beginning that other attempts played; 0 unless this episode is a branch."""
         return self.forks[-1][1] if self.forks else 0
 
     def origin_of(self, turn: int) -> int:
-        """Return the attempt that played a turn, counted from 0."""
+        """Return the number of the attempt that played turn `turn` (counted from 0)."""
         return next((attempt for attempt, end, _ in self.forks if turn < end), self.attempt)
 
     @property
     def sampled(self) -> int:
-        """Number of tokens that the model sampled for this attempt, without turns of other attempts."""
+        """Number of tokens sampled for this attempt, excluding turns that other attempts played."""
         return sum(turn.sampled for turn in self.turns[self.shared :])
 
     @property
     def started(self) -> bool:
-        """True if it began inside a demonstration, so that its success is not only the policy's."""
+        """True if the episode began inside a demonstration, so that its success is not due to the policy alone."""
         return STARTED in self.labels
 
     @property
     def fault(self) -> bool:
-        """True if something other than the model ended the episode: never trained on, never a failure."""
+        """True if something other than the model ended the episode; it is never trained on and never counts as a failure."""
         return self.reason in FAULTS
 
     def add(self, turn: Turn) -> None:
-        """Append a turn; each prompt is stored as the tokens it adds to the one before."""
+        """Append a turn; its prompt is stored as the tokens that it adds to the previous prompt and reply."""
         last = self.turns[-1] if self.turns else None
         before, plain = (last.prompt_ids, last.plain_ids) if last else ((), ())
         for call in (*turn.notes, turn):
@@ -207,7 +206,7 @@ class Episode:
         self.turns.append(turn)
 
     def to_json(self) -> str:
-        """Return one JSON line, even for readers that split at Unicode line ends; prompts are stored as added tokens."""
+        """Return the episode as one JSON line. Prompts are stored as added tokens, and all Unicode line ends are escaped."""
         raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _SOMETIMES}
         raw |= {"hint": asdict(self.hint)} if self.hint else {}
         raw |= {"forks": self.forks} if self.forks else {}
@@ -232,10 +231,10 @@ class Episode:
 
     @staticmethod
     def from_json(line: str) -> "Episode":
-        """Read one JSON line.
+        """Parse an episode from one JSON line.
 
         Raises:
-            BadData: it is not an episode of this format.
+            BadData: the line is not an episode in this format.
         """
         try:
             raw: object = json.loads(line)
@@ -246,7 +245,7 @@ class Episode:
 
 @dataclass(slots=True)
 class Group:
-    """The episodes of one (task, role), which a credit algorithm compares."""
+    """Episodes of one (task, role), which a credit algorithm compares with one another."""
 
     task_id: str
     role: str
@@ -268,12 +267,12 @@ def fault_share(episodes: Sequence[Episode]) -> float:
 
 
 def unhinted(episodes: Iterable[Episode]) -> list[Episode]:
-    """Return the episodes without a hint, which determine success rates."""
+    """Return the episodes without a hint; only they count for success rates."""
     return [episode for episode in episodes if episode.hint is None]
 
 
 def groups(episodes: Iterable[Episode]) -> list[Group]:
-    """Sort faultless episodes into groups by (group id, role), in order of first appearance."""
+    """Group episodes, except faults, by (group id, role), in order of first appearance."""
     by_id: dict[tuple[str, str], Group] = {}
     for episode in episodes:
         if episode.fault or not episode.turns:
@@ -286,7 +285,7 @@ def groups(episodes: Iterable[Episode]) -> list[Group]:
 
 
 def view(episode: Episode, role: str) -> Episode:
-    """Return the episode as one role sees it: only its own turns, reward and success."""
+    """Return an episode as one role sees it, with only that role's turns, reward and success."""
     if not episode.role_success and all(turn.role == role for turn in episode.turns):
         return episode
     values = {f.name: getattr(episode, f.name) for f in fields(episode)}
@@ -303,10 +302,10 @@ def view(episode: Episode, role: str) -> Episode:
 
 
 def read_episodes(path: str | Path) -> list[Episode]:
-    """Read a file of JSON lines; a last line cut off by a crash and repeated lines are left out: an attempt counts once.
+    """Read episodes from a file of JSON lines, without an incomplete last line and without exact repetitions of a line.
 
     Raises:
-        BadData: another line is not an episode, or differs from a line before it of the same attempt.
+        BadData: a line is not an episode, or two different lines are the same attempt.
     """
     path = Path(path)
     evaluation = of_evaluation(path)
@@ -332,10 +331,10 @@ def read_episodes(path: str | Path) -> list[Episode]:
 
 
 def append_episodes(path: str | Path) -> IO[str]:
-    """Open a file of episodes for appending and lock it until it is closed, after removing an incomplete last line.
+    """Open a file of episodes for appending, remove an incomplete last line, and lock the file until it is closed.
 
     Raises:
-        BadConfig: another process, or another open file of this one, writes to it.
+        BadConfig: the file is already open for appending, in another process or in this one.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -351,7 +350,7 @@ def append_episodes(path: str | Path) -> IO[str]:
 
 
 def _shallow(call: Turn) -> dict[str, Any]:
-    """Return the fields of a call, not copied, without notes and without an empty plain prompt and reasoning."""
+    """Return a turn's fields without notes, not copied; empty `plain_ids` and `reasoning` are left out."""
     left_out = ("notes", *(name for name in ("plain_ids", "reasoning") if not getattr(call, name)))
     return {f.name: getattr(call, f.name) for f in fields(call) if f.name not in left_out}
 

@@ -1,13 +1,13 @@
-"""Prompt tokens, stored as the beginning of a list that the prompts of one episode share."""
+"""Prompt tokens, stored as a prefix of a list that all prompts of an episode share."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast, overload
 
 
 class Prompt(Sequence[int]):
-    """The first tokens of a growing list: a prompt that extends another costs only the added tokens.
+    """A prefix of a growing list of token ids, so that a prompt that extends another stores only the added tokens.
 
-    It behaves like an immutable list: slices, sums and iteration give plain ints, and it equals the list of them.
+    It behaves like an immutable list of ints: slices and sums are lists, and it equals a list with the same ids.
     """
 
     __slots__ = ("_length", "_tokens")
@@ -16,7 +16,7 @@ class Prompt(Sequence[int]):
         self._tokens, self._length = tokens, length
 
     def extended(self, ids: list[int]) -> "Prompt":
-        """Return a prompt of these tokens, which shares this one's list if it extends it."""
+        """Return a prompt of the tokens `ids`; it shares this prompt's list if `ids` extend this prompt."""
         tokens, length = self._tokens, self._length
         if len(tokens) == length and ids[:length] == tokens:
             tokens.extend(ids[length:])
@@ -24,13 +24,13 @@ class Prompt(Sequence[int]):
         return Prompt(ids, len(ids))
 
     def continued(self, stored: Any, reply: list[int]) -> "Prompt":
-        """Return a stored prompt: a number of tokens of this one and the reply to it, plus the tokens after them.
+        """Return the prompt that is stored as (number, ids): `number` tokens of this prompt and `reply`, then `ids`.
 
-        It shares this prompt's list if it continues it.
+        It shares this prompt's list if it extends this prompt.
 
         Raises:
-            ValueError: the number exceeds the tokens before it.
-            TypeError: the tokens after them are not a list of ids.
+            ValueError: the number exceeds the tokens of this prompt and the reply.
+            TypeError: `ids` is not a list of token ids.
         """
         common, added = stored
         if type(added) is not list or (added and type(sum(cast("list[int]", added))) is not int):  # sums look at each
@@ -79,7 +79,7 @@ class Prompt(Sequence[int]):
 
 
 def shared(before: Sequence[int], ids: Sequence[int]) -> Prompt:
-    """Return a prompt that shares its common beginning with the prompt of the previous call."""
+    """Return `ids` as a prompt that shares the list of `before`, the previous call's prompt, if it extends that prompt."""
     if not ids and isinstance(before, Prompt) and not before:  # an agent without tokens
         return before
     plain = list(ids)  # a separate list, which will grow

@@ -1,4 +1,4 @@
-"""Environments that stored files name: a file may be a stranger's, so its names import nothing and it sets only tasks."""
+"""Environments named in stored files, which may come from strangers: such a name is never imported and sets only tasks."""
 
 from collections.abc import Collection, Mapping
 from typing import cast
@@ -9,7 +9,7 @@ from agentgym.registry import DESCRIPTIONS, class_of, full_id, is_registered
 
 
 def stored_id(name: str) -> str:
-    """Return the full id of a name from a stored file; the file may be a stranger's, so nothing is imported.
+    """Return the full id of a name from a stored file. Nothing is imported, because the file may come from a stranger.
 
     Raises:
         UnknownName: no registered environment has the name.
@@ -31,8 +31,8 @@ def stored_settings(
 ) -> list[Setting]:
     """Return the settings of a stored environment that only the caller may set: its module, and options that shape no task.
 
-    `named` lists the names that the caller gave, which may be imported. `flags` are the flag of the name and that of the
-    options' table. An option equal to the environment's default is ignored.
+    Names in `named` were given by the caller and may be imported. `flags` are the command-line flags for the name and for
+    the options. Options equal to the environment's default are ignored.
     """
     flag, table = flags
     if not is_registered(name) and name not in named:
@@ -47,10 +47,9 @@ def stored_settings(
 
 
 def of_dataset(row: Mapping[str, object], caller: Mapping[str, object]) -> tuple[str, dict[str, object]]:
-    """Return the name and the options of the environment that a row of a dataset names (`env`, `options`).
+    """Return name and options of the environment in a row of a dataset (fields `env` and `options`).
 
-    `caller` is the caller's own configuration: `env` is the one name that may be imported, and `env_options` override the
-    row's.
+    `caller` is the caller's own configuration: only its `env` may be imported, and its `env_options` override the row's.
 
     Raises:
         BadConfig: the row sets an option that only the caller may set.
@@ -68,7 +67,7 @@ def of_dataset(row: Mapping[str, object], caller: Mapping[str, object]) -> tuple
 
 
 def _same(value: object, default: object) -> bool:
-    """Return whether a value read from a file equals a default; a file has lists for tuples, tables for any mapping."""
+    """Return True if a value from a file equals a default; files have lists for tuples, and tables for any mapping."""
     if isinstance(default, Mapping):
         return isinstance(value, Mapping) and dict(cast("Mapping[str, object]", value)) == dict(default)  # type: ignore[arg-type]
     if isinstance(default, tuple | list):

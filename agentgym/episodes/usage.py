@@ -1,4 +1,4 @@
-"""Usage of a model request: tokens as counted by its server, reported cost, and seconds."""
+"""Usage of a model request: tokens counted by its server, reported cost, and seconds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request as counted by the server."""
+    """Tokens of one request, as its server counted them."""
 
     input: int
-    """Prompt tokens, including those read from or written to a cache."""
+    """Number of prompt tokens, including those read from or written to a cache."""
     output: int
-    """Reply tokens, including reasoning."""
+    """Number of reply tokens, including reasoning."""
     cached: int = 0
-    """Input tokens read from the server's cache."""
+    """Number of prompt tokens read from the server's cache."""
     written: int = 0
-    """Input tokens written to its cache at a separate price."""
+    """Number of prompt tokens written to the server's cache, if it charges for them separately."""
     reasoning: int = 0
-    """Output tokens of the reasoning."""
+    """Number of reply tokens that are reasoning."""
     cost: float | None = None
-    """US dollars, if the server reports them."""
+    """Cost in US dollars, if the server reports it."""
 
 
 _KEYS = {
@@ -31,15 +31,15 @@ _KEYS = {
     "reasoning": "reasoning_tokens",
 }
 MOST_TOKENS = 10**9
-"""Largest accepted token count of one request; a server's larger count is invalid."""
+"""Largest token count that is believed for one request; a larger one from a server is invalid."""
 MOST = 1e9
-"""Largest accepted external amount, in US dollars or seconds."""
+"""Largest number of US dollars or seconds that is believed; a larger one from outside is invalid."""
 SECONDS = "request_seconds"
-"""Key in `Turn.extra` of the duration of the answered request, without waiting and retries."""
+"""Key in `Turn.extra` for the seconds of the answered request, without waiting and retries."""
 
 
 def to_extra(usage: Usage | None, seconds: float) -> dict[str, float]:
-    """Return the entries of a turn's `extra` for a request."""
+    """Return the entries for a turn's `extra` with a request's usage and duration."""
     extra: dict[str, float] = {SECONDS: seconds} if seconds else {}
     if usage is None:
         return extra
@@ -49,7 +49,7 @@ def to_extra(usage: Usage | None, seconds: float) -> dict[str, float]:
 
 
 def from_extra(extra: Mapping[str, Any]) -> Usage | None:
-    """Return the usage in a turn's `extra`; None if it is missing or malformed."""
+    """Return the usage stored in a turn's `extra`; None if it is missing or malformed."""
     counts = {name: count(extra.get(key, 0)) for name, key in _KEYS.items()}
     known = {name: number for name, number in counts.items() if number is not None}
     if "completion_tokens" not in extra or len(known) < len(counts):
@@ -58,18 +58,18 @@ def from_extra(extra: Mapping[str, Any]) -> Usage | None:
 
 
 def output_tokens(sampled: int, extra: Mapping[str, Any]) -> int:
-    """Return the tokens of a turn's replies: those sampled here, else the server's count; 0 if nobody counted."""
+    """Return the number of tokens in a turn's replies: `sampled` if it is not 0, else the server's count, else 0."""
     counted = None if sampled else from_extra(extra)
     return counted.output if counted else sampled
 
 
 def count(value: object) -> int | None:
-    """Return an external token count if it is an integer from 0 to `MOST_TOKENS`, else None."""
+    """Return a token count from outside; None if it is not an integer from 0 to `MOST_TOKENS`."""
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def amount(value: object) -> float | None:
-    """Return an external number if it is from 0 to `MOST`, else None."""
+    """Return a number from outside; None if it is not a number from 0 to `MOST`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= MOST else None  # NaN is neither

@@ -267,7 +267,7 @@ class Gateway:
     def _prompt(
         self, request: GenerationRequest, session: Session, template: ChatTemplate
     ) -> tuple[list[int], ChatState | None, int]:
-        """Return a request's prompt tokens, the recorded conversation that it extends, and the number of messages recorded."""
+        """Return a request's prompt tokens, the recorded conversation they extend, and that conversation's message count."""
         if not request.chat:
             prompt = list(self.template.encoder.plain(request.prompt)) if isinstance(request.prompt, str) else request.prompt
             return prompt, session.find_ids(prompt), 0

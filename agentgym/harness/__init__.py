@@ -1,1 +1,1 @@
-"""Third-party agents: functions that call a base URL, and programs that run in the task's sandbox."""
+"""Third-party agents: functions that call a base URL, and programs (harnesses) that run in the task's sandbox."""

@@ -1,4 +1,4 @@
-"""A harness as the agent of a run or an evaluation: every attempt in its own sandbox, every model call a turn."""
+"""A harness as the agent of a run or an evaluation: each attempt has its own sandbox, and each model call is a turn."""
 
 import asyncio
 import dataclasses
@@ -26,18 +26,18 @@ from agentgym.sandbox.docker.changes import Changes
 from agentgym.sandbox.env import SandboxEnv
 
 PULSE = 0.2
-"""Seconds between two looks at whether a budget is used up."""
+"""Seconds between checks of an attempt's budget."""
 STARTING = 600.0
-"""Seconds for a container, and for the layer of its image that has the harness."""
+"""Seconds allowed for starting a container, including building the image layer with the harness."""
 
 
 @dataclass(frozen=True)
 class HarnessAgent(GatewayAgent):
-    """A harness over an engine. It works in the task's container, and the environment judges the files that it leaves.
+    """A harness with an engine as its model: it works in the task's container, and the environment judges its files.
 
-    Each model call is a turn, with the state of the container as `state_key`; calls of sub-agents and other calls
-    outside the main conversation are separate rows, trained unless `side_calls` is false. Errors of the harness are the
-    policy's failures. A container that fails, or a harness that never calls the model, is an infrastructure error.
+    Each model call is a turn, with a hash of the container's files as `state_key`. Calls outside the main conversation,
+    such as those of sub-agents, are separate rows, trained on unless `side_calls` is False. Errors of the harness are
+    the policy's failures. A container that fails, or a harness that never calls the model, is an infrastructure error.
     """
 
     raised_on: ClassVar[tuple[type[Exception], ...]] = (BadConfig, BadData, MissingExtra, UnknownName)
@@ -50,10 +50,10 @@ class HarnessAgent(GatewayAgent):
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def limit(self, env: str) -> float:
-        """Return the wall-clock limit of an attempt in seconds: the harness's time plus the time to judge.
+        """Return the time limit of an attempt in seconds: starting the container, the harness's time, and judging.
 
         Raises:
-            BadConfig: no harness can work in the environment.
+            BadConfig: the environment has no sandbox.
         """
         made = self._take(env)
         if not isinstance(made.unwrapped, SandboxEnv):
@@ -63,13 +63,13 @@ class HarnessAgent(GatewayAgent):
 
     @property
     def sampling(self) -> Sampling:
-        """Sampling of replies."""
+        """Sampling options of the model's replies."""
         return Sampling(temperature=self.temperature, max_tokens=self.turn_tokens)
 
     async def attempted(
         self, env: str, session: Session, task: Task, access: Access, number: int, seed: int
     ) -> tuple[float, bool]:
-        """Play one attempt in its own sandbox."""
+        """Play one attempt in its own sandbox and return its reward and success."""
         watch: list[Changes] = []
 
         def watched(changes: Changes | None) -> None:
@@ -140,7 +140,7 @@ class HarnessAgent(GatewayAgent):
         return registry.make(env_id, **self.env_options())
 
     def env_options(self) -> dict[str, Any]:
-        """Return the options of the environment, whose containers have the harness on top of their image."""
+        """Return the environment's options, extended so that the harness is installed on top of the task's image."""
         options: dict[str, Any] = {"backend": "docker", **self.options}
         own: Mapping[str, object] = options.get("backend_options") or {}
         room = {"processes": 64, "open_files": 1024, "disk": 256 << 20, "files": 20_000, **self.harness.room}
@@ -148,7 +148,7 @@ class HarnessAgent(GatewayAgent):
         return options
 
     def with_options(self, options: Mapping[str, object]) -> "HarnessAgent":
-        """Return the same agent in an environment with other options."""
+        """Return a copy of this agent with other environment options."""
         return dataclasses.replace(self, options=options)
 
     async def play_into(
@@ -162,7 +162,7 @@ class HarnessAgent(GatewayAgent):
         skip: Collection[tuple[str, int]],
         ended: Callable[[Episode], None],
     ) -> None:
-        """Play tasks and append every episode to a file as soon as it is over; then free the environments."""
+        """Play tasks and append each episode to a file as soon as it ends; close the environments afterwards."""
         with append_episodes(path) as file, closing(self):
 
             def over(episode: Episode) -> None:
@@ -175,7 +175,7 @@ class HarnessAgent(GatewayAgent):
             )
 
     def close(self) -> None:
-        """Free the environments."""
+        """Close the environments."""
         with self._lock:
             envs, self._envs[""] = [env for kind in self._envs.values() for env in kind], []
             self._envs.clear()

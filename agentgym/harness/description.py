@@ -18,55 +18,57 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "harnesses"
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
 PREFIX = "harness:"
-"""Before the name or file of a harness, in place of an agent's name."""
+"""Prefix that marks an agent's name as the name or file of a harness."""
 MEMORY = "/tmp/agentgym-harness"
-"""Folder for the harness's own files, which do not belong to the task."""
+"""Folder in the container for the harness's own files, which are not part of the task."""
 GAPS = ("base_url", "origin", "api_key", "model", "instruction", "folder", "memory", "turn_tokens", "context")
 _GAP = re.compile(rf"\{{({'|'.join(GAPS)})\}}")
 SHELL = ("tool", "parameter", "arguments", "text", "end")
 LONGEST = 100_000
-"""Bytes of one word of a command line."""
+"""Maximum bytes of one argument of a command line."""
 
 
 @dataclass(frozen=True)
 class Harness:
     """A program that works in the task's sandbox with its own tools and calls a model at a base URL.
 
-    `start`, `environment`, `files` and `stdin` have placeholders, which are filled in argument by argument and never
-    parsed by a shell: `{base_url}` (OpenAI's APIs, with /v1), `{origin}` (without it), `{api_key}`, `{model}`,
-    `{instruction}`, `{folder}` (where the task is), `{memory}` (a folder for the harness's own files), `{turn_tokens}`
-    and `{context}` (tokens of a reply, and of a prompt with its reply).
+    `start`, `environment`, `files` and `stdin` may contain placeholders, which are filled in per argument and never parsed
+    by a shell: `{base_url}` (OpenAI's APIs, with /v1), `{origin}` (without /v1), `{api_key}`, `{model}`, `{instruction}`,
+    `{folder}` (of the task), `{memory}` (a folder for the harness's own files), `{turn_tokens}` (maximum tokens of a reply)
+    and `{context}` (maximum tokens of prompt and reply).
     """
 
     name: str
     start: tuple[str, ...]
-    """The program and its arguments."""
+    """Program and arguments."""
     install: str = ""
-    """A script for /bin/sh that root runs once on top of the task's image; programs belong below /opt/agentgym."""
+    """Script for /bin/sh that root runs once on top of the task's image; it should install programs below /opt/agentgym."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Variables beyond the sandbox's."""
+    """Environment variables in addition to the sandbox's."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Files that are written before it starts: path below its memory folder, and content."""
+    """Files to write before the start: contents by path below the harness's memory folder."""
     own_files: tuple[str, ...] = ()
-    """Paths of its own below the user's home folder, which do not belong to the task."""
+    """Paths of the harness's own files below the user's home folder; they are not part of the task."""
     stdin: str = ""
-    """Text for its standard input."""
+    """Text for the program's standard input."""
     shell: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Form of a reply that runs a command, for replays of solutions: `tool`, its `parameter` and further `arguments`, or a
-    `text` with {command}; and `end`, the command that ends its work, if a reply without a call does not."""
+    """Format of a reply that runs a command, used to replay solutions: `tool` with its `parameter` and further
+    `arguments`, or a `text` with {command}. `end` is the command that ends the work, if a reply without a tool call
+    does not.
+    """
     room: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Resources on top of the task's limits: memory (bytes), processes, open_files, disk, files."""
+    """Resources added to the task's limits: memory and disk (bytes), processes, open_files, files."""
     grace: float = 10.0
-    """Seconds from the end of its budget until it is killed."""
+    """Seconds between the end of the harness's time or budget and the kill."""
     about: str = ""
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that it says."""
+        """Hash of the whole description."""
         return hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()
 
     def filled(self, text: str, gaps: Mapping[str, str]) -> str:
-        """Return a text with its placeholders filled in; the filled text is not expanded again.
+        """Return a text with its placeholders filled in; placeholders inside the filled-in values are not expanded.
 
         Raises:
             BadConfig: the result is too long.
@@ -78,12 +80,12 @@ class Harness:
 
 
 def is_harness(agent: str) -> bool:
-    """Return whether an agent is named as a harness."""
+    """Return True if an agent's name selects a harness."""
     return agent.startswith(PREFIX)
 
 
 def plays_itself(agent: object) -> "TypeIs[HarnessAgent]":
-    """Return whether an agent is a harness's, without importing the gateway and containers."""
+    """Return True if an agent is a `HarnessAgent`; this check imports neither the gateway nor containers."""
     return hasattr(agent, "play_into")
 
 

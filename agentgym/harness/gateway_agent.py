@@ -1,6 +1,4 @@
-"""Third-party agents, trained through their base URL: they call the run's own gateway, which records the
-conversation.
-"""
+"""Third-party agents trained through their base URL: they call the run's own gateway, which records the conversation."""
 
 import asyncio
 import inspect
@@ -30,32 +28,35 @@ from agentgym.serving.server import serving
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Everything that a third-party agent receives: the settings of any client of the OpenAI API."""
+    """Settings for a third-party agent's OpenAI client: all that it needs to reach the model."""
 
     base_url: str
     api_key: str
-    """Good for this one attempt: it also names the attempt's session."""
+    """Key that is valid for this attempt only; it also identifies the attempt's session."""
     model: str
 
 
 Play = Callable[[Task, Access], Any]
-"""Plays one attempt at a task and returns its reward (above 0 is success), or reward and success. An async function, or one
-that may block: it then runs in a thread. Where it raises or takes too long, `agentgym.harness.gateway_repeats` finds
-out whether the model's replies did it, which is the model's failure, or not, which is a fault and is never trained on."""
+"""Plays one attempt at a task and returns its reward (above 0 is success), or (reward, success).
+
+It is an async function, or a blocking one, which runs in a thread. If it raises or takes too long,
+`agentgym.harness.gateway_repeats` finds out the cause: the model's replies (a failure of the model), or anything else (a
+fault, which is never trained on).
+"""
 
 
 class CostLimit(Protocol):
-    """Decides if an attempt may begin, as `agentgym.evaluate.spending.AttemptCosts` does."""
+    """Decides if an attempt may begin; `agentgym.evaluate.spending.AttemptCosts` is one."""
 
     async def admit(self, attempt: Session, running: Collection[str], /) -> None: ...
 
 
 @dataclass(frozen=True)
 class GatewayAgent:
-    """A third-party agent in a training run: the function `play`, with an engine behind it.
+    """A third-party agent in a training run: the function `play` with an engine as its model.
 
-    Every reply is sampled at `temperature`, which overrides the agent's request. `turn_tokens` limits a reply for which
-    the agent sets no limit.
+    All replies are sampled at `temperature`; the agent's own setting is ignored. `turn_tokens` limits replies for which the
+    agent sets no limit.
     """
 
     play: Play | None
@@ -64,12 +65,12 @@ class GatewayAgent:
     temperature: float = 1.0
     turn_tokens: int = 1024
     seconds: float = 3600.0
-    """Time limit of an attempt; after it the attempt has failed or is a fault, and its thread is abandoned."""
+    """Time limit of an attempt in seconds. Beyond it, the attempt is a failure or a fault, and its thread is abandoned."""
     costs: CostLimit | None = field(default=None, kw_only=True)
-    """Limit of the cost of all attempts."""
+    """Limit on the total cost of all attempts."""
 
     raised_on: ClassVar[tuple[type[Exception], ...]] = ()
-    """Errors that would hit every attempt, so they end all."""
+    """Exceptions that would hit every attempt; they end the whole collection."""
 
     async def collect(
         self,
@@ -84,10 +85,10 @@ class GatewayAgent:
         skip: Collection[tuple[str, int]] = (),
         ended: Callable[[Episode], None] | None = None,
     ) -> list[Episode]:
-        """Play `attempts` at every task, `concurrency` at a time, and return the episodes in order.
+        """Play each task `attempts` times, at most `concurrency` attempts at a time, and return the episodes in order.
 
-        `skip` holds (task id, attempt) pairs to skip; `ended` is called with each episode as soon as it ends. Raises
-        MissingExtra without uvicorn.
+        `skip` lists (task id, attempt) pairs to leave out; `ended` is called with each episode as soon as it ends. Raises
+        MissingExtra if uvicorn is not installed.
         """
         gateway = self._gateway(self.engine, seed)
         repeats_of_faults = FaultJudge(self.limit(env))
@@ -128,13 +129,13 @@ class GatewayAgent:
             return list(await asyncio.gather(*jobs))
 
     def limit(self, env: str) -> float:
-        """Return the seconds after which an attempt is left to itself."""
+        """Return the number of seconds after which an attempt is abandoned."""
         return self.seconds
 
     async def attempted(
         self, env: str, session: Session, task: Task, access: Access, number: int, seed: int
     ) -> tuple[float, bool]:
-        """Play the attempt of a session and return its reward and success."""
+        """Play one attempt, whose model calls `session` records, and return its reward and success."""
         play = self.play
         assert play is not None
         return _read(await (play(task, access) if inspect.iscoroutinefunction(play) else in_thread(play, task, access)))
@@ -150,7 +151,7 @@ class GatewayAgent:
         )
 
     async def _again(self, env: str, task: Task, number: int, seed: int, replies: Sequence[str]) -> None:
-        """Play a task with these replies and repeat the last one afterwards; exceptions of the agent propagate."""
+        """Play a task with prepared replies, the last one repeated as often as needed; exceptions of the agent propagate."""
         left = iter(replies)
 
         def reply(prompt: str, turn: int) -> str:
@@ -170,7 +171,7 @@ def _label(episode: Episode, env: str, task: Task, number: int) -> None:
 
 
 async def in_thread(play: Callable[..., Any], *arguments: object) -> Any:
-    """Play in a daemon thread, because a third-party agent may never return."""
+    """Run a blocking `play` in a daemon thread, because a third-party agent may never return; return its result."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 

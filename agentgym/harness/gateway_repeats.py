@@ -1,8 +1,8 @@
 """Decides why a third-party agent raised or timed out: a failure of the model, or an infrastructure error.
 
-The attempt is played again with prepared replies. Control: replies that do not come from this attempt, namely those of
-completed attempts, and plain ones. Repetition: the replies of the attempt itself. If a control completes and the
-repetition does not, the model's replies are the cause, and the attempt is a failure.
+The attempt is played again with prepared replies. In a control run they come from completed attempts or are plain text; in
+the repetition they are the attempt's own. If a control run completes and the repetition does not, the model's replies are
+the cause, and the attempt is a failure.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from agentgym.rollout.limits import ends_more
 BY_REPLIES = "the model's replies made the agent fail twice, and other replies do not"
 HARMLESS = ("ok",)
 Again = Callable[[Sequence[str]], Awaitable[None]]
-"""Plays the attempt's task with prepared replies and repeats the last one; exceptions of the agent propagate."""
+"""Function that plays the attempt's task with prepared replies, the last one repeated; exceptions of the agent propagate."""
 
 
 class FaultJudge:
-    """Judges the faults of third-party agents; `seconds` limits a repetition.
+    """Judges faults of third-party agents by playing attempts again, each for at most `seconds`.
 
-    The replies of completed attempts are stored, because only they are known to be harmless to the agent: many agents
-    raise on any reply that is not in their format.
+    The replies of completed attempts are stored, because only they are known to be harmless: many agents raise on any reply
+    that is not in their format.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -29,8 +29,9 @@ class FaultJudge:
         self._ran: dict[str, tuple[str, ...]] = {}
 
     async def judge(self, episode: Episode, task: str, again: Again) -> bool:
-        """Return whether the model caused a fault; store the replies of an attempt without a fault. A session without
-        an answer from the engine is no evidence about the model.
+        """Return True if the model caused the episode's fault; store the replies of an episode without a fault.
+
+        Without any reply from the engine, the model cannot be the cause.
         """
         replies = tuple(turn.text for turn in episode.turns)
         if not episode.fault:

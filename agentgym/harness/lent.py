@@ -1,4 +1,4 @@
-"""One attempt of a harness in the sandbox that an environment lends: it starts, speaks to the gateway, and is ended."""
+"""One attempt of a harness in a sandbox that belongs to the environment: start, model calls through the gateway, and end."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from agentgym.sandbox.docker.sandbox import Docker
 from agentgym.sandbox.env import ExternalAccess
 
 TAIL = 4000
-"""Bytes of a harness's last output that errors show."""
+"""Number of bytes at the end of a harness's output that errors show."""
 START = 60.0
 _BEGIN = 'umask 077; mkdir -p -- "$1" && cd -- "$2" || exit 126; umask 022; shift 2; exec "$@" 2>&1'
 _WRITE = 'umask 077; mkdir -p -- "${1%/*}" && cat > "$1"'
@@ -25,7 +25,7 @@ _WRITE = 'umask 077; mkdir -p -- "${1%/*}" && cat > "$1"'
 
 @dataclass
 class Run:
-    """One attempt: its inputs and its outcome."""
+    """One attempt: its inputs and its result."""
 
     harness: Harness
     access: Access
@@ -34,18 +34,18 @@ class Run:
     turn_tokens: int
     context: int
     watched: Callable[["Changes | None"], None] = lambda changes: None
-    """Receives the container's `Changes`, which give the state's key, and None after the attempt."""
+    """Callback that receives the container's `Changes`, from which the state key is computed, and None after the attempt."""
     printed: bytearray = field(default_factory=bytearray)
-    """End of its output."""
+    """Last bytes of the harness's output."""
     reason: str = ""
-    """Reason that it ended: that of a `Result`, or `budget`."""
+    """Reason why the harness ended: that of a sandbox `Result`, or `budget`."""
     exit_code: int = 0
     _stream: Any = None
     _stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def work(self, lent: ExternalAccess) -> None:
-        """Run the harness in the sandbox that an environment lends.
+        """Run the harness in the sandbox of an environment, until it ends.
 
         Raises:
             BadConfig: the sandbox is not a container.
@@ -69,7 +69,7 @@ class Run:
             relay.close()
 
     def stop(self, why: str) -> None:
-        """End it, after its grace; `why` is its reason then."""
+        """Kill the harness after its grace period and record `why` as the reason."""
         with self._lock:
             if self._stopped:
                 return
@@ -119,18 +119,18 @@ class Run:
 
     @property
     def tail(self) -> str:
-        """End of its output, as text."""
+        """Last bytes of the harness's output, as text."""
         return bytes(self.printed).decode("utf-8", "backslashreplace").strip()
 
 
 def _finished(stream: ProgramStream) -> None:
-    """Wait for the end of a program whose output does not matter."""
+    """Wait until a program ends, and discard its output."""
     stream.end_input()
     while stream.read():
         pass
 
 
 def _own_paths(harness: Harness, variables: Mapping[str, str]) -> list[str]:
-    """Return the folder and the further files of a harness, which do not belong to the task."""
+    """Return the paths in the container of the harness's own files, which are not part of the task."""
     home = variables.get("HOME") or "/root"
     return [MEMORY, *(str(PurePosixPath(home, name)) for name in harness.own_files)]

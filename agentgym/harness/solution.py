@@ -1,4 +1,4 @@
-"""Replay of a task's solution in a harness: an engine whose replies have the harness run the solution's commands."""
+"""Replay of a task's solution through a harness: an engine whose replies make the harness run the solution's commands."""
 
 import shlex
 from collections import deque
@@ -12,15 +12,15 @@ from agentgym.errors import BadConfig
 from agentgym.harness.description import Harness
 
 TITLE = "A title"
-"""Reply to calls beside the main conversation, which do not offer the shell's tool."""
+"""Reply to model calls outside the main conversation, which do not offer the shell tool."""
 DONE = "Done."
 
 
 class SolutionEngine(ScriptedEngine):
-    """Replies with a task's solution, one command each, in the tokens of `tokenizer`; `tell` says which commands.
+    """Engine that replies with the commands of a task's solution, one per reply; `tell` sets the commands.
 
-    The harness's `[shell]` has the form of these replies. Every token has probability 1. Raises BadConfig if the harness
-    has no `[shell]`, or the tokenizer no form of tool calls that the harness's tool needs.
+    The harness's `[shell]` determines the format of the replies. Every token has probability 1. Raises BadConfig if the
+    harness has no `[shell]`, or if it needs tool calls and the tokenizer's chat template has no format for them.
     """
 
     def __init__(self, harness: Harness, tokenizer: Any, context: int) -> None:
@@ -36,7 +36,7 @@ class SolutionEngine(ScriptedEngine):
         self._template = ToolTemplate(tokenizer, None, {tool: Tool(tool, "", _PARAMETERS)}) if tool else None
 
     def tell(self, session: str, commands: Iterable[str]) -> None:
-        """Set the commands of a session: those of a task, or of one of its steps."""
+        """Set the commands of a session: those of its task, or of the next step of a task with several steps."""
         last = self._shell.get("end", "")
         self._left[session] = deque(
             [*(f"bash -c {shlex.quote(command)}" for command in commands), *([last] if last else [])]

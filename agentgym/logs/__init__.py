@@ -1,1 +1,1 @@
-"""Logs of other programs as episodes, and episodes in their trajectory format."""
+"""Logs of other programs as episodes, and episodes as documents of their trajectory format (ATIF)."""

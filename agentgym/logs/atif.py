@@ -1,6 +1,6 @@
-"""Conversion of episodes to documents of ATIF (Agent Trajectory Interchange Format, version 1.8), and back.
+"""Convert episodes to documents of ATIF (Agent Trajectory Interchange Format, version 1.8) and back.
 
-One document is one episode: the instruction and first observation are a user step, each turn is an agent step with the
+A document is one episode: the instruction and first observation are a user step, and each turn is an agent step with the
 environment's response. Token ids, log-probabilities, usage, calls and thoughts have fields in the format. Rewards and
 advantages do not, so they are in a step's `extra`. All other fields of an episode are in `extra["agentgym"]`, so reading
 one of our documents gives the same episode. Tested against harbor 0.26.0, whose models read the documents.
@@ -22,17 +22,17 @@ from agentgym.errors import BadData
 
 VERSION = "ATIF-v1.8"
 STRANGERS = "atif"
-"""Environment of the episodes from documents of other programs."""
+"""Environment id of episodes from documents of other programs."""
 OURS = "agentgym"
-"""Key in `extra` of agentgym's own fields."""
+"""Key in `extra` for agentgym's own fields."""
 Json = dict[str, Any]
 _PLACED = frozenset(("observation", "prompt_ids", "output_ids", "logprobs", "notes"))
 _WRITTEN_ELSEWHERE = frozenset(("turns", "hint"))
-"""Fields of an episode that ATIF stores elsewhere in the document."""
+"""Fields of an episode that are stored outside `extra`."""
 
 
 def to_atif(episode: Episode, tools: Mapping[str, Tool] | None = None) -> Json:
-    """Return the document of an episode; `tools` are its environment's, if known."""
+    """Return an episode as a document; `tools` are those of its environment, if known."""
     steps: list[Json] = []
     first = episode.turns[0].observation if episode.turns else episode.final_observation
     system = [str(m.get("content")) for turn in episode.turns[:1] for m in turn.messages if m.get("role") == "system"]
@@ -101,12 +101,12 @@ def _step(turn: Turn, tools: Mapping[str, Tool] | None, *, note: bool) -> Json:
 
 
 def _usage(call: Turn) -> Usage | None:
-    """Return the tokens of a call: the exact ones, else as its server counted them; None if nobody counted."""
+    """Return the token counts of a turn: exact ones if there are tokens, else the server's; None if nobody counted."""
     return Usage(len(call.prompt_ids), len(call.output_ids)) if call.output_ids else from_extra(call.extra)
 
 
 def _metrics(usages: Sequence[Usage]) -> Json:
-    """Return the format's own metrics of calls; nothing that is unknown."""
+    """Return ATIF's metrics for the sum of several usages; unknown values are left out."""
     if not usages:
         return {}
     made: Json = {"prompt_tokens": sum(u.input for u in usages), "completion_tokens": sum(u.output for u in usages)}
@@ -117,7 +117,7 @@ def _metrics(usages: Sequence[Usage]) -> Json:
 
 
 def _calls(action: str, tools: Mapping[str, Tool] | None) -> list[tuple[str, object]]:
-    """Return the name and the arguments of each call in an action; the JSON form alone if the tools are unknown."""
+    """Return (name, arguments) of each tool call in an action; without tools, only calls in JSON are recognized."""
     if tools is not None:
         call = parse_call(action, tools) if tools and action else None
         return [(call.name, call.arguments)] if isinstance(call, Call) else []
@@ -132,7 +132,7 @@ def _calls(action: str, tools: Mapping[str, Tool] | None) -> list[tuple[str, obj
 
 
 def _clean(text: str) -> str:
-    """Return the text without lone surrogates, which the format rejects; `extra` keeps them."""
+    """Return a text without lone surrogates, which ATIF rejects; `extra` has the original."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -146,9 +146,10 @@ def _listed(value: Any) -> object:
 
 
 def from_atif(document: object, name: str, lost: Counter[str] | None = None) -> Episode:
-    """Return the episode of a document; `lost` counts the parts that an episode cannot hold.
+    """Return a document as an episode; `lost` counts the parts that an episode cannot represent.
 
-    In a document of another program its texts become observations, each step of its agent a turn, and success is unknown.
+    For a document of another program, each step of the agent becomes a turn, other texts become observations, and success
+    is unknown.
 
     Raises:
         BadData: the document is malformed.
@@ -169,7 +170,7 @@ def from_atif(document: object, name: str, lost: Counter[str] | None = None) -> 
 
 
 def _ours(about: Json, steps: Iterable[Json]) -> Json:
-    """Return an episode's fields from a document that agentgym wrote."""
+    """Return the fields of an episode from a document that agentgym wrote."""
     turns, notes, seen = list[Json](), list[Json](), list[str]()
     for step in steps:
         if step.get("source") != "agent":
@@ -213,16 +214,16 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     "observation": ("results",),
     "result": ("source_call_id", "content"),
 }
-"""Keys in another program's document that an episode holds, or that follow from what it holds."""
+"""Keys of another program's document that an episode can represent, by kind of object."""
 
 
 def _leave(raw: Json, kind: str, lost: Counter[str]) -> None:
-    """Count the values of an object that an episode has no place for, as `kind.key`."""
+    """Count in `lost`, as `kind.key`, the values of an object that an episode cannot represent."""
     lost.update(f"{kind}.{key}" for key in raw if key not in _PLACES[kind] and raw[key] not in (None, "", [], {}))
 
 
 def _others(raw: Json, steps: Iterable[Json], name: str, lost: Counter[str]) -> Json:
-    """Return an episode's fields from a document of another program."""
+    """Return the fields of an episode from a document of another program."""
     turns, pending, reward = list[Json](), list[str](), 0.0
     instruction = ""
     agent = _mapping(raw.get("agent"))
@@ -266,7 +267,7 @@ def _others(raw: Json, steps: Iterable[Json], name: str, lost: Counter[str]) -> 
 
 
 def _counted(metrics: Json, lost: Counter[str]) -> Json:
-    """Return the entries of a turn's `extra` for the usage in a step's metrics."""
+    """Return the usage in a step's metrics as entries for a turn's `extra`."""
     prompt, output = count(metrics.get("prompt_tokens")), count(metrics.get("completion_tokens"))
     cached, cost = metrics.get("cached_tokens"), metrics.get("cost_usd")
     if prompt is None or output is None:
@@ -300,7 +301,7 @@ def _results(step: Json, lost: Counter[str]) -> str:
 
 
 def _text(message: object, lost: Counter[str]) -> str:
-    """Return a message's text; parts of other kinds are counted as lost.
+    """Return a message's text; images and other parts are counted as lost.
 
     Raises:
         BadData: the message is neither text nor a list of parts.
@@ -315,7 +316,7 @@ def _text(message: object, lost: Counter[str]) -> str:
 
 
 def _numbers(values: object) -> object:
-    """Return the log-probabilities of a document written by agentgym; null becomes NaN."""
+    """Return a list of log-probabilities from a document, with null replaced by NaN."""
     listed = cast("list[object]", values) if isinstance(values, list) else []
     return [math.nan if value is None else value for value in listed]
 
@@ -340,10 +341,10 @@ def _object(value: object, what: str) -> Json:
 
 
 Tools = Callable[[str], Mapping[str, Tool] | None]
-"""Lookup of an environment's tools by id; None if they are unknown."""
+"""Function that returns the tools of an environment by its id; None if they are unknown."""
 
 
 def file_name(episode: Episode, number: int) -> str:
-    """Return the name of an episode's file; only safe characters of the task id are used, so it cannot choose a path."""
+    """Return a file name for an episode; it has only safe characters of the task id, so the id cannot choose a path."""
     safe = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in episode.task_id)[:60]
     return f"{number:05d}-{safe}-{episode.attempt}.json"

@@ -1,7 +1,7 @@
 """Other programs' logs: ATIF documents, folders of Harbor jobs, and inspect_ai's `.eval` files.
 
-Only the standard library reads them. Logs are untrusted: no path in one is followed, and success is the other program's
-own judgment. `Logs.lost` counts the parts that an episode cannot hold.
+They are read with the standard library. Logs are untrusted: paths in them are never followed. Success is what the other
+program recorded. `Logs.lost` counts the parts that an episode cannot represent.
 """
 
 import importlib
@@ -21,37 +21,37 @@ from agentgym.logs.atif import STRANGERS, from_atif
 
 Json = dict[str, Any]
 LARGEST = 256 << 20
-"""Maximum bytes of one file in a log."""
+"""Maximum bytes of one file of a log."""
 SUFFIXES = (".eval", ".json")
-"""Ends of the names of logs that are one file."""
+"""Suffixes of logs that consist of one file."""
 RULE = "min"
-"""Rule that reduces several metrics to one number, as `rlvr/Harbor-v0` does."""
+"""Rule that reduces several rewards to one number, as in `rlvr/Harbor-v0`."""
 ZSTANDARD = 93
 HEADER = struct.Struct("<26xHH")
-"""Local file header in a ZIP archive; unpacks to the lengths of its name and extra field."""
+"""Local file header of a ZIP archive; unpacks to the lengths of the file name and the extra field."""
 LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
-"""Grades of inspect_ai: correct, incorrect, partial, no answer."""
+"""Value of each grade of inspect_ai: correct, incorrect, partial, no answer."""
 
 
 class NoLog(BadConfig):
-    """Error of a file or folder that is not a log of another program."""
+    """A file or folder is not a log of another program."""
 
 
 @dataclass
 class Logs:
-    """Episodes read from logs, with counts of log kinds and of lost parts."""
+    """Episodes read from logs, with the number of logs by kind and of lost parts by name."""
 
     episodes: list[Episode] = field(default_factory=list[Episode])
     lost: Counter[str] = field(default_factory=Counter[str])
     kinds: Counter[str] = field(default_factory=Counter[str])
     seen: set[Path] = field(default_factory=set[Path])
-    """Logs that were read: one that is named again, or is in a folder named before, counts once."""
+    """Resolved paths of the logs read so far, so that no log is read twice."""
 
     def read(self, path: Path) -> None:
-        """Add the episodes of a file or a folder.
+        """Add the episodes of a log: a file or a folder.
 
         Raises:
-            NoLog: it holds no log.
+            NoLog: the path has no log.
             BadData: a log is malformed.
         """
         if path.is_dir():
@@ -68,7 +68,7 @@ class Logs:
         self._number_attempts()
 
     def _new(self, paths: Iterable[Path]) -> list[Path]:
-        """Return the logs that were not read before."""
+        """Return the logs that were not read before, and remember them."""
         new = [path for path in paths if path.resolve() not in self.seen]
         self.seen |= {path.resolve() for path in new}
         return new
@@ -119,7 +119,7 @@ class Logs:
         return _judged(made, rewards, failed=not rewards)
 
     def _inspect(self, path: Path) -> Iterator[Episode]:
-        """Yield the episodes of inspect_ai's .eval file, one for each sample and epoch.
+        """Yield the episodes in an .eval file of inspect_ai, one for each sample and epoch.
 
         Raises:
             BadData: the archive is malformed.
@@ -163,7 +163,7 @@ class Logs:
         return _judged(made, {key: value for key, value in scores.items() if value is not None}, failed=bool(error))
 
     def _number_attempts(self) -> None:
-        """Give every attempt at a task a unique number: its own, or the next free one."""
+        """Give each attempt at a task a unique number: its own if that is free, otherwise the next free one."""
         seen = set[tuple[str, str, int]]()
         for episode in self.episodes:
             while (key := (episode.env, episode.task_id, episode.attempt)) in seen:
@@ -172,15 +172,15 @@ class Logs:
 
 
 def is_logged(env: str) -> bool:
-    """Return True for the environment of a log's episodes: its tools are known from their calls alone."""
+    """Return True if an environment's episodes come from another program's log, so that its tools are not known here."""
     return env in ("rlvr/Harbor-v0", STRANGERS) or env.startswith("inspect_ai/")
 
 
 def read_place(path: Path) -> list[Episode]:
-    """Return the episodes of a file of them, of a folder of `train` or `eval`, or of another program's log.
+    """Return the episodes in a file of episodes, a folder of `train` or `eval`, or another program's log.
 
     Raises:
-        NoLog: a folder holds neither.
+        NoLog: a folder has neither episodes nor a log.
         BadData: the file or the log is malformed.
     """
     file = path / "episodes.jsonl" if path.is_dir() else path
@@ -192,7 +192,7 @@ def read_place(path: Path) -> list[Episode]:
 
 
 def _judged(episode: Episode, rewards: Mapping[str, float], *, failed: bool) -> Episode:
-    """Set an episode's success (reward of at least 1), or a fault if there is no reward."""
+    """Set an episode's success (True for a reward of at least 1) and reward; without rewards, make it a fault."""
     episode.metrics = dict(rewards)
     if failed or not rewards:
         episode.success, episode.reason = None, "crash"
@@ -222,7 +222,7 @@ def _grade(value: object) -> float | None:
 
 
 def _parts(content: object) -> object:
-    """Return a message's content in ATIF's form, with inspect_ai's reasoning as leading text."""
+    """Return a message's content in ATIF's format, with inspect_ai's reasoning converted to text in <think> tags."""
     if not isinstance(content, list):
         return content if isinstance(content, str) or content is None else str(content)
     parts: list[Json] = []
@@ -243,7 +243,7 @@ def _json(path: Path) -> Json:
 
 
 def _member(opened: zipfile.ZipFile, name: str) -> Json:
-    """Return a JSON file of an archive, with a size limit that does not trust the archive's own header.
+    """Read a JSON file in an archive; the size limit does not rely on the size that the archive states.
 
     Raises:
         BadData: the file is too large or not JSON.
@@ -258,10 +258,12 @@ def _member(opened: zipfile.ZipFile, name: str) -> Json:
 
 
 def _unzipped(opened: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return a file of an archive; before Python 3.14 zipfile lacks Zstandard, which inspect_ai uses.
+    """Return the contents of a file in an archive, also one compressed with Zstandard, as inspect_ai does.
+
+    Before Python 3.14, zipfile does not support Zstandard.
 
     Raises:
-        MissingExtra: the file needs the package `zstandard`.
+        MissingExtra: decompression needs the package `zstandard`.
         BadZipFile: the archive is malformed.
     """
     if member.compress_type != ZSTANDARD:

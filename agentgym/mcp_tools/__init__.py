@@ -1,4 +1,4 @@
-"""Tools of MCP servers inside an environment."""
+"""Environments whose tools come from MCP servers."""
 
 from agentgym.mcp_tools.env import McpEnv
 

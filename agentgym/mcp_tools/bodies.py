@@ -1,4 +1,4 @@
-"""The client for a server at an address, whose answers end: the official package reads a body of any length."""
+"""HTTP client that limits the size of a server's responses, which the package `mcp` does not."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -7,11 +7,11 @@ import httpx2
 from agentgym.mcp_tools.bounds import LARGEST
 
 TIMEOUT = httpx2.Timeout(30.0, read=300.0)
-"""As the official package's own client: a server may keep a stream open."""
+"""Timeouts in seconds, like those of the client in the package `mcp`: a server may keep a stream open."""
 
 
 class _Body(httpx2.AsyncByteStream):
-    """A body that breaks off after `LARGEST` bytes."""
+    """A response body that raises after `LARGEST` bytes."""
 
     def __init__(self, body: httpx2.AsyncByteStream, too_much: Callable[[], None]) -> None:
         self._body, self._too_much = body, too_much
@@ -30,7 +30,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 def client(too_much: Callable[[], None]) -> httpx2.AsyncClient:
-    """Return a client for one connection, which its user closes; `too_much` is called when an answer is too long."""
+    """Return a client for one connection, to be closed by the caller; `too_much` is called if a response is too long."""
 
     async def bound(response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity").lower() != "identity":  # unpacked, it has any size

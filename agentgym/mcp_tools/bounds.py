@@ -1,4 +1,4 @@
-"""Bound on a message from an untrusted server: the official package reads lines and bodies of any length."""
+"""Size limit for messages of an untrusted MCP server; the package `mcp` reads lines of any length."""
 
 import codecs
 from collections.abc import Callable
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 LARGEST = 4 << 20
-"""Bytes of one message, which contains a result twice if a tool declares its type; callers cut the text."""
+"""Maximum bytes of one message, which contains a result twice if a tool declares an output type."""
 ENCODING = "agentgym_mcp_utf_8"
-"""UTF-8 of the lines of a server's output, none longer than `LARGEST`."""
+"""Name of a text encoding: UTF-8, but decoding stops at the first line longer than `LARGEST` bytes."""
 TOO_MUCH: ContextVar[Callable[[], None]] = ContextVar("TOO_MUCH")
-"""Callback for a longer message; set before a connection is opened."""
+"""Function to call when a message is too long; it is set before a connection is opened."""
 
 
 class _Lines(codecs.IncrementalDecoder):
-    """Decodes lines up to the first that is too long, and drops everything from there on."""
+    """Decodes lines until one exceeds `LARGEST` bytes, and drops everything from that line on."""
 
     def __init__(self, errors: str = "strict") -> None:
         super().__init__(errors)

@@ -1,4 +1,4 @@
-"""A connection to an MCP server in a separate thread; the official package implements the protocol."""
+"""Connection to an MCP server, in a separate thread; the package `mcp` implements the protocol."""
 
 import asyncio
 import importlib
@@ -24,29 +24,29 @@ _MOST_TOOLS = 128
 
 
 REFUSED = (-32600, -32601, -32602)
-"""JSON-RPC's codes of a request that is wrong: an unknown tool, arguments that do not fit."""
+"""JSON-RPC error codes of a wrong request, such as an unknown tool or invalid arguments."""
 TOO_LONG = f"it sent a message of more than {LARGEST >> 20} MiB"
 CLOSED = (-32000, "Connection closed")
-"""The package's own code and message for a connection that ended; a server's own errors may have that code too."""
+"""Code and message of the package `mcp` for a closed connection; a server's own errors may have the same code."""
 
 
 class ServerError(Fault):
-    """A server that answers answered a call with an error that is not about the request."""
+    """The server answered a call with an error that is not about the request; it can still answer other calls."""
 
 
 class Connection:
-    """A server that a command starts (`mcp:python server.py`) or an address names (`mcp:http://HOST/mcp`).
+    """Connection to a server that a command starts (`mcp:python server.py`), or to an address (`mcp:http://HOST/mcp`).
 
-    Its messages are untrusted: tools with odd names or overlong descriptions are refused, a message of more than
-    `LARGEST` bytes ends the connection, and callers cut results. The command runs without a shell, outside any sandbox,
-    with no more of our environment than PATH, HOME and the like.
+    The server's messages are untrusted: tools with malformed names or overlong descriptions are refused, a message of
+    more than `LARGEST` bytes ends the connection, and callers cut results. The command runs without a shell and outside
+    any sandbox, with a minimal environment: PATH, HOME, ….
     """
 
     def __init__(self, where: str, client: Callable[[], Any] | None = None) -> None:
-        """Connect; `client` returns the package's client if `where` is only the name of a server.
+        """Connect to the server `where`; if `client` is given, it makes the client, and `where` is only a name for messages.
 
         Raises:
-            Fault: the server does not answer in time.
+            Fault: the server cannot be used or does not answer within START_SECONDS.
         """
         self.where = where
         self._client_of = client or partial(target, where)
@@ -65,10 +65,10 @@ class Connection:
             raise Fault(f"{where} did not answer within {START_SECONDS:g} s", reason=Reason.TIMEOUT) from None
 
     def call(self, name: str, arguments: dict[str, object], seconds: float) -> tuple[str, bool]:
-        """Return the text of a tool's result and whether it is an error.
+        """Call a tool; return the text of its result, and True if the result is an error.
 
         Raises:
-            TimeoutError: the call took too long.
+            TimeoutError: the call took longer than `seconds`.
             ServerError: the server itself answered with an error.
             Fault: the call failed otherwise.
         """
@@ -90,7 +90,7 @@ class Connection:
             raise kind(f"{self.where} failed in {name}: {str(error)[:300]}") from error
 
     def close(self) -> None:
-        """End the connection, and the server if we started it."""
+        """Close the connection, and stop the server if a command started it."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(15)
@@ -117,7 +117,7 @@ class Connection:
                 self._up.set_exception(error if known else Fault(f"{self.where} cannot be used: {str(error)[:300]}"))
 
     def _flood(self) -> None:
-        """Fail the requests that wait for an overlong message: it is discarded, so nothing else would end the wait."""
+        """Fail the requests that wait for an overlong message, because it is discarded and never arrives."""
         self._flooded.set()
         if not self._up.done():
             self._up.set_exception(Fault(f"{self.where} cannot be used: {TOO_LONG}"))
@@ -143,10 +143,10 @@ def _text(part: Any) -> str:
 
 
 def target(where: str) -> Any:
-    """Return the official client of a server.
+    """Return a client of the package `mcp` for a server.
 
     Raises:
-        BadConfig: the address has another form.
+        BadConfig: `where` is neither `mcp:COMMAND` nor `mcp:http://HOST/mcp`.
         MissingExtra: the package mcp is not installed.
     """
     try:
@@ -176,10 +176,10 @@ async def _streamed(address: str) -> AsyncGenerator[Any]:
 
 
 def _checked(listed: list[Any], where: str) -> dict[str, Tool]:
-    """Return the tools of a server.
+    """Check the tools that a server lists, and return them by name.
 
     Raises:
-        BadConfig: there are none or too many, or one has an odd name, schema or description.
+        BadConfig: there are no tools or too many, or a name, schema or description is not acceptable.
     """
     tools: dict[str, Tool] = {}
     for offered in listed:

@@ -18,22 +18,22 @@ from agentgym.mcp_tools.connection import PREFIX, TOO_LONG, Connection, ServerEr
 
 
 class CompletedCall(NamedTuple):
-    """A call that was carried out."""
+    """A tool call that was carried out, with its arguments as JSON."""
 
     name: str
     arguments: str
     digest: str
-    """Hash of the result."""
+    """Hash of the result's text."""
 
 
 class McpEnv(TextEnv, replaces=("_respond",)):
     """An environment whose tools are those of an MCP server, and `answer`, which ends the episode.
 
-    An environment defines `judge(answer)` and where its tasks come from. Every episode has a server process, or a session
-    of a server at an address, of its own. A call that takes longer than `call_seconds`, or that the tool or the server
-    refuses, is an invalid action. So is an error of the server itself, unless harmless calls of the tool fail too: plain
-    ones that its schema takes, and the last that it carried out. Then, and where the server dies, the episode ends as a
-    fault. Snapshots are the log of calls: they are made again, and what they return is compared.
+    A subclass defines `judge(answer)` and where tasks come from. Every episode has its own server process, or its own
+    session of a server at an address. A call that takes longer than `call_seconds`, or that the tool or the server
+    refuses, is an invalid action. So is an error of the server, unless harmless calls of the tool fail too: plain
+    arguments that fit its schema, and the last call that succeeded. In that case, or if the server dies, the episode ends
+    as a fault. A snapshot is the log of calls; restoring it repeats them and compares their results.
     """
 
     blocking = True
@@ -42,18 +42,18 @@ class McpEnv(TextEnv, replaces=("_respond",)):
     caller_settings: ClassVar[tuple[str, ...]] = ("tool_server", "call_seconds")
     settings: ClassVar[tuple[str, ...]] = (*caller_settings, *task_settings)
     tool_server: str = ""
-    """`mcp:COMMAND`, or `mcp:http://HOST/mcp`."""
+    """The server: `mcp:COMMAND`, or `mcp:http://HOST/mcp`."""
     call_seconds: float = 20.0
     """Maximum seconds for a call."""
     max_chars: int = 16_000
-    """Maximum characters of a result; the middle of a longer one is left out."""
+    """Maximum characters of a result; the middle of a longer one is cut."""
 
     def judge(self, answer: str) -> bool:
-        """Return whether an answer is right."""
+        """Return True if an answer to the current task is right; subclasses must define this."""
         raise NotImplementedError(f"{type(self).__name__} must define judge(answer)")
 
     def opening(self, task: Task) -> str:
-        """Return the first observation."""
+        """Return the first observation of a task, by default its instruction."""
         return task.instruction
 
     @tool
@@ -63,10 +63,10 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         return self.win("Right.") if right else self.lose("Wrong.")
 
     def requires(self) -> None:
-        """Check for the package that speaks the protocol.
+        """Check that the package `mcp` is installed.
 
         Raises:
-            MissingExtra: it is not installed.
+            MissingExtra: the package is not installed.
         """
         super().requires()
         if importlib.util.find_spec("mcp") is None:
@@ -81,13 +81,13 @@ class McpEnv(TextEnv, replaces=("_respond",)):
             )
 
     def setup(self) -> None:
-        """Ask the server for its tools; an override must call this method.
+        """Start the server and read its tools; an override must call this method.
 
         Raises:
-            BadConfig: a tool has the name of one of the environment's own.
+            BadConfig: a tool has the same name as one of the environment's own tools.
         """
         self._connections: list[tuple[Connection, tuple[CompletedCall, ...]]] = []
-        """The running episode's server, and the calls made there."""
+        """The running episode's server with the calls made on it; at most one entry."""
         weakref.finalize(self, _drop, self._connections)
         first = Connection(self.tool_server)
         self._remote = dict(first.tools)
@@ -107,7 +107,7 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         return self.log
 
     def close(self) -> None:
-        """End the server."""
+        """Close the server."""
         _drop(self._connections)
 
     def _respond(self, action: str) -> Outcome:
@@ -140,10 +140,10 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         return self.invalid(shortened) if failed else Outcome(shortened)
 
     def _judge_error(self, name: str, error: ServerError) -> None:
-        """Make harmless calls on fresh servers after an error, to tell the agent's error from the server's.
+        """After an error, make harmless calls on new servers to find out if the agent or the server caused it.
 
         Raises:
-            Fault: all of them fail as well.
+            Fault: every harmless call fails as well.
         """
         plain = controls(self._remote[name].parameters)
         last = [self._accepted[name]] if name in self._accepted else []
@@ -169,10 +169,10 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
 
     def _alive(self) -> Connection:
-        """Return a server in which exactly the calls of this episode were made; a dead one is replaced and replayed.
+        """Return a server on which exactly this episode's calls were made; if necessary, start one and replay them.
 
         Raises:
-            Fault: the replay took too long or returned something else.
+            Fault: the replay took too long or returned different results.
         """
         if self._connections and self._connections[0][1] == self.log:
             return self._connections[0][0]

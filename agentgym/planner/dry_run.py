@@ -252,7 +252,7 @@ def _model(architecture: object, config: TrainConfig) -> Any:
 
 
 class _Experts:
-    """Stand-in for the experts of a mixture of experts: the same computation, but without routing, which needs real numbers."""
+    """Stand-in for a mixture of experts: the same computation without routing, which needs real numbers."""
 
     def __init__(self, module: Any) -> None:
         self.module = module

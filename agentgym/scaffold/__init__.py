@@ -1,4 +1,4 @@
-"""The files of packages, as `agentgym new` and `agentgym package` write them."""
+"""Files of a new package, as `agentgym new` and `agentgym package` write them."""
 
 import keyword
 import re
@@ -27,20 +27,20 @@ _ENV = re.compile(r"([a-z][a-z0-9_-]*)/([A-Z][A-Za-z0-9]*)-v\d+")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names that the files of a package use."""
+    """Names in the files of a new package."""
 
     distribution: str
-    """Name for `pip install`: `frost-envs`."""
+    """Name for `pip install`, such as `frost-envs`."""
     package: str
-    """Name for `import`: `frost_envs`."""
+    """Name for `import`, such as `frost_envs`."""
     id: str
-    """`frost/Lighthouse-v0`."""
+    """Id of the environment, such as `frost/Lighthouse-v0`."""
     cls: str
-    """`Lighthouse`."""
+    """Name of the environment's class, such as `Lighthouse`."""
 
 
 def names(distribution: str, id: str = "") -> Names:
-    """Return the names of a package; without `id` the environment is named after the package.
+    """Return the names for a package; if `id` is empty, the environment is named after the package.
 
     Raises:
         BadConfig: Python, pip or Gymnasium would refuse a name; the message has an example.
@@ -61,7 +61,7 @@ def names(distribution: str, id: str = "") -> Names:
 
 
 def write(names: Names, folder: Path) -> list[Path]:
-    """Write the files of a package into a new or empty folder and return their paths.
+    """Write the files of a package into `folder`, which must be new or empty, and return their paths.
 
     Raises:
         BadConfig: the folder is not empty; no file is overwritten.

@@ -1,4 +1,4 @@
-"""The files by which another project finds one environment, as `agentgym package` writes them."""
+"""Packages that offer one environment to another project, as `agentgym package` writes them."""
 
 import json
 import re
@@ -38,63 +38,63 @@ TARGETS = {
     },
 }
 _UNWRITTEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""Characters that JSON takes as they are, and YAML or TOML do not."""
+"""Characters that JSON text may contain unescaped, but YAML or TOML may not."""
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9.+!_-]+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One episode by its actions: a task's id, the seed of the reset, and the actions in order."""
+    """The actions of one episode, with the task's id and the seed that `reset` needs to replay them."""
 
     task: str
     seed: int
     actions: Sequence[str]
     label: str = ""
-    """Name of the policy that took the actions."""
+    """Name of the policy that chose the actions."""
 
     def reset(self) -> dict[str, object]:
-        """Return the arguments of OpenEnv's reset."""
+        """Return the arguments for OpenEnv's `reset`."""
         return {"seed": self.seed, "task": self.task}
 
 
 @dataclass(frozen=True, slots=True)
 class Packaged:
-    """One environment as its package needs it described."""
+    """Description of one environment for its package."""
 
     env: str
-    """Name that `agentgym.make` takes: an id, or `MODULE:ID`."""
+    """Name for `agentgym.make`: an id, or `MODULE:ID`."""
     description: str
     options: Mapping[str, object]
     requirements: Sequence[str] = ()
-    """Distributions that have the environment, if they are not agentgym itself: `frost-envs==0.1.0`."""
+    """Requirements that provide the environment, such as `frost-envs==0.1.0`; empty for agentgym's own environments."""
     source: Path | None = None
-    """File or folder of a module that no distribution has; it is copied into the package."""
+    """File or folder of the environment's module if it is not in a distribution; it is copied into the package."""
     tools: Sequence[str] = ()
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Tasks by split, of the splits that end."""
+    """Number of tasks by split, for finite splits only."""
     tasks: Sequence[tuple[str, str]] = ()
-    """Id and instruction of the first tasks."""
+    """(id, instruction) of the first tasks."""
     turns: int = 50
     public: Trace | None = None
-    """Actions of a policy that knows only what it was shown."""
+    """Episode of a policy that knows only its observations."""
     solution: Trace | None = None
     canaries: Sequence[Trace] = ()
-    """Episodes of shortcut policies, which were not paid."""
+    """Episodes of shortcut policies, which earned no reward."""
 
     @property
     def name(self) -> str:
-        """Name for Python and YAML: `frost_lighthouse` for `frost/Lighthouse-v0`."""
+        """Name for Python and YAML, such as `frost_lighthouse` for `frost/Lighthouse-v0`."""
         id = self.env.rpartition(":")[2].removesuffix("-v0")
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", "_", id).strip("_").lower()
         return words if words[:1].isalpha() and words.isascii() else f"env_{words}".strip("_")
 
 
 def write(env: Packaged, target: str, folder: Path) -> list[Path]:
-    """Write the package of an environment for a project into a new or empty folder and return the paths.
+    """Write the package of an environment for the project `target` into a new or empty folder; return the paths.
 
     Raises:
         UnknownName: the project is unknown.
-        BadConfig: the folder is not empty, an option is not JSON, or a name cannot be a file's.
+        BadConfig: the folder is not empty, an option is not JSON, or the module has the name of a package's file.
     """
     if target not in TARGETS:
         raise UnknownName(no_such("project to package for", target, TARGETS))
@@ -126,10 +126,10 @@ def write(env: Packaged, target: str, folder: Path) -> list[Path]:
 
 
 def _values(env: Packaged, target: str) -> dict[str, str]:
-    """Return the values of the templates, each a literal in its file's language.
+    """Return the values for the templates, each as a literal in the language of its file.
 
     Raises:
-        BadConfig: the distribution is not of the form NAME==VERSION.
+        BadConfig: a requirement is not of the form NAME==VERSION.
     """
     options = _json(env.options, "options of the environment")
     strange = [requirement for requirement in env.requirements if not _REQUIREMENT.fullmatch(requirement)]
@@ -161,13 +161,13 @@ def _values(env: Packaged, target: str) -> dict[str, str]:
 
 
 def _folders(root: Path) -> list[str]:
-    """Return the package in a folder and those below it, with dots."""
+    """Return the dotted names of the package in a folder and of its subpackages."""
     inner = sorted(path.parent.relative_to(root.parent) for path in root.rglob("__init__.py"))
     return [".".join(path.parts) for path in inner]
 
 
 def _validation(env: Packaged) -> dict[str, object]:
-    """Return the manifest of OpenEnv's RFC 008."""
+    """Return the validation manifest of OpenEnv (RFC 008)."""
     weights = env.options.get("shaping")
     shaped = sum(abs(weight) for weight in weights.values()) if isinstance(weights, Mapping) else 0.0  # pyright: ignore
     capabilities: dict[str, object] = {
@@ -191,7 +191,7 @@ def _validation(env: Packaged) -> dict[str, object]:
 
 
 def _openenv_data(env: Packaged) -> dict[str, str]:
-    """Return the episodes that a validator plays, by file."""
+    """Return the files with the episodes that OpenEnv's validator replays."""
     contents = {"wheels/.gitkeep": ""}
     if env.public is not None:
         reset = {"episode_id": "validation", "seed": env.public.seed, "options": {"task": env.public.task}}
@@ -214,7 +214,7 @@ def _openenv_data(env: Packaged) -> dict[str, str]:
 
 
 def _rows(env: Packaged) -> dict[str, str]:
-    """Return the data file of a resources server: the environment's own prompt comes with its reset."""
+    """Return the data file of a NeMo Gym resources server; rows have no prompt, because the server's reset returns it."""
     agent = {"type": "responses_api_agents", "name": f"{env.name}_gymnasium_agent"}
     prompt: dict[str, object] = {"input": list[str]()}
     rows = [{"responses_create_params": prompt, "task_id": task, "agent_ref": agent} for task, _ in env.tasks]
@@ -222,10 +222,10 @@ def _rows(env: Packaged) -> dict[str, str]:
 
 
 def _json(value: object, what: str, indent: int | None = None) -> str:
-    """Return a value as JSON.
+    """Return a value as JSON text, also valid in YAML and TOML; `what` names it in errors.
 
     Raises:
-        BadConfig: the value has no JSON form.
+        BadConfig: the value cannot be written as JSON.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)

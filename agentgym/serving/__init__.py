@@ -1,1 +1,1 @@
-"""Base of all servers: requests and responses, and uvicorn around an application."""
+"""Base of all servers: requests and responses, and uvicorn to run an application."""

@@ -1,4 +1,4 @@
-"""Base of the package's ASGI applications: a request's body within bounds, and answers in JSON."""
+"""Base of the package's ASGI applications: request bodies of limited size and time, and JSON responses."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[dict[str, object]], Awaitable[None]]
 ASGI = Callable[[Scope, Receive, Send], Awaitable[object]]
-"""An application."""
+"""An ASGI application."""
 _JSON = [(b"content-type", b"application/json")]
 
 
@@ -19,7 +19,7 @@ class ClientDisconnected(Exception):
 
 
 class Refusal(Exception):
-    """An error response: its status, message, machine-readable code, and the exception if there was one."""
+    """An error response: HTTP status, message, error code, and `reason`, that of a failed environment."""
 
     def __init__(self, status: int, detail: str, code: str = "EXECUTION_ERROR", reason: str | None = None) -> None:
         super().__init__(detail)
@@ -27,16 +27,16 @@ class Refusal(Exception):
 
 
 def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
-    """Return a request's headers, their names in lower case."""
+    """Return a request's headers, with names in lower case."""
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 async def read_body(receive: Receive, most: int, seconds: float, refusal: Callable[[int, str], Exception]) -> bytes:
-    """Return the body of a request of at most `most` bytes, within `seconds` plus one second per MiB received.
+    """Return a request's body; it may have `most` bytes and take `seconds` plus one second per MiB received.
 
     Raises:
-        ClientDisconnected: the client hung up.
-        refusal: with status and reason, for a body that is too large or too slow.
+        ClientDisconnected: the client disconnected.
+        refusal: made from status and message, if the body is too large or too slow.
     """
     content, started = bytearray(), asyncio.get_running_loop().time()
     try:
@@ -56,6 +56,6 @@ async def read_body(receive: Receive, most: int, seconds: float, refusal: Callab
 
 
 async def send_json(send: Send, status: int, body: dict[str, object]) -> None:
-    """Send a whole answer."""
+    """Send a complete JSON response."""
     await send({"type": "http.response.start", "status": status, "headers": _JSON})
     await send({"type": "http.response.body", "body": json.dumps(body).encode()})

@@ -1,8 +1,8 @@
-"""Bounds on the connections of a server: a client that connects without sending or reading cannot block others.
+"""Limits on a server's connections, so that a client that connects without sending or reading cannot block others.
 
-uvicorn ends a connection that is idle after an answer, but not one that never sends a whole request, and at its
-`limit_concurrency` it answers 503 to everybody, however silent the others are. So uvicorn's own protocol stands inside of
-one that watches what comes, and the application inside of one that says how far each request is.
+uvicorn closes a connection that is idle after a response, but not one that never sends a complete request. At its limit
+(`limit_concurrency`) it answers 503 to everybody, even if the other connections are silent. Therefore uvicorn's
+protocol is wrapped to watch incoming data, and the application is wrapped to track the progress of each request.
 """
 
 import asyncio
@@ -14,26 +14,27 @@ from typing import cast
 from agentgym.serving.asgi import ASGI, Message, Receive, Scope, Send
 
 REQUEST_SECONDS = 10.0
-"""Seconds until a request must be complete, plus one second per MiB."""
+"""Seconds within which a request must be complete, plus one second per MiB."""
 READ_SECONDS = 60.0
 """Seconds within which a client must read a response."""
 MOST = 1024
-"""Maximum number of connections at once, capped by the system's limit on open files."""
+"""Maximum number of simultaneous connections, also limited by the system's limit on open files."""
 _SPARE = 32
-"""Connections beyond the most that still get an answer: that the server is busy."""
+"""Number of connections above the maximum that still get a response: that the server is busy."""
 _LOOK = 20  # times that connections are looked at within the shorter of the limits
 _BODY = 1.5
-"""Factor on the time limit of a body here; an application that reads the body reports a late one earlier, with a
-reason.
+"""Factor on the time limit of a request body.
+
+An application that reads the body has the plain limit, so it reports a late body first and with a reason.
 """
 _STATE = "agentgym.connection"
 
 
 class Connections:
-    """The connections of one server.
+    """All connections of one server.
 
-    One that has no whole request within `seconds` is ended, and so is one whose client leaves an answer unread for
-    `read_seconds`. Where there are `most`, the one that has been without a request longest makes room for the next.
+    A connection is closed if it has no complete request within `seconds`, or if its client leaves a response unread for
+    `read_seconds`. At `most` connections, a new one replaces the one that has been without a request longest.
     """
 
     def __init__(
@@ -51,13 +52,13 @@ class Connections:
     def protocol(
         self, config: object, server_state: object, app_state: dict[str, object], _loop: object = None
     ) -> "Connection":
-        """Return uvicorn's protocol object for a new connection."""
+        """Return a protocol object for a new connection, which wraps uvicorn's."""
         connection = Connection(self)
         connection.inner = self._inner(config, server_state, {**app_state, _STATE: connection}, _loop)
         return connection
 
     def watched(self, app: ASGI) -> ASGI:
-        """Return the application, whose requests are followed."""
+        """Return the application, wrapped so that the progress of its requests is tracked."""
 
         async def follow(scope: Scope, receive: Receive, send: Send) -> None:
             connection = cast("dict[str, Connection | None]", scope.get("state") or {}).pop(_STATE, None)
@@ -71,7 +72,7 @@ class Connections:
         return follow
 
     def add(self, connection: "Connection") -> None:
-        """Take a connection in, in place of an idle one if there are too many."""
+        """Add a connection; if there are too many, close an idle one."""
         if len(self._open) >= self.most:
             self._look()
             idle = [other for other in self._open if other.idle]
@@ -85,12 +86,12 @@ class Connections:
             self._look()
 
     def end(self, connection: "Connection") -> None:
-        """Close a connection; unread data is dropped."""
+        """Close a connection at once; unsent data is dropped."""
         self._open.pop(connection, None)
         connection.transport.abort()
 
     def _look(self) -> None:
-        """Close late connections, and check again while any are open."""
+        """Close connections that are late, and schedule the next check while any are open."""
         if self._looking:
             self._looking.cancel()
             self._looking = None
@@ -105,7 +106,7 @@ class Connections:
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection: uvicorn's protocol object, and the progress of its request."""
+    """A client's connection: wraps uvicorn's protocol object and tracks the progress of a request."""
 
     inner: asyncio.Protocol
     transport: asyncio.Transport
@@ -113,17 +114,17 @@ class Connection(asyncio.Protocol):
     def __init__(self, connections: Connections) -> None:
         self._all = connections
         self.since = time.monotonic()
-        """When the present state began."""
+        """Time at which the current state began (monotonic clock, seconds)."""
         self.idle = True
-        """True if no request is being answered, and no WebSocket is in use."""
+        """True if no request is being answered and no WebSocket is in use."""
         self._asking = True
-        """True if a request is awaited or under way: at the beginning, and from its first byte."""
+        """True while a request is expected or arriving: after connecting, and from a request's first byte."""
         self._size = 0
         self._unread, self._unread_since = 0, self.since
-        """Bytes that the client had left unread, and when it last read some."""
+        """Number of bytes that the client has not read, and the time at which it last read some."""
 
     def late(self, now: float) -> bool:
-        """Return whether the client takes too long, to send its request or to read an answer."""
+        """Return True if the client takes too long to send its request or to read a response."""
         unread = self.transport.get_write_buffer_size()
         if not unread or unread < self._unread or not self._unread:
             self._unread_since = now
@@ -136,13 +137,13 @@ class Connection(asyncio.Protocol):
     # What uvicorn's protocol gets from its transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Register the connection and pass the event on to uvicorn's protocol."""
         self.transport = cast("asyncio.Transport", transport)
         self.inner.connection_made(transport)
         self._all.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Forward received data."""
+        """Count received data and pass it on to uvicorn's protocol."""
         if self.idle and not self._asking:
             self._begin_asking()
         if self._asking:
@@ -150,19 +151,19 @@ class Connection(asyncio.Protocol):
         self.inner.data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Tell uvicorn's protocol that the connection is closed."""
         self.inner.connection_lost(exc)
 
     def eof_received(self) -> bool | None:
-        """Tell uvicorn's protocol that the client sends no more."""
+        """Tell uvicorn's protocol that the client sends no more data."""
         return self.inner.eof_received()
 
     def pause_writing(self) -> None:
-        """Tell uvicorn's protocol that the client does not read."""
+        """Tell uvicorn's protocol to pause, because the client does not read."""
         self.inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass on that it does again."""
+        """Tell uvicorn's protocol to resume, because the client reads again."""
         self.inner.resume_writing()
 
     # What the application does
@@ -171,7 +172,7 @@ class Connection(asyncio.Protocol):
         self._asking, self._size, self.since = True, 0, time.monotonic()
 
     async def answer(self, app: ASGI, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, whose head has come; its body may still be on its way."""
+        """Let the application answer a request whose headers have arrived; the body may still be arriving."""
         headers = {name.lower() for name, _ in scope["headers"]}
         self._begin_asking()
         self.idle, self._asking = False, bool(headers & {b"content-length", b"transfer-encoding"})
@@ -188,7 +189,7 @@ class Connection(asyncio.Protocol):
             self.idle, self.since = True, time.monotonic()  # still asking where the body was not read to its end
 
     async def talk(self, app: ASGI, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hold a WebSocket: idle until its first message, and in use from then on."""
+        """Let the application serve a WebSocket, which counts as idle until its first message."""
         self._asking, self.since = False, time.monotonic()
 
         async def received() -> Message:
@@ -200,7 +201,7 @@ class Connection(asyncio.Protocol):
 
 
 def _files() -> int:
-    """Return the number of connections that the limit on file descriptors allows, minus a reserve for other files."""
+    """Return the number of connections that the limit on open files allows, with a reserve for other files."""
     try:
         resource = importlib.import_module("resource")
     except ImportError:  # Windows

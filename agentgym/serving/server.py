@@ -1,4 +1,4 @@
-"""uvicorn around an application: one address, quiet, ended by Ctrl-C or by the caller."""
+"""Run an application with uvicorn: on one address, without log output, until Ctrl-C or the caller stops it."""
 
 import asyncio
 import contextlib
@@ -25,9 +25,7 @@ _GRACE = 5  # seconds that requests under way get when the server ends
 
 @contextlib.contextmanager
 def terminated_as_interrupted() -> Generator[None]:
-    """Handle SIGTERM, which service managers and containers send, like Ctrl-C during the block, so that nothing is
-    lost.
-    """
+    """Treat SIGTERM, which service managers and containers send, like Ctrl-C during the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -52,7 +50,7 @@ async def serve(
 ) -> None:
     """Serve until Ctrl-C, or until `stop` is set; `ready` receives the address once it is bound.
 
-    `most`, `seconds` and `read_seconds` bound the connections (see `Connections`). `settings` override uvicorn's settings.
+    `most`, `seconds` and `read_seconds` limit connections (see `Connections`). `settings` are passed to uvicorn.
 
     Raises:
         OSError: the address cannot be bound.
@@ -96,7 +94,7 @@ async def serve(
 
 @contextlib.asynccontextmanager
 async def serving(app: ASGI, host: str = "127.0.0.1", port: int = 0) -> AsyncGenerator[str]:
-    """Serve as long as the block runs, by default on a free port of this machine; yields the address."""
+    """Serve during the block and yield the address, by default a free port of this machine."""
     stop, bound = asyncio.Event(), asyncio.get_running_loop().create_future()
     server = asyncio.ensure_future(serve(app, host, port, bound.set_result, stop))
     try:
@@ -115,10 +113,10 @@ async def _stop(server: "Server", stop: asyncio.Event) -> None:
 
 
 def named_here(headers: Mapping[str, str]) -> bool:
-    """Return whether a request was made under a name of this machine alone, by its headers in lower case.
+    """Return True if a request's Host header is a loopback name; the names of `headers` are in lower case.
 
-    A web page can have its own name point here (DNS rebinding), so a server on loopback that asks for no key must not
-    answer to other names. The port may be another one, of a tunnel.
+    A web page can make its own host name point to this machine (DNS rebinding), so a server on loopback without a key must
+    not answer to other names. The port is not compared, because a tunnel may use another one.
     """
     try:
         return loopback(urlsplit(f"//{headers.get('host', '')}").hostname or "")
@@ -127,12 +125,12 @@ def named_here(headers: Mapping[str, str]) -> bool:
 
 
 def other_name(headers: Mapping[str, str]) -> str:
-    """Return the response to a request under another host name."""
+    """Return the reason for refusing a request under another host name."""
     return f"this server answers to localhost and 127.0.0.1 only, not to {headers.get('host', '')[:200]!r}"
 
 
 def loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address."""
+    """Return True if an address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
