@@ -135,7 +135,7 @@ def _sweep(folder: Path, prefix: str) -> None:
 def read(sent: JsonObject) -> Iterator[tuple[str, "Tensor"]]:
     """Yield (name, tensor) for the file that a message describes.
 
-    Shape and dtype are those in the message.
+    A tensor is [*shape], with the shape and dtype in the message.
 
     Raises:
         BadData: the file is damaged or does not match the message.

@@ -89,7 +89,7 @@ def _of_folder(folder: Path, own: dict[str, Tensor], dtype: Any) -> Iterable[tup
 def read_folder(folder: Path) -> Iterator[tuple[str, Tensor]]:
     """Yield (name, tensor) for a model folder in safetensors, as one file or as several with an index.
 
-    Shape and dtype are those in the file.
+    A tensor is [*shape], with the shape and dtype in the file.
     """
     for tensors in _opened(folder):
         for name in tensors.keys():  # noqa: SIM118 (not a mapping)

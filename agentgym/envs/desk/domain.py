@@ -127,7 +127,7 @@ class Domain:
 
     @tool
     def transfer_to_human(self, reference: str, department: str) -> str:
-        """Hand one matter over to a department, if the policy says so. You keep the rest of the conversation."""
+        """Hand one matter over to a department, where the policy says so. The rest of the conversation stays yours."""
         self.db.peek(self.table, reference)
         name = department.strip().lower().removesuffix(" department")
         self.db.put("handovers", reference, {"department": name})

@@ -225,7 +225,7 @@ class Desk(Attacked):
 
     @tool
     def verify_customer(self, customer_id: str, birth_date: str, zip_code: str) -> str | Outcome:
-        """Check by date of birth (as 1980-12-31) and ZIP code that this customer is on the line."""
+        """Check by date of birth (as 1980-12-31) and ZIP code that this customer is the one on the line."""
         try:
             if not self.domain.matches(customer_id, birth_date, zip_code):
                 self.seen.add(("tried", customer_id))

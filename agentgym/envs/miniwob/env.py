@@ -206,7 +206,7 @@ class MiniWoB(BrowserEnv):
 
     @tool
     def mouse_drag_and_drop(self, from_x: float, from_y: float, to_x: float, to_y: float) -> Outcome:
-        """Drag from one point of the window to another, in pixels from its top left corner."""
+        """Drag from one point of the window to another."""
         return self.do("drag_points", *self._point(from_x, from_y), *self._point(to_x, to_y))
 
     @tool

@@ -116,22 +116,22 @@ customer's booking has {r["gold_bags"]} more in all. Tell the customer the numbe
 
     @tool
     def get_booking(self, booking_id: str) -> str:
-        """Show a booking; its fare is per passenger."""
+        """Show a booking; its fare is that of one passenger."""
         return self.show("bookings", booking_id)
 
     @tool
     def get_flight(self, flight_id: str) -> str:
-        """Show a flight with its free seats and its price per passenger."""
+        """Show a flight with its free seats and its price for one passenger."""
         return self.show("flights", flight_id)
 
     @tool
     def find_flights(self, origin: str, destination: str, date: str) -> str:
-        """Find the flights between two cities on a date (as 2026-01-31)."""
+        """Find the flights of a day (as 2026-01-31) between two cities."""
         return self.list("flights", origin=origin, destination=destination, date=date)
 
     @tool
     def change_flight(self, booking_id: str, flight_id: str, charge: float) -> str:
-        """Move a booking to another flight of the same route, for a total charge in dollars.
+        """Move a booking to another flight of the same route, for a charge in dollars in all.
 
         Raises:
             Refused: the flight has another route or too few seats.

@@ -142,7 +142,7 @@ it takes {r["fraud_days"]} days."""
 
     @tool
     def set_limit(self, card_id: str, limit: float, fee: float) -> str:
-        """Change the limit of a card, for a fee; both in dollars."""
+        """Give a card another limit, for a fee; both in dollars."""
         self._active(card_id)
         self.db.change("cards", card_id, limit=to_cents(limit), fee=to_cents(fee))
         return f"The limit of {card_id} is {cents(to_cents(limit))} now."

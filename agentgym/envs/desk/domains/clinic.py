@@ -110,7 +110,7 @@ price without an insurer. Tell the customer the amount left to pay."""
 
     @tool
     def find_slots(self, doctor: str, date: str) -> str:
-        """Find a doctor's slots on a date (as 2026-01-31), free or taken."""
+        """Find a doctor's slots of a day (as 2026-01-31), free or taken."""
         return self.list("slots", doctor=doctor, date=date)
 
     @tool
@@ -123,7 +123,7 @@ price without an insurer. Tell the customer the amount left to pay."""
         """Move an appointment to a free slot of its doctor, for a fee in dollars.
 
         Raises:
-            Refused: the slot is taken, or belongs to another doctor.
+            Refused: the slot is taken or another doctor's.
         """
         appointment, slot = self._booked(appointment_id), self.db.peek("slots", slot_id)
         if not slot["free"] or slot["doctor"] != appointment["doctor"]:
@@ -134,7 +134,7 @@ price without an insurer. Tell the customer the amount left to pay."""
 
     @tool
     def cancel_appointment(self, appointment_id: str, fee: float) -> str:
-        """Cancel an appointment, for a fee in dollars."""
+        """Call an appointment off, for a fee in dollars."""
         self._booked(appointment_id)
         self.db.change("appointments", appointment_id, status="canceled", fee=to_cents(fee))
         return f"{appointment_id} is called off."

@@ -99,7 +99,7 @@ the charge."""
 
     @tool
     def get_reservation(self, reservation_id: str) -> str:
-        """Show a reservation; its rate is the price per night."""
+        """Show a reservation; its rate is the price of one night."""
         return self.show("reservations", reservation_id)
 
     @tool
@@ -130,7 +130,7 @@ the charge."""
 
     @tool
     def set_check_out(self, reservation_id: str, time: str, charge: float) -> str:
-        """Set a later check-out, at a full hour such as 14:00, for a charge in dollars.
+        """Let a room be left later, at a full hour such as 14:00, for a charge in dollars.
 
         Raises:
             Refused: the time is not a full hour in the allowed range.

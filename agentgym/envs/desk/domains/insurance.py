@@ -109,7 +109,7 @@ pay {r["gold"]} % less, rounded down to the cent. Tell the customer the price.""
 
     @tool
     def get_contract(self, contract_id: str) -> str:
-        """Show a contract; its premium is per year."""
+        """Show a contract; its premium is that of a year."""
         return self.show("contracts", contract_id)
 
     @tool
@@ -138,7 +138,7 @@ pay {r["gold"]} % less, rounded down to the cent. Tell the customer the price.""
 
     @tool
     def add_driver(self, contract_id: str, age: int, price: float) -> str:
-        """Add a driver to a car's contract, for a price in dollars.
+        """Add a driver to the contract of a car, for a price in dollars.
 
         Raises:
             Refused: the contract is not a car's, or the age is implausible.

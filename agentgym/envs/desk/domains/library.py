@@ -117,14 +117,14 @@ that you waive. Otherwise refuse, and tell the customer the fine to be paid. Thi
 
     @tool
     def mark_lost(self, loan_id: str, charge: float) -> str:
-        """Mark a loan as lost, for a charge in dollars."""
+        """Note that a loan is lost, for a charge in dollars."""
         self._on_loan(loan_id)
         self.db.change("loans", loan_id, status="lost", charge=to_cents(charge))
         return f"{loan_id} is marked as lost."
 
     @tool
     def take_fine_off(self, loan_id: str) -> str:
-        """Cancel the fine of a loan."""
+        """Take the fine of a loan off."""
         self._on_loan(loan_id)
         self.db.change("loans", loan_id, fine_taken_off=True)
         return f"The fine of {loan_id} is waived."

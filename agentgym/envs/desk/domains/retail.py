@@ -98,7 +98,7 @@ customer the fee. No other order can: refuse, and tell the customer the day on w
 
     @tool
     def return_order(self, order_id: str, refund: float) -> str:
-        """Accept the return of a delivered order and pay the refund, in dollars.
+        """Take a delivered order back and pay the refund, in dollars.
 
         Raises:
             Refused: the refund exceeds the price.
@@ -111,7 +111,7 @@ customer the fee. No other order can: refuse, and tell the customer the day on w
 
     @tool
     def cancel_order(self, order_id: str) -> str:
-        """Cancel an order that has not been shipped and refund its price."""
+        """Cancel an order that has not been shipped and pay its price back."""
         order = self._with_status(order_id, "pending")
         self.db.change("orders", order_id, status="canceled", refund=order["price"])
         return f"{order_id} is canceled."

@@ -123,7 +123,7 @@ that are left, rounded up to whole periods; after that, $0.00. Tell the customer
 
     @tool
     def change_plan(self, line_id: str, plan_id: str, first_bill: float) -> str:
-        """Change the plan of a line; the first bill is in dollars."""
+        """Give a line another plan; the first bill is in dollars."""
         self._active(line_id)
         plan = self.db.peek("plans", plan_id)
         self.db.change("lines", line_id, plan_id=plan_id, charge=to_cents(first_bill))
@@ -131,7 +131,7 @@ that are left, rounded up to whole periods; after that, $0.00. Tell the customer
 
     @tool
     def add_roaming(self, line_id: str, country: str, days: int, charge: float) -> str:
-        """Add roaming in a country to a line for some days, for a total charge in dollars.
+        """Let a line be used in a country for some days, for a charge in dollars in all.
 
         Raises:
             Refused: the country or the number of days is invalid.
@@ -148,7 +148,7 @@ that are left, rounded up to whole periods; after that, $0.00. Tell the customer
 
     @tool
     def close_line(self, line_id: str, charge: float) -> str:
-        """Close a line, for a charge in dollars."""
+        """Give up a line, for a charge in dollars."""
         self._active(line_id)
         self.db.change("lines", line_id, status="closed", charge=to_cents(charge))
         return f"{line_id} is closed."
