@@ -124,8 +124,7 @@ def register_all() -> None:
 def short_names() -> dict[str, str]:
     """Return full ids by short name, such as `rlvr/Household-v0` by `household`.
 
-    agentgym's own environments always have a short name. One of another package has it unless a third package uses the
-    same name.
+    agentgym's own environments always have their short name. If two other packages share one, neither has it.
     """
     names: dict[str, str] = {}
     shared: set[str] = set()
@@ -156,7 +155,7 @@ def foreign(name: str) -> str:
 def register_foreign(prefix: str, name: str, entry_point: str, **options: object) -> str:
     """Register another framework's environment without importing it, and return its id.
 
-    The id ends with the last part of `name`. If another environment has the same id, a hash is appended.
+    The id contains the last part of `name`. If another environment has the same id, a hash is appended.
 
     Raises:
         BadConfig: the name was registered before with other options.

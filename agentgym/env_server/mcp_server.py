@@ -101,7 +101,7 @@ class McpServer:
         """Carry out a tool call and return its text, structured facts, and True if it failed.
 
         Raises:
-            Refusal: never to the caller, who gets a failed result with the reason as text.
+            Refusal: internally only; the caller gets a failed result with the reason as text.
         """
         try:
             if len(name) < _NAME:

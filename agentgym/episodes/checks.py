@@ -54,7 +54,7 @@ def digest(line: bytes) -> bytes:
 
 
 def check_verdict(reason: object, success: object) -> None:
-    """Check that `success` is true, false or null, and fits `reason`: null after an infrastructure error and only then.
+    """Check that `success` is true, false or null, and that it fits `reason`: null after an infrastructure error.
 
     Raises:
         TypeError: the verdict is invalid.

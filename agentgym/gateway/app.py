@@ -139,7 +139,7 @@ class App:
         """Return the caller, identified by the API key in the header `Authorization` or `X-Api-Key`.
 
         Raises:
-            Refusal: the key is wrong or the gateway has no key and the Host is not this machine.
+            Refusal: the key is wrong, or there is no key and the Host header does not name this machine.
         """
         key_sent = headers.get("authorization", "").removeprefix("Bearer ").strip() or headers.get("x-api-key", "").strip()
         if self._key is None:

@@ -46,7 +46,7 @@ fault, which is never trained on).
 
 
 class CostLimit(Protocol):
-    """Decides if an attempt may begin; `agentgym.evaluate.spending.AttemptCosts` is one."""
+    """Decides if an attempt may begin, like `agentgym.evaluate.spending.AttemptCosts`."""
 
     async def admit(self, attempt: Session, running: Collection[str], /) -> None: ...
 

@@ -1,1 +1,1 @@
-"""Adapters to other trainers and harnesses: one file for each, imported only when asked for."""
+"""Adapters to other trainers and harnesses: one module for each, imported only if it is used."""

@@ -202,7 +202,7 @@ class HarborSandbox(BaseSandbox):
         return inside.pack(self._trusted, self._most) if self.python3 else archive.pack(self._do, ".", self._most)
 
     def restore(self, state: bytes) -> None:
-        """Replace the working folder by the one in a tar archive."""
+        """Replace the contents of the working folder by those of a tar archive."""
         if self.python3:
             inside.unpack(self._trusted, state)
         else:

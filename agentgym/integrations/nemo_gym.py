@@ -281,7 +281,7 @@ def _server(module: ModuleType, folder: str) -> type[Any]:
 
 
 def _made(kind: type[Any], place: Path, values: Mapping[str, object]) -> Any:
-    """Return a server configured from its own YAML file; placeholders in the file (`${…}`, `???`) are skipped.
+    """Return a server configured from its own YAML file, without values that are placeholders (`${…}`, `???`).
 
     `values` override the file.
 

@@ -191,7 +191,7 @@ class _Client(GenericEnvClient):
 class RemoteTextEnv(TextEnv):
     """An environment behind an OpenEnv server at `url`.
 
-    An observation is the text in the server's field `text`, otherwise the whole observation as JSON.  An action is a JSON
+    An observation is the text in the server's field `text`, otherwise the whole observation as JSON. An action is a JSON
     object, or plain text if only one field is required. Tasks are numbers, sent to the server as `seed`. The server does not
     report success: an episode succeeds if its rewards reach `success_at`. There are no snapshots, state keys or oracle.
 

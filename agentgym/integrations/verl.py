@@ -1,7 +1,7 @@
 """verl (0.9): an agent loop that plays agentgym episodes, and agentgym's credits as its advantages.
 
     actor_rollout_ref.rollout.agent.default_agent_loop=agentgym
-    algorithm.adv_estimator=agentgym                      # the advantages are computed where a group's episodes meet
+    algorithm.adv_estimator=agentgym                      # takes the advantages that the agent loop computed
     +actor_rollout_ref.rollout.custom.agentgym.env=rlvr/Search-v0 …credit=gigpo
     VERL_USE_EXTERNAL_MODULES=agentgym.integrations.verl  # in every process
 

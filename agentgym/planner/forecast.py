@@ -47,7 +47,7 @@ class Forecast:
 
 
 def forecast(config: TrainConfig, memory: Memory | None = None, *, timed: bool = False, lenient: bool = False) -> Forecast:
-    """Return the memory that a run needs, compared with this machine's or with `memory`; `timed` also measures its speed.
+    """Return a forecast of a run for `memory` (default: this machine's); `timed` also measures the run's speed.
 
     With `lenient`, rows have their minimum length instead of their maximum if no trial episodes can be played. Raises
     BadConfig if the model does not exist or cannot be planned.

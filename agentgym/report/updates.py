@@ -50,7 +50,7 @@ def advice(rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def idle(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return the reason why the newest step changed nothing, with advice after several such steps; empty if it did not."""
+    """Return the reason why the newest step changed nothing, with advice after several such steps; empty after an update."""
     reason = no_update(rows[-1]) if rows else ""
     return f"step {rows[-1]['step']:g}: {'. '.join(filter(None, (reason, advice(rows))))}" if reason else ""
 
