@@ -110,7 +110,7 @@ def how_to_install(name: str) -> str:
         return f"{pip} install -e {shlex.quote(f'{place}[{name}]')}"
     try:
         return f"{pip} install {' '.join(map(shlex.quote, _requirements(name)))}"
-    except ImportError:  # a copied folder, which no installation knows of
+    except ImportError:  # a copied folder that was not installed
         return f"what the project's pyproject.toml lists under {name!r}"
 
 

@@ -137,7 +137,7 @@ def short_names() -> dict[str, str]:
 
 
 FOREIGN: dict[str, tuple[str, str]] = {
-    # prefix: (module that registers one, package it needs)
+    # prefix: (module that registers the environment, package it needs)
     "verifiers": ("agentgym.integrations.verifiers_env", "verifiers"),
     "openenv": ("agentgym.integrations.openenv", "openenv"),
     "nemo_gym": ("agentgym.integrations.nemo_gym", "nemo_gym"),
@@ -232,7 +232,7 @@ def make(id: str, **options: object) -> TextEnv:
     entry_point = gymnasium.registry[name].entry_point
     if isinstance(entry_point, str):
         _object(entry_point, "environment")
-    maker: Callable[..., gymnasium.Env[str, str]] = gymnasium.make  # whose own parameters are options as well
+    maker: Callable[..., gymnasium.Env[str, str]] = gymnasium.make  # its own parameters are options too
     env = maker(name, **options)
     if not isinstance(env.unwrapped, TextEnv):
         raise BadConfig(f"{name} is not a text environment: agentgym works on subclasses of agentgym.TextEnv")
@@ -246,14 +246,14 @@ def missing(id: str) -> str:
         kind = class_of(id)
         if kind is None:
             return ""
-        bare = object.__new__(kind)  # not made: that may read data, which is not what is asked
+        bare = object.__new__(kind)  # not constructed, because that may read data
         for name, value in spec.kwargs.items():
             setattr(bare, name, value)
         bare.requires()
     except MissingExtra as error:
         return str(error)
     except Exception as error:
-        if id in ENVS:  # a defect of ours, which nobody should overlook
+        if id in ENVS:  # a bug of ours, which nobody should overlook
             raise
         return str(error) if isinstance(error, OURS) else failure(error)
     return ""
@@ -348,11 +348,11 @@ def script() -> Path | None:
 
 def _sent(spec: EnvSpec) -> EnvSpec | str:
     """Return a registry entry; if it cannot be pickled, the name of the script, which must register it again."""
-    if script() is None:  # then it goes by value
+    if script() is None:  # then it is pickled by value
         return spec
     try:
         pickle.dumps(spec)
-    except Exception:  # a function in a function, an open file: whatever its class or its options hold
+    except Exception:  # a local function or an open file, in its class or options
         return "__main__"
     return spec
 

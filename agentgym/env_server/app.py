@@ -13,7 +13,7 @@ from agentgym.serving.asgi import ClientDisconnected, Receive, Refusal, Send, he
 from agentgym.serving.connections import REQUEST_SECONDS
 
 _log = logging.getLogger(__name__)
-_MOST_STEPS = 1024  # of one batch
+_MOST_STEPS = 1024  # maximum steps of one batch
 _ROUTES = {
     "/metadata": "GET",
     "/schema": "GET",
@@ -55,7 +55,7 @@ class App:
             await self._accept(scope, receive, send)
             return
         if scope["type"] != "http":
-            raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
+            raise NotImplementedError(scope["type"])  # as ASGI requires for an unsupported scope
         try:
             await send_json(send, 200, await self._route(scope, receive))
         except ClientDisconnected:
@@ -117,7 +117,7 @@ class App:
         if self.sessions.probe.blocking:
             return {"results": await asyncio.gather(*(self._one(step, brief) for step in steps))}
         results: list[dict[str, object]] = []
-        while len(results) < len(steps):  # one after another, for tasks would cost more than the steps
+        while len(results) < len(steps):  # one after another, because tasks would cost more than the steps
             with one_alarm():
                 until = time.monotonic() + SLICE
                 for step in steps[len(results) :]:
@@ -128,7 +128,7 @@ class App:
                         results.append(_refused(refusal))
                     if time.monotonic() > until:
                         break
-            await asyncio.sleep(0)  # so that a long list holds nobody else up
+            await asyncio.sleep(0)  # so that a long list does not block other clients
         return {"results": results}
 
     async def _one(self, step: dict[str, Any], brief: bool) -> dict[str, object]:
@@ -157,7 +157,7 @@ class App:
             if scope["path"].rstrip("/") != "/ws":
                 raise Refusal(404, "", "UNKNOWN_TYPE")
         except Refusal:
-            await send({"type": "websocket.close", "code": 1008})  # before it is accepted: the answer is 403
+            await send({"type": "websocket.close", "code": 1008})  # before it is accepted, so the answer is 403
             return
         await send({"type": "websocket.accept"})
         await hold(self.sessions, receive, send)

@@ -13,9 +13,9 @@ from agentgym.serving.asgi import ClientDisconnected, Receive, Refusal, Send
 JsonObject = dict[str, Any]
 
 _log = logging.getLogger(__name__)
-SLICE = 0.005  # seconds that one client takes at a time, until others get their turn
-_SLACK = 0.01  # of its idle time a connection may end too early: its end is put off no oftener than that
-_PARTING = 5.0  # seconds that a refused connection is kept for its client to read why
+SLICE = 0.005  # seconds that one client may use at a time before others get their turn
+_SLACK = 0.01  # fraction of its idle time by which a connection may end too early; limits how often the deadline is moved
+_PARTING = 5.0  # seconds that a refused connection stays open, so that its client can read the reason
 _DUMPS = json.JSONEncoder().encode
 
 
@@ -23,7 +23,7 @@ async def hold(sessions: Sessions, receive: Receive, send: Send) -> None:
     """Serve an accepted connection until its client says `close`, disconnects, or is idle for too long."""
     session: Session | None = None
     try:
-        sessions.check_room()  # a session begins with the first message: who says nothing takes nobody's place
+        sessions.check_room()  # a session begins with the first message, so a silent client takes no place
         first = await _first(receive, sessions.limits.idle_seconds)
         session = sessions.begin(connected=True)
         await _Connection(sessions, session, send).talk(first, receive)
@@ -31,7 +31,7 @@ async def hold(sessions: Sessions, receive: Receive, send: Send) -> None:
         with contextlib.suppress(ClientDisconnected, TimeoutError):
             await _tell(send, _error(refusal))
             async with asyncio.timeout(_PARTING):
-                await receive()  # OpenEnv's client writes before it reads: closed at once, it would not see why
+                await receive()  # OpenEnv's client writes before it reads, and would miss the reason if closed at once
     except ClientDisconnected:
         return
     except Exception:
@@ -103,7 +103,7 @@ class _Connection:
             Refusal: the session was idle for too long.
             ClientDisconnected: the client disconnected.
         """
-        busy = 0.0  # seconds of work since others had their turn
+        busy = 0.0  # seconds of work since other clients had their turn
         message: JsonObject | None = first
         try:
             async with asyncio.timeout(self._idle) as self._ending:
@@ -166,5 +166,5 @@ def _error(refusal: Refusal) -> str:
 async def _tell(send: Send, text: str) -> None:
     try:
         await send({"type": "websocket.send", "text": text})
-    except OSError:  # how uvicorn says that the client has hung up
+    except OSError:  # uvicorn raises this if the client has disconnected
         raise ClientDisconnected from None

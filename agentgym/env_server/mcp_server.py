@@ -159,13 +159,13 @@ class McpServer:
             session = self._named[name] = self.sessions.begin()
         episode, abandoned = session.episode, self._row(session, {"reason": "reset", "success": False})
         was_running = session.running
-        self._left -= 1  # before anything is awaited: other sessions reset, too
+        self._left -= 1  # before the first await, because other sessions may reset too
         try:
             return await self.sessions.reset(session, {**arguments, **self._fixed})
         finally:
-            if not session.running or session.episode != episode:  # else it was refused, and the episode goes on
+            if not session.running or session.episode != episode:  # otherwise refused: the episode continues
                 self._totals[session.id] = 0.0
-                if was_running:  # given up by the agent, which must not thereby be spared a failure
+                if was_running:  # given up by the agent: it counts as a failure
                     self._append(abandoned)
             if session.running and session.episode != episode:
                 self._tries[session.task_id] += 1
@@ -195,7 +195,7 @@ class McpServer:
         text = str(observation["text"])
         if answer["done"]:
             text += "\n\nThe episode is over."
-            if info["reason"] not in DECIDED:  # nobody's doing, so the try was none
+            if info["reason"] not in DECIDED:  # an infrastructure error, so the try does not count
                 self._left += 1
                 self._tries[session.task_id] -= 1
             self._write(session, info)

@@ -68,7 +68,7 @@ def action_of(action: object, tools: Mapping[str, Tool]) -> str:
     fields: dict[str, object] = {}
     if isinstance(action, dict):
         action_fields = cast("dict[object, object]", action)
-        if len(action_fields) == 1 and isinstance(plain := action_fields.get("text"), str):  # as most are
+        if len(action_fields) == 1 and isinstance(plain := action_fields.get("text"), str):  # like most actions
             return _bounded(plain)
         fields = {str(name): value for name, value in action_fields.items() if name != "metadata"}
     name = fields.pop("tool_name", None) if fields.pop("type", None) == "call_tool" else fields.get("name")

@@ -21,7 +21,7 @@ from agentgym.serving.asgi import Refusal
 JsonObject = dict[str, Any]
 
 _log = logging.getLogger(__name__)
-_ACTIONS = 16 << 20  # characters of one episode's actions, which are held in case that a step must be repeated
+_ACTIONS = 16 << 20  # maximum characters of an episode's actions, which are stored in case a step must be repeated
 _PUBLIC = ("task_id", "valid", "error", "admissible", "rewards", "success", "reason")
 DECIDED = (None, "success", "failure", "horizon")
 """Reasons that clients can see; any other is an infrastructure error, whose text stays in the server's log."""
@@ -167,7 +167,7 @@ class Sessions:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(min(idle / 4, 30), self._watch) if self.open else None
 
-    # What a session is asked
+    # Requests of a session
 
     async def reset(self, session: Session, data: JsonObject) -> dict[str, object]:
         """Start an episode; `data` may have `seed`, `task` (an id or a split's number), `horizon`, `episode_id`, `info`.
@@ -178,7 +178,7 @@ class Sessions:
         seed, options = self._wanted(data)
         if session.busy:
             raise Refusal(*_BUSY)
-        session.busy = True  # nobody else may use it while its task is made; the episode goes on where that is refused
+        session.busy = True  # nobody else may use it while its task is made; if that fails, the old episode continues
         try:
             options |= await self._tasks.made(options.get("task"), seed)
         finally:
@@ -294,7 +294,7 @@ class Sessions:
         session.episode, session.task_id = secrets.token_hex(8), str(info["task_id"])
         return self._first(session, env, text, info)
 
-    # Within
+    # Internals
 
     def _wanted(self, data: dict[str, object]) -> tuple[int, dict[str, object]]:
         seed = _seed(data)

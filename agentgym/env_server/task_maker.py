@@ -8,7 +8,7 @@ from agentgym.errors import BadConfig, BadData, Fault, UnknownName
 from agentgym.rollout.workers import RemoteEnv, Workers
 from agentgym.serving.asgi import Refusal
 
-_LONGEST = 500  # characters of a task's id
+_LONGEST = 500  # maximum characters of a task's id
 
 
 class TaskMaker:

@@ -63,7 +63,7 @@ def check_verdict(reason: object, success: object) -> None:
         raise TypeError(f"success is {str(success)[:40]!r}; expected true, false or null")
     if success is not None and reason in FAULTS:
         raise TypeError(f"reason is {reason!r}, an infrastructure error, and success {success}; expected null")
-    if success is None and reason in JUDGED:  # else it would count neither as a failure nor as an infrastructure error
+    if success is None and reason in JUDGED:  # otherwise it would count neither as a failure nor as an infrastructure error
         raise TypeError(f"reason is {reason!r}, and success null; expected true or false")
 
 

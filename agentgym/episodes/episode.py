@@ -225,7 +225,7 @@ class Episode:
         line = json.dumps({**raw, "turns": turns}, ensure_ascii=False, default=_jsonable)
         try:
             line.encode()
-        except UnicodeEncodeError:  # half a character (a lone surrogate), which no file takes: escape it
+        except UnicodeEncodeError:  # a lone surrogate, which files do not accept: escape it
             return json.dumps(json.loads(line))
         return line.translate(_OTHER_LINE_ENDS)
 
@@ -309,7 +309,7 @@ def read_episodes(path: str | Path) -> list[Episode]:
     """
     path = Path(path)
     evaluation = of_evaluation(path)
-    lines = path.read_bytes().split(b"\n")  # a crash may have cut off half a character
+    lines = path.read_bytes().split(b"\n")  # a crash may have cut a character in half
     episodes: list[Episode] = []
     seen: dict[tuple[object, ...], bytes] = {}
     for number, line in enumerate(lines, 1):
@@ -356,7 +356,7 @@ def _shallow(call: Turn) -> dict[str, Any]:
 
 
 def _episode(raw: Any) -> Episode:
-    # Consumes `raw`. Like `from_json` it refuses what is no episode.
+    # Consumes `raw`. Like `from_json`, it refuses anything that is not an episode.
     try:
         check_fields(raw, FORMAT)
         previous: dict[str, tuple[Prompt, list[int]]] = {name: (Prompt([], 0), []) for name in _PROMPTS}
@@ -373,7 +373,7 @@ def _episode(raw: Any) -> Episode:
 
 
 def _call(raw: dict[str, Any], previous: dict[str, tuple[Prompt, list[int]]], notes: list[Turn]) -> Turn:
-    # `previous` has each kind of prompt before the call, with the reply to it.
+    # `previous` has, for each kind of prompt, the prompt before the call and the reply to it.
     check_turn(raw)
     if raw.get("notes"):
         raise TypeError("a note contains notes; expected them in turns alone")
@@ -382,7 +382,7 @@ def _call(raw: dict[str, Any], previous: dict[str, tuple[Prompt, list[int]]], no
         raw[name] = prompt = prompt.continued(raw[name], reply)
         previous[name] = prompt, raw.get("output_ids", [])
     raw["notes"] = notes
-    raw.setdefault("plain_ids", [])  # as its default, whose type takes time to call
+    raw.setdefault("plain_ids", [])  # like the default, whose type is slow to call
     return Turn(**raw)
 
 

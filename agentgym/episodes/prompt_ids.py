@@ -33,10 +33,10 @@ class Prompt(Sequence[int]):
             TypeError: `ids` is not a list of token ids.
         """
         common, added = stored
-        if type(added) is not list or (added and type(sum(cast("list[int]", added))) is not int):  # sums look at each
+        if type(added) is not list or (added and type(sum(cast("list[int]", added))) is not int):  # sum() checks each entry
             raise TypeError(f"a prompt ends with {str(cast('object', added))[:40]!r}; expected a list of ids")
         tokens, length = self._tokens, self._length
-        if common == length == 0 and not added:  # of an agent without tokens
+        if common == length == 0 and not added:  # from an agent without tokens
             return self
         if type(common) is not int or not 0 <= common <= length + len(reply):
             raise ValueError(f"a prompt begins with {common!r} tokens of the {length + len(reply)} before it")

@@ -22,7 +22,7 @@ JsonObject = dict[str, Any]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-_PATIENCE = 10.0  # seconds; then a stream begins, so that clients and proxies see a sign of life
+_PATIENCE = 10.0  # seconds until a stream begins anyway, as a sign of life for clients and proxies
 _STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 
 
@@ -62,7 +62,7 @@ class App:
     async def __call__(self, scope: JsonObject, receive: Receive, send: Send) -> None:
         """Answer one ASGI request; errors become responses, so no client can make this raise."""
         if scope["type"] != "http":
-            raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
+            raise NotImplementedError(scope["type"])  # as ASGI requires for an unsupported scope
         path = str(scope["path"]).removeprefix("/v1").rstrip("/")
         error = WIRES[path].error if path in WIRES else Refusal.body
         try:
@@ -214,7 +214,7 @@ class App:
         try:
             while True:
                 try:
-                    async with asyncio.timeout(_PATIENCE):  # wait_for may swallow the cancellation of a client that has gone
+                    async with asyncio.timeout(_PATIENCE):  # wait_for may swallow the cancellation when a client disconnects
                         piece = await heard.get()
                 except TimeoutError:
                     await stream.wait()

@@ -77,7 +77,7 @@ def follow(
     for place, sampling in enumerate(samplings):
         tell = None if hear is None else partial(_tell, hear, place)
         safe = len if request.no_calls or not request.chat else partial(tellable, template)
-        safe = _nothing if head or request.form else safe  # of a form a thought may come first, which is not told
+        safe = _nothing if head or request.form else safe  # with a form, a thought may come first, which is not sent
         teller = ReplyStreamer(template.encoder.decode, sampling.stop_ids, request.stops, safe, enough, tell)
         followed.append((teller, watching(teller)))
     return followed

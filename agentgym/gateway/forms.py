@@ -74,7 +74,7 @@ def answered(text: str, opened: bool) -> str:
 
     It may not be valid JSON: that is the model's failure, which the client detects.
     """
-    if not opened and text.lstrip().startswith("{"):  # the object itself: what it spells is no thought
+    if not opened and text.lstrip().startswith("{"):  # the object itself, so tags inside it are not a thought
         return text
     thought, _, rest = split_thought(text, opened)
     return rest if thought else text

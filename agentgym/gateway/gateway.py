@@ -28,8 +28,8 @@ from agentgym.gateway.tools import Message, call_head, past, read_reply, refused
 COLDEST = 0.01
 """Lowest temperature above 0: below it, log-probabilities overflow, and vLLM would sample at 0.01 instead."""
 _ABORTED = (503, "the request was aborted in the engine; ask again", "aborted")
-_KEPT = 64  # sets of tools whose templates are kept
-_LONG = 32 << 10  # bytes of a body; of what is longer the encoding would be felt by other clients
+_KEPT = 64  # maximum number of cached templates
+_LONG = 32 << 10  # bytes of a body; encoding a longer one would delay other clients
 
 
 class Gateway:
@@ -188,7 +188,7 @@ class Gateway:
         tasks = [asyncio.ensure_future(completion) for completion in work]
         try:
             return list(await asyncio.gather(*tasks))
-        finally:  # where one fails, or the client has gone, no other goes on
+        finally:  # if one fails or the client disconnects, cancel the others
             for task in tasks:
                 task.cancel()
 
@@ -227,7 +227,7 @@ class Gateway:
             template = self._template(request)
             return template, *self._prompt(request, session, template)
 
-        if len(request.messages) > self.engine.context:  # before any work: each has tokens of its own
+        if len(request.messages) > self.engine.context:  # before encoding: every message has at least one token
             raise Refusal(
                 400,
                 f"This model's maximum context length is {self.engine.context} tokens. However, there are "
@@ -282,7 +282,7 @@ class Gateway:
                         return session.ids(row_end) + bridge, row_end, count
                 else:
                     return session.ids(row_end) + template.extension(_pieces(added), row_end.ended), row_end, count
-            except BadConfig:  # messages that this template cannot put after a reply: begin anew
+            except BadConfig:  # the template cannot append these messages: encode from the start
                 pass
         messages = with_form(request.messages, request.form, tools=bool(request.tools))
         if isinstance(template, ToolTemplate):
@@ -308,8 +308,8 @@ class Gateway:
         self._running[cache] += 1
         try:
             return await self.engine.generate(prompt, sampling, cache, watch=watch)
-        except asyncio.CancelledError:  # the client has gone
-            if self._running[cache] == 1:  # else it would end another request of the same row
+        except asyncio.CancelledError:  # the client has disconnected
+            if self._running[cache] == 1:  # otherwise this would abort another request of the row
                 self.engine.abort(cache)
             raise
         finally:
@@ -320,13 +320,13 @@ class Gateway:
     async def _score(self, request: GenerationRequest, prompt: list[int]) -> Answer:
         # Nothing is recorded; one greedy token comes with the scores, as from vLLM.
         _check_temperature(request.prompt_temperature, "prompt_logprobs_temperature")
-        name = f"gateway score/{next(self._scores)}"  # each by itself, or a fleet would send all of them to one server
+        name = f"gateway score/{next(self._scores)}"  # unique, or a fleet would send all of them to one server
         while True:
             version = self.engine.policy_version
             scores = await self.engine.score(prompt, request.prompt_temperature)
             completion = await self.engine.generate(prompt, Sampling(temperature=0, max_tokens=1), name)
-            self.engine.abort(name)  # what it holds of a cache is free again
-            if version == self.engine.policy_version:  # else new weights may have come between the two
+            self.engine.abort(name)  # free its cache
+            if version == self.engine.policy_version:  # otherwise the weights may have changed between the two
                 break
         if completion.finish == Finish.ABORT:
             raise Refusal(*_ABORTED)

@@ -267,7 +267,7 @@ def _messages(raw: object) -> list[Message]:
         if not isinstance(role, str) or role not in _ROLES:
             raise Refusal(400, f"{name}.role must be one of {', '.join(_ROLES)}", None, name)
         content, calls, id = message.get("content"), message.get("tool_calls"), message.get("tool_call_id")
-        if content is None and role == "assistant":  # beside calls, and some clients' way to say that a reply was empty
+        if content is None and role == "assistant":  # next to calls, or from clients that send an empty reply
             content = ""
         if calls and role == "assistant":
             messages.append({"role": role, "content": _content(content, name), "calls": read_calls(calls, name)})

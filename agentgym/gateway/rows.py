@@ -24,7 +24,7 @@ class Row:
         self.last_reply = 0
         """Number of the row's newest reply, counted over the session."""
         self._logprobs = array("d")
-        self._turns: list[tuple[int, int, Turn]] = []  # where prompt and reply end, and the turn without its tokens
+        self._turns: list[tuple[int, int, Turn]] = []  # (end of prompt, end of reply, turn without its tokens)
 
     def append(self, turn: Turn, prompt: "array[int]") -> int:
         """Append a turn, whose `prompt` begins with the row's tokens; return the number of tokens added."""

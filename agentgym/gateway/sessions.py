@@ -174,7 +174,7 @@ class Session:
         if base is not None and not place.drifted and self._ends[base.row] is base:
             answer.row = base.row
             self._ends[answer.row] = answer
-        else:  # the past was rewritten, or another reply has been given to it since
+        else:  # the past was rewritten, or it has another reply since
             answer.row = len(self._rows)
             self._rows.append(Row(place.tools))
             self._ends.append(answer)
@@ -290,7 +290,7 @@ class Sessions:
         """Return a session, and create it if it does not exist."""
         self._trim(0 if name in self.open else 1)
         session = self.open.pop(name, None) or Session(name)
-        self.open[name] = session  # the last used comes last
+        self.open[name] = session  # keep the most recently used session last
         return session
 
     def full(self, session: Session) -> bool:
@@ -342,7 +342,7 @@ class Sessions:
         self._tokens -= session.tokens
         episode = session.episode(reward, success, task, group, why)
         if episode.turns and self._file is not None:
-            episode.attempt = self._written[name]  # clients use a name again
+            episode.attempt = self._written[name]  # clients reuse names
             self._written[name] += 1
             self._file.write(episode.to_json() + "\n")
             self._file.flush()
@@ -368,7 +368,7 @@ def _written(file: Path) -> Counter[str]:
         for line in lines:
             try:
                 counts[json.loads(line)["labels"]["session"]] += 1
-            except (ValueError, TypeError, LookupError, RecursionError):  # no episode of a gateway: readers say so
+            except (ValueError, TypeError, LookupError, RecursionError):  # not an episode of a gateway
                 continue
     return counts
 
@@ -379,7 +379,7 @@ def _digests(messages: Sequence[Message], tools: str = "") -> list[bytes]:
     White space around contents is ignored: clients trim replies, and the recorded tokens are authoritative.
     """
     digests: list[bytes] = []
-    digest = tools.encode("utf-8", "surrogatepass")  # schemas may hold halves of characters
+    digest = tools.encode("utf-8", "surrogatepass")  # schemas may contain lone surrogates
     for message in messages:
         digest = _extended(digest, message)
         digests.append(digest)

@@ -12,7 +12,7 @@ from agentgym.agents.tool_template import ToolTemplate
 OPENERS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
 """Strings that may begin a tool call."""
 _OPENER = re.compile("|".join(map(re.escape, OPENERS)))
-_UNFINISHED = "\ufffd"  # what a tokenizer writes for bytes that begin a character
+_UNFINISHED = "\ufffd"  # a tokenizer's output for an incomplete character
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class ReplyStreamer:
     """Number of characters streamed so far."""
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
-    _start: int = 0  # of the tokens that are decoded together with new ones
-    _read: int = 0  # up to where tokens are in the text
-    _sent: int = 0  # up to where they were told
+    _start: int = 0  # first of the tokens that are decoded together with new ones
+    _read: int = 0  # number of tokens whose text is in `text`
+    _sent: int = 0  # number of tokens sent to `hear`
 
     def take(self, id: int, logprob: float) -> bool:
         """Add a sampled token; return True if the reply ends with it (see `engines.Watch`)."""
@@ -118,7 +118,7 @@ class ReplyStreamer:
 def _begun(text: str, string: str) -> int:
     """Return the number of characters at the end of `text` that are a beginning of `string`."""
     place = max(len(text) - len(string) + 1, 0)
-    while (place := text.find(string[0], place)) >= 0:  # asked after every token: most texts hold no such character
+    while (place := text.find(string[0], place)) >= 0:  # this runs after every token; most texts lack the character
         if string.startswith(text[place:]):
             return len(text) - place
         place += 1
@@ -134,7 +134,7 @@ def tellable(template: ChatTemplate, text: str) -> int:
         return len(text)
     opener = _OPENER.search(text)
     end = opener.start() if opener else len(text) - max(_begun(text, string) for string in OPENERS)
-    if template.family is FAMILIES["llama3"]:  # its calls begin as JSON does
+    if template.family is FAMILIES["llama3"]:  # its calls begin like JSON
         _, unfinished, rest = split_thought(text, bool(template.opened))
         if not unfinished and rest.startswith("{"):
             end = min(end, text.rindex(rest))

@@ -169,7 +169,7 @@ def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str,
             arguments = _loaded(call["arguments"])
             if call["arguments"].strip() != "{}" and not arguments:
                 raise BadConfig(f"the arguments of the past call {call['id'][:40]!r} are not a JSON object")
-            if not all(_NAME.fullmatch(name) for name in arguments):  # some families write them as they are
+            if not all(_NAME.fullmatch(name) for name in arguments):  # some families write them verbatim
                 raise BadConfig(f"the past call {call['id'][:40]!r} has an argument whose name is not a plain word")
             pieces += [*(["\n"] if pieces else []), *template.family.write(Call(call["name"], arguments))]
         if "calls" in message:

@@ -91,7 +91,7 @@ class HarnessAgent(GatewayAgent):
             return await playing
         finally:
             session.state = None
-            if not playing.done():  # its time is over
+            if not playing.done():  # its time is up
                 run.stop("timeout")
 
     def _play(self, env_id: str, run: Run, task: Task, seed: int, session: Session) -> tuple[float, bool]:

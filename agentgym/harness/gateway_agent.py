@@ -183,13 +183,13 @@ async def in_thread(play: Callable[..., Any], *arguments: object) -> Any:
         result, error = None, None
         try:
             result = play(*arguments)
-        except StopIteration as raised:  # no future takes it: nobody would be told
+        except StopIteration as raised:  # a future refuses StopIteration
             error = RuntimeError(f"the agent raised {raised!r}")
         except Exception as raised:
             error = raised
         except BaseException as raised:  # such as SystemExit, which must not end more than this attempt
             error = RuntimeError(f"the agent raised {raised!r}")
-        with suppress(RuntimeError):  # the run has ended meanwhile
+        with suppress(RuntimeError):  # the run has ended in the meantime
             loop.call_soon_threadsafe(tell, result, error)
 
     threading.Thread(target=run, name="agent", daemon=True).start()
@@ -220,7 +220,7 @@ async def _ended(
             reward, success = await played
     except raised_on:
         raise
-    except BaseException as raised:  # whatever an agent of others raises
+    except BaseException as raised:  # a third-party agent may raise anything
         if ends_more(raised):
             raise
         error = f"the agent took more than {seconds:g} s" if limit.expired() else traceback.format_exc()

@@ -35,7 +35,7 @@ class FaultJudge:
         """
         replies = tuple(turn.text for turn in episode.turns)
         if not episode.fault:
-            self._ran.pop(task, None)  # so that the last one comes last
+            self._ran.pop(task, None)  # keep the newest last
             self._ran[task] = replies
             return False
         if not replies or episode.reason == "engine":
@@ -49,7 +49,7 @@ class FaultJudge:
         try:
             async with asyncio.timeout(self._seconds):
                 await again(replies)
-        except BaseException as raised:  # whatever an agent of others raises
+        except BaseException as raised:  # a third-party agent may raise anything
             if ends_more(raised):
                 raise
             return False

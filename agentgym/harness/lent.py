@@ -64,7 +64,7 @@ class Run:
                 self._wait()
             finally:
                 self.watched(None)
-            _finished(sandbox.stream(lent.user, ["/bin/rm", "-rf", "--", *own], timeout=START))  # nothing is judged by them
+            _finished(sandbox.stream(lent.user, ["/bin/rm", "-rf", "--", *own], timeout=START))  # they are not judged
         finally:
             relay.close()
 

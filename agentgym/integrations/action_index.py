@@ -98,7 +98,7 @@ class ActionIndexEnv(gymnasium.Env[Any, Any]):
             raise BadConfig(f"{kind} has no finite list of commands; expected an environment with info['admissible']")
         if len(listed) > self.count:
             raise BadConfig(f"{kind} has {len(listed)} commands, but actions is {self.count}; set actions={len(listed)}")
-        # After the end nothing is admissible, and a mask without a number is refused by those who sample from it.
+        # After the end no command is admissible, but libraries that sample from the mask refuse an empty one.
         self.commands = listed or self.commands[:1]
         encoded = self.encode(observation, info)
         return {"observations": encoded, "action_mask": self.action_masks().astype(np.float32)} if self.masked else encoded

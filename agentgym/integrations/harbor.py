@@ -95,7 +95,7 @@ class HarborSandbox(BaseSandbox):
         except BaseException:
             stack.close()
             raise
-        # Made after Harbor's own, and so called before them at the end of the process: they remove files that `stop` reads.
+        # Finalizers run in reverse order: this one must run before Harbor's own, which remove files that `stop` reads.
         self._let_go = weakref.finalize(self, _free, os.getpid(), stack)
         try:
             self._prepare(packages)
@@ -121,7 +121,7 @@ class HarborSandbox(BaseSandbox):
         }
         options: dict[str, Any] = {"enable_environment_dir_upload": False, **wanted.provider_options}
         if wanted.provider in LOCAL and wanted.network == "none":
-            # Harbor's own way to no network is a second container with a proxy; here nothing is to be reached at all.
+            # Harbor itself disables the network with a second container and a proxy; here no address may be reachable.
             overlay = folder / "overlay.json"
             processes = self.limits.processes + 32  # ours among them
             service = {"network_mode": "none", "pids_limit": processes, "security_opt": ["no-new-privileges"]}
@@ -174,7 +174,7 @@ class HarborSandbox(BaseSandbox):
             if not self.python(f"import {name}").ok:
                 raise BadConfig(f"package {name!r} cannot be imported in the image of the harbor sandbox")
 
-    # What the protocol asks for
+    # Methods of the sandbox protocol
 
     def kernel(self) -> Never:
         """Raise BadConfig: a persistent Python kernel needs a stream, and Harbor's environments have none.
@@ -252,7 +252,7 @@ class HarborSandbox(BaseSandbox):
         Raises:
             SandboxFault: the environment does not report the end of every program.
         """
-        if not programs:  # no call for nothing
+        if not programs:  # saves a call
             return []
         jobs = [self._job_of(program) for program in programs]
         command = shell(jobs)

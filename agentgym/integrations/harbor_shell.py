@@ -59,7 +59,7 @@ def job(run: str, stdin: bytes, seconds: float, cap: int, work: str, files: int)
         "command": run,
     }
     script = _RUN
-    for name in [*(set(filled) - {"command"}), "command"]:  # last, for its words may spell the others
+    for name in [*(set(filled) - {"command"}), "command"]:  # last, because the command may contain @names
         script = script.replace(f"@{name}", filled[name])
     return Job(nonce, script, stdin, seconds, cap)
 

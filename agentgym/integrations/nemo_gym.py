@@ -76,8 +76,8 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         self._rows = _read(Path(self.data).expanduser() if self.data else place / "data" / "example.jsonl")
         self._app: Any = _made(kind, place, self.config).setup_webserver()
         self._client: Any = None
-        self._accepted: dict[str, Row] = {}  # the last arguments of each tool that were carried out
-        self._judgeable: list[str] = []  # the last message that was judged or answered
+        self._accepted: dict[str, Row] = {}  # the last arguments that each tool accepted
+        self._judgeable: list[str] = []  # the last message that the server judged or answered
 
     def size(self, split: str | None = None) -> int | None:
         """Return the number of rows in the data file."""
@@ -107,7 +107,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
     def _respond(self, action: str) -> Outcome:
         call = parse_call(action, self.tools) if self.tools and isinstance(action, str) and len(action) <= MAX_ACTION else ""  # pyright: ignore[reportUnnecessaryIsInstance]
         if not isinstance(call, Call):
-            return super()._respond(action)  # which says what is wrong with it, or takes it as a message
+            return super()._respond(action)  # reports what is wrong, or treats it as a message
         self.actions.append(action)
         return self.act(str(call.arguments["text"])) if call.name == ANSWER else self._called(call)
 
@@ -146,7 +146,7 @@ class NeMoGymEnv(TextEnv, replaces=("_respond",)):
         return Outcome(answer.text)
 
     def _judged(self, answer: Row, text: str) -> Outcome:
-        if answer.get("mask_sample"):  # its own word that the reward measures nothing
+        if answer.get("mask_sample"):  # the server says that the reward is meaningless
             raise Fault(
                 f"the server could not judge: {answer.get('failure_reason') or answer.get('failure_kind')}",
                 reason=Reason.CRASH,
@@ -244,7 +244,7 @@ def _module(folder: str) -> tuple[ModuleType, Path]:
     """
     place = Path(folder)
     if (place / "app.py").is_file():
-        # Where its own command would find modules: its folder, and the root that its imports are spelled from.
+        # NeMo Gym finds modules in these places too: the folder, and the root from which its imports are spelled.
         sys.path[:0] = [str(entry) for entry in (place, place.parent.parent) if str(entry) not in sys.path]
         spec = importlib.util.spec_from_file_location(f"nemo_gym_{place.name}_app", place / "app.py")
         assert spec is not None and spec.loader is not None
@@ -302,7 +302,7 @@ def _made(kind: type[Any], place: Path, values: Mapping[str, object]) -> Any:
         return kind(
             config=config, server_client=ServerClient(head_server_config=head, global_config_dict=OmegaConf.create({}))
         )
-    except ValueError as error:  # of pydantic
+    except ValueError as error:  # from pydantic
         raise BadConfig(f"{place.name} cannot be configured: {error}; put the missing values into `config`") from error
 
 
@@ -313,7 +313,7 @@ def _read(file: Path) -> list[Row]:
         BadData: the file cannot be read or is empty, or a row is malformed; the message names the line.
     """
     try:
-        lines = file.read_bytes().split(b"\n")  # str.splitlines ends a line within some texts too
+        lines = file.read_bytes().split(b"\n")  # str.splitlines would also split inside texts
     except OSError as error:
         raise BadData(f"{file} cannot be read ({error.strerror}); give the tasks as data=FILE.jsonl") from None
     rows = list[Row]()

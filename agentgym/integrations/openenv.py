@@ -37,11 +37,11 @@ JsonObject = dict[str, Any]
 
 LONGEST = 100_000
 """Maximum characters of an observation that is shown; the middle of a longer one is cut."""
-LARGEST = 16 << 20  # bytes of one message of a server
-MOST = 2000  # characters of a server's error that are shown
+LARGEST = 16 << 20  # maximum bytes of one message from a server
+MOST = 2000  # maximum characters of a server's error in messages
 REFUSED = ("invalid_args", "tool_not_found", "execution_error", "timeout")
 """Error types that count as the agent's, in an observation of a server with tools; `transport_error` is the server's."""
-PATIENCE = 5.0  # seconds in which a server is to notice that a session has ended
+PATIENCE = 5.0  # seconds within which a server should notice that a session has ended
 
 
 class TextAction(Action):
@@ -180,7 +180,7 @@ class _Client(GenericEnvClient):
     """OpenEnv's client, with errors that preserve the server's code and the names of invalid fields."""
 
     async def _send_and_receive(self, message: JsonObject) -> JsonObject:
-        with contextlib.suppress(ConnectionClosed):  # one that was refused has an answer to read
+        with contextlib.suppress(ConnectionClosed):  # a refused connection still has an answer to read
             await self._send(message)
         response = await self._receive()
         if response.get("type") == "error":
@@ -226,11 +226,11 @@ class RemoteTextEnv(TextEnv):
         self._client: Any = None
         try:
             with httpx.stream("GET", f"{self.url.rstrip('/')}/schema", timeout=30) as answer:
-                content = next(answer.raise_for_status().iter_bytes(LARGEST), b"")  # a longer one is no JSON then
+                content = next(answer.raise_for_status().iter_bytes(LARGEST), b"")  # a longer one is cut: invalid JSON
             self._action: JsonObject = dict(json.loads(content)["action"])
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError, KeyError, RecursionError) as error:
             raise BadConfig(f"no OpenEnv server answers at {self.url}: {error!r:.300}") from error
-        self._accepted: list[JsonMapping] = []  # the last action that was carried out, in any episode
+        self._accepted: list[JsonMapping] = []  # the last action that the server carried out, in any episode
 
     def _connection(self) -> Any:
         return _Client(base_url=self.url, max_message_size_mb=LARGEST >> 20).sync()
@@ -244,7 +244,7 @@ class RemoteTextEnv(TextEnv):
         """Reset the server's environment with the task's seed and return the first observation."""
         self.paid = 0.0
         if self._client is not None:
-            with contextlib.suppress(Exception):  # the server ended the session, as after an error that it cannot write
+            with contextlib.suppress(Exception):  # the server may have ended the session
                 return self._reset(task)
             self.close()
         self._client = self._call(self._connection)
@@ -267,7 +267,7 @@ class RemoteTextEnv(TextEnv):
             result = self._client.step(payload)
         except ServerError as error:
             return self._judged(error, payload)
-        except Exception as error:  # the connection is lost: a rollout finds out whose doing it was
+        except Exception as error:  # the connection is lost: the rollout finds out the cause
             raise self._fault(error) from error
         if wrong := _refused(result.observation):
             return self._judged(ServerError({"code": wrong[0], "message": wrong[1]}), payload)
@@ -317,7 +317,7 @@ class RemoteTextEnv(TextEnv):
         except ServerError as refusal:
             if refusal.code != WSErrorCode.CAPACITY_REACHED:
                 raise Fault(f"{RULED_OUT}{self._fault(refusal)}") from error
-            self.health_check()  # in place of this episode's session
+            self.health_check()  # it closes this episode's session
             return self.lose(f"{error} The server holds one session, which ended here.")
         return self.invalid(str(error))
 
@@ -368,7 +368,7 @@ class RemoteTextEnv(TextEnv):
                 if error.code != WSErrorCode.CAPACITY_REACHED or time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
-            except Exception as error:  # its client's own, the socket's
+            except Exception as error:  # of the client or the socket
                 raise self._fault(error) from error
         if (wrong := _refused(observation)) and wrong[0] not in REFUSED:
             raise ServerError({"code": wrong[0], "message": wrong[1]})
@@ -376,7 +376,7 @@ class RemoteTextEnv(TextEnv):
     def _call(self, ask: Any) -> Any:
         try:
             return ask()
-        except Exception as error:  # its client's own, the socket's, the server's
+        except Exception as error:  # of the client, the socket or the server
             raise self._fault(error) from error
 
     def _fault(self, error: Exception) -> Fault:

@@ -46,7 +46,7 @@ class AgentgymEnv(BaseTextEnv):
     def __init__(self, env_config: Any = None, extras: dict[str, Any] | None = None) -> None:
         super().__init__()
         row = (extras or {})["task"]
-        name, options = of_dataset(row, env_config or {})  # a dataset may be a stranger's
+        name, options = of_dataset(row, env_config or {})  # a dataset may come from a stranger
         self.session = Session(name, **cast("dict[str, Any]", options))
         self.row, self.seed = row, int(row.get("seed", 0))
         if is_file(str(row.get("prompt") or "")):

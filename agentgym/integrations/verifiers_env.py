@@ -95,7 +95,7 @@ class VerifiersEnv(TextEnv):
             raise BadConfig(f"the taskset {self.taskset} needs its own runtime (a container, or tool servers)")
         if not self.theirs:
             raise BadConfig(f"the taskset {self.taskset} has no tasks; taskset_options are its configuration")
-        self._accepted: list[str] = []  # the last reply that the taskset took
+        self._accepted: list[str] = []  # the last reply that the taskset accepted
         self.declared = replace(self.declared, answers=("hidden",) if any(map(self._answers, self.theirs)) else ())
 
     def size(self, split: str | None = None) -> int | None:
@@ -107,7 +107,7 @@ class VerifiersEnv(TextEnv):
         place = number % len(self.theirs)
         task = self.theirs[place]
         answers = self._answers(task)
-        hidden = [answer for answer in answers if len(answer) >= 3]  # a shorter one is in many a question by accident
+        hidden = [answer for answer in answers if len(answer) >= 3]  # a shorter one is in many questions by accident
         data = {"place": place, "hash": task.hash, "answers": answers, "hidden": hidden}
         return Task(task.data.name or "", data, f"all/0/{place}", "all")
 
@@ -148,7 +148,7 @@ class VerifiersEnv(TextEnv):
                 return
             except Fault as error:
                 ruled_out = error
-                if error.reason == Reason.TIMEOUT:  # the others would take as long
+                if error.reason == Reason.TIMEOUT:  # the other texts would take as long
                     break
         raise Fault(f"{RULED_OUT}{ruled_out}", reason=ruled_out.reason) from fault
 
@@ -218,7 +218,7 @@ class VerifiersEnv(TextEnv):
             return None
         try:
             return asyncio.run(asyncio.wait_for(theirs.validate(None), SECONDS))
-        except AttributeError:  # of the runtime that is not there
+        except AttributeError:  # raised on the missing runtime
             return None
 
     def forget(self) -> None:
@@ -264,7 +264,7 @@ class _Run:
         try:
             asyncio.run(self.game.run(self.task, _Seats(self)))
             self.events.put(("over", self.trace))
-        except BaseException as error:  # told to the environment, which makes it a fault
+        except BaseException as error:  # passed to the environment, which raises a fault
             self.events.put(("failed", error))
 
     def next(self) -> tuple[str, Any]:
@@ -333,7 +333,7 @@ class _Seat:
         run.events.put(("asked", "\n\n".join(reversed([str(answer.content) for answer in unseen]))))
         reply = await asyncio.to_thread(run.replies.get)
         if reply is None:
-            run.replies.put(None)  # for one who asks again
+            run.replies.put(None)  # for a caller that asks again
             if run.told_end:
                 raise RuntimeError("the episode was ended")
             run.told_end = True

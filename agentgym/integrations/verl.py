@@ -176,7 +176,7 @@ class AgentgymLoop(AgentLoopBase):
         self, params: Mapping[str, Any], row: Mapping[str, Any], facts: Mapping[str, Any], options: dict[str, Any]
     ) -> Episode:
         caller = {key: options.pop(key, None) for key in ("env", "env_options")}
-        env, env_options = of_dataset(facts, caller)  # a dataset may be a stranger's
+        env, env_options = of_dataset(facts, caller)  # a dataset may come from a stranger
         name = registry.full_id(env)
         maker = registry.Maker(name, env_options)
         pool = self.pools.setdefault(repr(maker), RolloutPool({name: maker}, RolloutConfig()))

@@ -200,7 +200,7 @@ def _judged(episode: Episode, rewards: Mapping[str, float], *, failed: bool) -> 
     from agentgym.envs.terminal.harbor.rewards import (
         NoVerdict,
         one_number,
-    )  # late: it loads Terminal
+    )  # late, because it loads Terminal
 
     try:
         number = one_number(rewards, RULE)

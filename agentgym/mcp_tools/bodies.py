@@ -33,7 +33,7 @@ def client(too_much: Callable[[], None]) -> httpx2.AsyncClient:
     """Return a client for one connection, to be closed by the caller; `too_much` is called if a response is too long."""
 
     async def bound(response: httpx2.Response) -> None:
-        if response.headers.get("content-encoding", "identity").lower() != "identity":  # unpacked, it has any size
+        if response.headers.get("content-encoding", "identity").lower() != "identity":  # its size would be unbounded
             raise httpx2.RemoteProtocolError("the server packed an answer, which was not allowed", request=response.request)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Body(response.stream, too_much)

@@ -22,7 +22,7 @@ class _Lines(codecs.IncrementalDecoder):
     def __init__(self, errors: str = "strict") -> None:
         super().__init__(errors)
         self._utf_8 = codecs.getincrementaldecoder("utf-8")(errors)
-        self._length = 0  # bytes of the line that has not ended
+        self._length = 0  # bytes of the current line so far
 
     def decode(self, input: "ReadableBuffer", final: bool = False) -> str:
         if self._length > LARGEST:

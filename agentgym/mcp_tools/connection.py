@@ -19,7 +19,7 @@ from agentgym.mcp_tools.bounds import ENCODING, LARGEST, TOO_MUCH
 PREFIX = "mcp:"
 START_SECONDS = 60.0
 _NAME = re.compile(r"[A-Za-z_]\w{0,63}")
-_LONGEST = 20_000  # characters of a description or schema
+_LONGEST = 20_000  # maximum characters of a description or schema
 _MOST_TOOLS = 128
 
 
@@ -111,7 +111,7 @@ class Connection:
                 self._client = client
                 self._up.set_result(None)
                 await self._stop.wait()
-        except BaseException as error:  # a group of errors, where the package's tasks failed
+        except BaseException as error:  # a group of errors, if the package's tasks failed
             if not self._up.done():
                 known = isinstance(error, (BadConfig, MissingExtra))
                 self._up.set_exception(error if known else Fault(f"{self.where} cannot be used: {str(error)[:300]}"))
@@ -170,7 +170,7 @@ async def _streamed(address: str) -> AsyncGenerator[Any]:
     opened = http.streamable_http_client
     limit = (
         {"max_sse_event_size": None} if "max_sse_event_size" in inspect.signature(opened).parameters else {}
-    )  # ours names it
+    )  # our own limit gives a better error
     async with bodies.client(TOO_MUCH.get()) as client, opened(address, http_client=client, **limit) as streams:
         yield streams
 

@@ -92,7 +92,7 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         first = Connection(self.tool_server)
         self._remote = dict(first.tools)
         self._connections.append((first, ()))
-        self._accepted: dict[str, dict[str, object]] = {}  # arguments of the last call that was carried out, by tool
+        self._accepted: dict[str, dict[str, object]] = {}  # arguments of each tool's last successful call
         if clashing := self._remote.keys() & self.tools.keys():
             _drop(self._connections)
             raise BadConfig(f"{self.tool_server} offers {sorted(clashing)}, which the environment has itself")
@@ -121,7 +121,7 @@ class McpEnv(TextEnv, replaces=("_respond",)):
         _, log = self._connections.pop()
         try:
             text, failed = connection.call(name, json.loads(arguments), self.call_seconds)
-        except TimeoutError:  # what it did in the meantime nobody knows: the server goes, and the log brings it back
+        except TimeoutError:  # its effect is unknown: the server is replaced, and the log is replayed
             connection.close()
             return self.invalid(f"{name} took longer than {self.call_seconds:g} seconds and was broken off.")
         except ServerError as error:

@@ -40,7 +40,7 @@ def calibrate(config: TrainConfig, workload: Workload, plan: MemoryPlan) -> Rate
     config = resolved(config, plan.memory)
     depth = int(workload.architecture.num_hidden_layers)
     if config.threads or config.processes > 1 or plan.parameters < SMALL_MODEL:
-        torch.set_num_threads(config.threads or 1)  # as the run itself does
+        torch.set_num_threads(config.threads or 1)  # as in the run itself
     if plan.parameters > LARGE and plan.memory.device == "cpu":
         return None
     if plan.parameters <= SMALL or depth <= 2:

@@ -136,7 +136,7 @@ def update_bytes(architecture: object, config: TrainConfig, batch: Rows, *, gpu:
 
 def rollout_bytes(architecture: object, config: TrainConfig, first: int, longest: int, prefill: int = PREFILL) -> Rollout:
     """Return the memory of the hf engine, if prompts begin with `first` tokens and rows grow to `longest` tokens."""
-    fuse = parameters(architecture) < FUSE_BELOW  # of the whole model: its cuts would be below where it is not
+    fuse = parameters(architecture) < FUSE_BELOW  # of the whole model: a shortened one might be below the limit
     return _deep(architecture, lambda cut: _rollout(cut, config, first, longest, prefill, fuse))
 
 
@@ -191,7 +191,7 @@ def _update(architecture: object, config: TrainConfig, batch: Rows, gpu: bool) -
         optimizer=state,
         activations=activations,
         logits=logits,
-        stepping=0 if gpu and not config.muon else stepping,  # AdamW's kernel there makes no temporary tensors
+        stepping=0 if gpu and not config.muon else stepping,  # AdamW's GPU kernel makes no temporary tensors
         parameters=sum(p.numel() for p in every),
         trained=sum(p.numel() for p in every if p.requires_grad),
     )
@@ -203,7 +203,7 @@ def _rollout(architecture: object, config: TrainConfig, first: int, longest: int
     with FakeTensorMode(), LiveBytes() as live:
         model = _model(architecture, config)
         weights = live.restart()
-        if unsupported(model) is not None:  # one row at a time, a cache that grows with it
+        if unsupported(model) is not None:  # one row at a time, with a cache that grows with the row
             slow = LibraryModel(model, config.concurrency, context)
             return Rollout(0, _library_cache(slow, longest) * config.concurrency, _sampling_peak(live, config, model))
         backend = SlotModel(model, config.concurrency, context, fuse=fuse)
@@ -211,7 +211,7 @@ def _rollout(architecture: object, config: TrainConfig, first: int, longest: int
         capacity, growing = grown(first, longest, context), 0
         if capacity > backend.capacity:
             backend._grow(capacity)
-            growing = _size(backend.keys) // 2  # the last doubling holds half of the old beside the new
+            growing = _size(backend.keys) // 2  # the last doubling has half of the old cache next to the new one
         cache = _size([*backend.keys, *backend.values])
         before = live.restart()
         count = min(config.concurrency, -(-prefill // first))
@@ -234,11 +234,11 @@ def _model(architecture: object, config: TrainConfig) -> Any:
     """Return the model that the run would train, with tensors that have no contents."""
     from transformers import AutoModelForCausalLM
 
-    with unset_fake_temporarily(), torch.device("meta"):  # adapters cannot be put into a model of fake tensors
+    with unset_fake_temporarily(), torch.device("meta"):  # adapters cannot be added to a model of fake tensors
         model: Any = AutoModelForCausalLM.from_config(architecture, dtype=DTYPES[config.precision])
         if config.lora_rank:
             lora.add_adapters(model, config)
-    tensors: dict[int, Tensor] = {}  # tied weights stay one
+    tensors: dict[int, Tensor] = {}  # tied weights stay one tensor
     for module in model.modules():
         for name, own in module._parameters.items():
             if own is not None and id(own) not in tensors:
@@ -307,7 +307,7 @@ def _sampling_peak(live: LiveBytes, config: TrainConfig, model: Any) -> int:
     before = live.restart()
     logits = torch.zeros(config.concurrency, int(model.get_input_embeddings().weight.shape[0]))
     draws = [Draw(Sampling(temperature=config.temperature), 0.5, ())] * config.concurrency
-    with suppress(DataDependentOutputException):  # tokens without content cannot be read; what takes memory comes before
+    with suppress(DataDependentOutputException):  # tensors without content cannot be read; memory is allocated before that
         sample(logits, draws)
     return live.peak - before
 

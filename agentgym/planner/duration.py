@@ -59,7 +59,7 @@ def _seconds(config: TrainConfig, play: Play, rates: Rates, turns: float, reply:
     """Return the seconds for episodes of `turns` turns with `reply` sampled tokens each and rows of `tokens` in total."""
 
     def sampled(episodes: float) -> float:
-        batches = max(episodes / config.concurrency, 1.0)  # of full slots, one after the other
+        batches = max(episodes / config.concurrency, 1.0)  # rounds of full slots, one after another
         prompts = episodes * (play.first + (turns - 1) * play.fresh)
         return batches * turns * reply * rates.decode + prompts * rates.prefill + episodes * turns * play.agent_seconds
 

@@ -144,7 +144,7 @@ def _tokenizer(config: TrainConfig) -> object:
     from transformers import AutoTokenizer
 
     envs = [(env.id, dict(env.options)) for env in config.mix]
-    if config.model == "init":  # a tokenizer from less text has nearly as many tokens, and they are nearly as long
+    if config.model == "init":  # a tokenizer trained on less text has almost as many tokens of almost the same length
         text = chain.from_iterable(env_text(name, options, 100, config.seed) for name, options in envs)
         return train_tokenizer(text, config.vocabulary, config.pre_tokenizer)
     if has_tokenizer(config):
@@ -163,9 +163,9 @@ def has_tokenizer(config: TrainConfig) -> bool:
 
 def resolved(config: TrainConfig, memory: Memory) -> TrainConfig:
     """Return the run with precision "auto" replaced by the one that the device supports."""
-    if config.precision != "auto":  # whether the device computes in it is said when it is asked to
+    if config.precision != "auto":  # training checks that the device supports it
         return config
-    if memory.elsewhere:  # every GPU sold for this in years computes in it
+    if memory.elsewhere:  # all recent GPUs for training support it
         return replace(config, precision="bf16")
     return replace(config, precision=resolve("auto", torch.device(memory.device)))
 
@@ -180,7 +180,7 @@ def plan(config: TrainConfig, workload: Workload, memory: Memory | None = None) 
         return _planned(config, workload, memory or available())
     except BadConfig:
         raise
-    except Exception as error:  # the model's own code, run over tensors without content
+    except Exception as error:  # the model's own code, run on tensors without content
         reason = f"{type(error).__name__}: {error}".split("\n")[0]
         raise BadConfig(
             f"{config.model}: its memory cannot be planned, because its code does not run over tensors without content "
@@ -215,7 +215,7 @@ def recomputed_token(config: TrainConfig, workload: Workload, memory: Memory) ->
     batch = largest_batch(config, workload)
     try:
         return _traced(config, workload, batch, memory.device != "cpu").activations // (batch.rows * batch.tokens)
-    except BadConfig:  # a model whose layers cannot be computed again
+    except BadConfig:  # a model whose layers cannot be recomputed
         return 0
 
 
@@ -239,7 +239,7 @@ def _permanent(config: TrainConfig, workload: Workload, memory: Memory, update: 
     if memory.device == "cpu":
         add("process", process_bytes() + FIRST_USE, "Python, torch and their imports, measured")
     if config.sharded:
-        low = update.weights * update.trained // max(update.parameters, 1) if update.masters else 0  # masters stand for them
+        low = update.weights * update.trained // max(update.parameters, 1) if update.masters else 0  # masters replace them
         own, part = (update.weights - low + update.masters) // config.processes, f"a part of {config.processes}"
         add("weights", own, f"{update.parameters / 1e6:,.1f} M parameters, {part}{', fp32 masters' if low else ''}")
     else:
@@ -267,7 +267,7 @@ def _permanent(config: TrainConfig, workload: Workload, memory: Memory, update: 
         add("key-value cache", rollout.cache, room)
         beside = rollout.working if config.async_level else 0
         parts.append(Part("sampling", (rollout.working, beside, beside), "prefill, and the vocabulary for every slot"))
-    elif config.engine_kind.sent_weights and not config.engine_kind.of_address:  # servers have memory of their own
+    elif config.engine_kind.sent_weights and not config.engine_kind.of_address:  # servers have their own memory
         parts += _vllm(config, workload, memory, update)
     return parts
 
@@ -283,7 +283,7 @@ def _passing(config: TrainConfig, workload: Workload, update: Update) -> list[Pa
     gradients = update.gradients // divided * (2 if config.processes > 1 and not config.sharded else 1)
     buckets = "and the buffers sent to the other processes" if config.processes > 1 else ""
     note = f"a part of {config.processes}" if config.sharded else buckets
-    stepping = update.stepping if config.muon else update.stepping // divided  # Muon has matrices of one shape whole
+    stepping = update.stepping if config.muon else update.stepping // divided  # Muon works on whole matrices of one shape
     whole = _gathered(workload, update) if config.sharded else 0
     return [
         Part("gradients", (0, gradients, gradients), note),
@@ -346,7 +346,7 @@ def has_own_gpus(config: TrainConfig) -> bool:
     """Return True if the vllm engine has GPUs of which the trainer uses none."""
     devices = cast("list[int] | None", config.engine_options.get("device_ids"))
     if not devices:
-        return config.weight_transport == "nccl" and config.processes > 1  # then they are those after the trainer's
+        return config.weight_transport == "nccl" and config.processes > 1  # the GPUs after the trainer's
     return all(int(device) >= config.processes for device in devices)
 
 

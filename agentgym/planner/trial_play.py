@@ -148,7 +148,7 @@ def _measured(expert: Sequence[Episode], chance: Sequence[Episode], horizon: int
         for segment in segments:
             calls = len(set(segment.turns[segment.mask].tolist()))
             length = len(segment) + calls * turn_tokens - segment.trained
-            if len(segments) == 1 and calls < horizon:  # all turns are one row, and more turns would make it longer
+            if len(segments) == 1 and calls < horizon:  # all turns are one row, and further turns would extend it
                 length, calls = length + int((horizon - calls) * (growth + turn_tokens)), horizon
             longest, most = max(longest, length), max(most, calls)
     return Play(

@@ -21,7 +21,7 @@ MOST = 1024
 """Maximum number of simultaneous connections, also limited by the system's limit on open files."""
 _SPARE = 32
 """Number of connections above the maximum that still get a response: that the server is busy."""
-_LOOK = 20  # times that connections are looked at within the shorter of the limits
+_LOOK = 20  # number of checks within the shorter of the two limits
 _BODY = 1.5
 """Factor on the time limit of a request body.
 
@@ -134,7 +134,7 @@ class Connection(asyncio.Protocol):
         seconds = self._all.seconds * (1 if self.idle else _BODY)
         return self._asking and now - self.since > seconds + self._size / 2**20
 
-    # What uvicorn's protocol gets from its transport
+    # Events from the transport, as uvicorn's protocol gets them
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register the connection and pass the event on to uvicorn's protocol."""
@@ -166,7 +166,7 @@ class Connection(asyncio.Protocol):
         """Tell uvicorn's protocol to resume, because the client reads again."""
         self.inner.resume_writing()
 
-    # What the application does
+    # Calls of the application
 
     def _begin_asking(self) -> None:
         self._asking, self._size, self.since = True, 0, time.monotonic()
@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol):
         try:
             await app(scope, received, send)
         finally:
-            self.idle, self.since = True, time.monotonic()  # still asking where the body was not read to its end
+            self.idle, self.since = True, time.monotonic()  # still expected if the body was not read to its end
 
     async def talk(self, app: ASGI, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application serve a WebSocket, which counts as idle until its first message."""

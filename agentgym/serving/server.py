@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from uvicorn import Server
 
 _WAITING = 1024  # connections
-_IDLE = 600  # seconds; an agent's commands take their time, and a connection closed while it asks again fails its attempt
-_GRACE = 5  # seconds that requests under way get when the server ends
+_IDLE = 600  # seconds; agents' commands take long, and closing a connection just as it is reused would fail the attempt
+_GRACE = 5  # seconds that running requests get when the server ends
 
 
 @contextlib.contextmanager
@@ -81,7 +81,7 @@ async def serve(
         config = uvicorn.Config(connections.watched(app), **{**ours, **settings})
         server = uvicorn.Server(config)
         if stop is not None:
-            server.capture_signals = contextlib.nullcontext  # Ctrl-C is the caller's, who ends this server too
+            server.capture_signals = contextlib.nullcontext  # the caller handles Ctrl-C and ends this server too
         bracketed = f"[{host}]" if ":" in host else host
         ready(f"http://{bracketed}:{bound.getsockname()[1]}")
         watcher = None if stop is None else asyncio.ensure_future(_stop(server, stop))

@@ -67,7 +67,7 @@ class Files:
 
 def kind_of(env: TextEnv) -> Files | None:
     """Return the conversion of an environment's tasks to files; None if the tasks need a service."""
-    return FILES.get(type(env))  # a subclass may have more than files, such as a colleague to ask
+    return FILES.get(type(env))  # a subclass may need more than files, such as a colleague to ask
 
 
 def calls(env: TextEnv, actions: Sequence[str]) -> list[Call]:
@@ -193,7 +193,7 @@ def _written(calls: Sequence[Call], name: str, argument: str, path: str) -> str:
     return f"printf %s {shlex.quote(texts[-1])} > {path}" if texts else "true"
 
 
-# What the verifier reads: a stranger's files
+# Files that the verifier reads; they come from a stranger
 
 
 def _text(root: Path, path: str) -> str:

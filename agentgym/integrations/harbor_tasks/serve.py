@@ -77,7 +77,7 @@ async def _serve() -> None:
     try:
         await serve(server.app(HOST, None, _BODY), HOST, PORT, print, lifespan="on")
     finally:
-        server.sessions.close()  # and write nothing of an episode that was not played to its end
+        server.sessions.close()  # an unfinished episode is not written
 
 
 def main() -> int:

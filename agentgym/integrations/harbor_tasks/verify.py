@@ -52,7 +52,7 @@ def _of_files(facts: TaskFile, root: Path) -> float | None:
         if session.reason is not None and session.success is None:
             print(f"no verdict: {session.reason}: {session.error}", file=sys.stderr)
             return None
-        return session.reward  # of an action that the environment did not accept: 0
+        return session.reward  # 0 for an action that the environment did not accept
 
 
 def _of_service(results: Path) -> float | None:

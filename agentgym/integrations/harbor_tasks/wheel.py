@@ -66,7 +66,7 @@ def pinned(requirement: str) -> str:
 def _metadata() -> str:
     try:
         installed = distribution(DISTRIBUTION)
-        return installed.read_text("METADATA") or installed.read_text("PKG-INFO") or ""  # of an egg-info, in a checkout
+        return installed.read_text("METADATA") or installed.read_text("PKG-INFO") or ""  # in an egg-info of a checkout
     except PackageNotFoundError:
         raise BadConfig(f"{DISTRIBUTION} is not installed, so a wheel of it cannot be made: pip install it first") from None
 

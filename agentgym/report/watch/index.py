@@ -168,7 +168,7 @@ class EpisodeIndex:
 def head(line: bytes) -> dict[str, Any]:
     """Return an episode's fields without its turns, which come last in a line and are most of the data."""
     at = line.find(b', "turns": [')  # cannot match inside a string, where quotes are escaped
-    if at > 0 and line.rstrip().endswith(b"]}"):  # else it is truncated
+    if at > 0 and line.rstrip().endswith(b"]}"):  # otherwise it is truncated
         try:
             return _object(json.loads(line[:at] + b"}"))
         except ValueError:

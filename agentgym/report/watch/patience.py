@@ -54,7 +54,7 @@ class Places:
             if longest is not None:
                 del self._idle[longest]
                 with suppress(OSError):
-                    longest.shutdown(socket.SHUT_RDWR)  # which ends its thread
+                    longest.shutdown(socket.SHUT_RDWR)  # this ends its thread
         return longest is not None and self._free.acquire(timeout=seconds)
 
     def give(self) -> None:

@@ -18,8 +18,8 @@ from agentgym.report.watch.tail import Tail
 
 FILES = ("config.toml", "metrics.jsonl", "episodes.jsonl", "manifest.json", ".lock")
 """Files that identify a run's folder; at least one of them exists soon after the start."""
-GROUPS, FAULTS, PARTS = 40, 20, 12  # newest groups, infrastructure errors, and parts of the run, in a list
-ATTEMPTS, TOKENS = 64, 200_000  # of one group, and of those the tokens that are sent one by one
+GROUPS, FAULTS, PARTS = 40, 20, 12  # maximum number of newest groups, infrastructure errors, and parts in a list
+ATTEMPTS, TOKENS = 64, 200_000  # maximum attempts of a group, and tokens in it that are sent one by one
 LOCKS = Path("/proc/locks")
 
 
