@@ -39,9 +39,9 @@ class ChatState:
     length: int = 0
     """Number of the row's tokens up to the end of this reply."""
     before: "ChatState | None" = None
-    """State before the last request; None at the start of a row."""
+    """State that this one continues; None for a new conversation."""
     new: list[Message] = field(default_factory=list[Message])
-    """Messages of the client between `before` and this reply."""
+    """Messages that the client added between `before` and this reply."""
     instructed: bool = False
     """True if the conversation begins with the `instructions` of a request; a continuation does not repeat them."""
     extended: bool = False

@@ -25,7 +25,7 @@ _WRITE = 'umask 077; mkdir -p -- "${1%/*}" && cat > "$1"'
 
 @dataclass
 class Run:
-    """One attempt: its inputs and its result."""
+    """One attempt of a harness: its inputs and its result."""
 
     harness: Harness
     access: Access

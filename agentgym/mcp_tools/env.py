@@ -27,7 +27,7 @@ class CompletedCall(NamedTuple):
 
 
 class McpEnv(TextEnv, replaces=("_respond",)):
-    """An environment whose tools are those of an MCP server, and `answer`, which ends the episode.
+    """An environment with the tools of an MCP server, and the tool `answer`, which ends the episode.
 
     A subclass defines `judge(answer)` and where tasks come from. Every episode has its own server process, or its own
     session of a server at an address. A call that takes longer than `call_seconds`, or that the tool or the server

@@ -74,7 +74,7 @@ def trial_play(config: TrainConfig, tokenizer: object) -> Play | None:
 
 
 def _trial(config: TrainConfig, env: EnvSpec, tokenizer: object) -> Play | None:
-    """Play in one of the run's environments."""
+    """Play a few tasks in one of the run's environments; None without an expert, or if every episode is a fault."""
     chat = replace(config, agent="chat", sft_episodes=0) if not config.spec.kind.demonstrable else config
     agent: Any = chat.spec.make(ScriptedEngine([], tokenizer), Sampling(temperature=config.temperature), tokenizer)
     probe = registry.make(env.id, **env.options)
