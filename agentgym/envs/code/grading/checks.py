@@ -5,6 +5,7 @@ Checks and solution run in two sandboxes. Each call of the solution passes throu
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,13 +106,11 @@ class _Conversation:
             return [None, "RuntimeError: the program has ended"]
         result = self.theirs.run(code, START + more)
         self.left -= result.seconds
-        try:
+        with suppress(NotData, ValueError, TypeError, RecursionError):
             value, error = json.loads(result.stdout)
-            if error is not None and not isinstance(error, str):
-                raise ValueError("an error that is not text")
-            return [pack(unpack(value)), error and error[: code_inside.LONGEST_MESSAGE + 20]]
-        except (NotData, ValueError, TypeError, RecursionError):
-            return [None, f"RuntimeError: {ended(result)}"]
+            if error is None or isinstance(error, str):
+                return [pack(unpack(value)), error and error[: code_inside.LONGEST_MESSAGE + 20]]
+        return [None, f"RuntimeError: {ended(result)}"]
 
     def _ours(self, code: str) -> dict[str, Any]:
         result = self.ours.run(code, START + self.checks.seconds) if self.ours.alive else None
