@@ -13,7 +13,7 @@ from agentgym.tasks.columns import OtherLanguageRow
 
 PROGRAM = "Write a program that reads standard input and prints to standard output."
 LCB_SECONDS = 6.0
-"""Seconds per test (`timeout` of LiveCodeBench's `run_test`); the limit over all tests adds one second for each."""
+"""Seconds per test (`timeout` of LiveCodeBench's `run_test`); the limit over all tests is 7 s per test, plus 5 s."""
 _STARRED = (
     "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json "
     "builtins typing"
@@ -30,7 +30,7 @@ LARGEST = 200_000_000
 
 
 def live_code_bench(raw: Data, where: str) -> Data:
-    """Parse a LiveCodeBench problem: a program, or a method of a class `Solution` with starter code."""
+    """Parse a LiveCodeBench problem: a program, a method of a class `Solution`, or a function."""
     public = _tests(raw["public_test_cases"], f"{where}: public_test_cases")
     private = _tests(raw.get("private_test_cases") or "[]", f"{where}: private_test_cases")
     statement, starter = text(raw, "question_content", where), str(raw.get("starter_code") or "")
@@ -73,7 +73,10 @@ def _check_starter(starter: str, where: str) -> None:
 
 
 def _call(test: list[str], name: str, of_class: bool, where: str) -> list[object]:
-    """Convert a functional test, whose input has a line of JSON per argument and whose output is JSON."""
+    """Return a functional test in the form of `CodeTests.cases`.
+
+    `test` is [input, output]: a line of JSON for each argument, and the result as JSON.
+    """
     arguments = packed([parsed(line, where) for line in test[0].split("\n") if line.strip()], where)
     expected = packed(parsed(test[1], where), where)
     return [[[], [[name, arguments]]], [expected]] if of_class else [arguments, expected]
@@ -107,7 +110,7 @@ def pack_private(tests: list[Data]) -> str:
 
 
 def code_contests(raw: Data, where: str) -> Data:
-    """Parse a CodeContests problem: a program; its public, private and generated tests all become hidden tests.
+    """Parse a CodeContests problem; the public, private and generated tests all become hidden tests.
 
     Raises:
         BadData: the program does not use standard input and output.

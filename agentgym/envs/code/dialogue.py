@@ -32,10 +32,11 @@ _STEP = re.compile(r"(\d+)\. (.*)")
 class CodeDialogue(Code):
     """Write a program after asking for the missing parts of its description.
 
-    The task is a statement of `rlvr/Code-v0` without some sentences: steps, the result, or both. `ask` sends a question to
-    a colleague. If the question names a step by its number, or the result, the answer is the missing sentence; it is never
-    code. There are no examples and no public tests. Reward: 1 for a submission that passes every hidden test, else 0. A
-    solution without the missing steps fails a hidden test. Metric: `asked`, the share of gaps that the agent asked about.
+    The task is a statement of `rlvr/Code-v0` without at least one step, and sometimes without the result. `ask` sends a
+    question to a colleague. If the question names a step by its number, or the result, the answer is that sentence; it is
+    never code. There are no examples and no public tests. Reward: 1 for a submission that passes every hidden test, else 0.
+    A solution without the missing steps fails a hidden test. Metrics: `passed`, the share of hidden tests that pass, and
+    `asked`, the share of gaps that the agent asked about.
     The setting follows ColBench (SWEET-RL, arXiv 2503.15478), where the collaborator is a language model that sees the
     solution; here, every answer is a sentence of the specification from which the tests were made.
     """

@@ -45,8 +45,9 @@ class Code(SandboxEnv):
     Tasks are generated from `families` (default: all of `agentgym.envs.code.families.FAMILIES`). At difficulty d, a
     solution takes d + 1 or d + 2 steps, and inputs grow with d. `split_key` is the statement without the function's name.
 
-    Variables persist between calls of `run`. `test` and `submit` run the code in a fresh sandbox that contains only the
-    inputs of tests; the results are compared with the expected results outside the sandbox. Reward: 1 for a submission
+    Variables persist between calls of `run`, except on backends without an interpreter that stays (`NO_KERNEL`). `test` and
+    `submit` run the code in a fresh sandbox that contains only the inputs of tests; the results are compared with the
+    expected results outside the sandbox (checks as code run in a second sandbox). Reward: 1 for a submission
     that passes every hidden test, else 0; a submission ends the episode. Metrics: `passed`, the share of hidden tests that
     pass; `public`, the share of public tests that passed in the last `test`.
     """
@@ -155,7 +156,7 @@ class Code(SandboxEnv):
         return None if self.library is None else len(self.library.of_split(split or self.split))
 
     def split_of(self, task: Task) -> str:
-        """Return the split, which the hash of `split_key` decides; a task of a file has its own split."""
+        """Return the split: for a generated task by the hash of `split_key`, for a task of a file as in the file."""
         return super().split_of(task) if self.library is None else task.split
 
     def split_key(self, task: Task) -> object:
@@ -263,7 +264,7 @@ class Code(SandboxEnv):
         return self.lose(f"{count} of {len(tried)} hidden tests pass.")
 
     def _problem(self, code: str) -> str:
-        """Return the error that prevents code from running at all, so that a submission can be refused; else empty."""
+        """Return the reason to refuse a submission, a syntax error or a missing definition; empty if there is none."""
         code = whole(self.task.data, code)
         error = syntax_error(code) if self.backend in SAME_PYTHON else ""
         if error:
@@ -328,7 +329,7 @@ class Code(SandboxEnv):
     def ballot(self, code: str) -> str | None:
         """Return the code's results on generated inputs, so that equivalent solutions give equal ballots.
 
-        None if the code fails a public test, or the task cannot be voted on.
+        None if the code is invalid or fails a public test, or if the task has no public tests or is graded by checks.
         """
         data = self.task.data
         if data["kind"] == "checks" or not data["public"] or self._problem(code):

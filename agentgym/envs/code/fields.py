@@ -30,7 +30,7 @@ def readable(source: str) -> bool:
 
 
 def python(source: str, what: str, where: str) -> ast.Module:
-    """Return the syntax tree of a text; raise OtherLanguageRow, with the location, if the text is not Python."""
+    """Return the syntax tree of a text; raise OtherLanguageRow, naming `where` and `what`, if the text is not Python."""
     return _python(parse, source, what, where)
 
 
@@ -100,7 +100,7 @@ def texts(raw: Data, key: str, where: str) -> list[str]:
     """Return the list of texts under a key, empty if the key is absent.
 
     Raises:
-        BadData: an item is not a text.
+        BadData: the value is not a list of texts.
     """
     value = entries(raw.get(key) or [], f"{where}: {key}")
     if not all(isinstance(item, str) for item in value):

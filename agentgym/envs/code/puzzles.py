@@ -163,7 +163,7 @@ class Puzzles(Code):
 
 
 def puzzle(kind: str, code: str, entry: str, inputs: Sequence[object], outputs: Sequence[object]) -> Data:
-    """Return the data of a puzzle: the first input for deduction and abduction, all inputs for induction."""
+    """Return the data of a puzzle, with all inputs and outputs for induction, else with only the first of each."""
     count = len(inputs) if kind == "induction" else 1
     return {
         "type": kind, "program": code.strip(), "entry": entry, "inputs": list(inputs)[:count],
@@ -190,7 +190,7 @@ def literals(text: str) -> list[object]:
 
 
 def results(sandbox: Sandbox, code: str, entry: str, inputs: Sequence[object], seconds: float) -> list[list[object]] | str:
-    """Call a function on each input in `sandbox`; return [packed value, error or None] each, or text if the code failed."""
+    """Call a function in `sandbox`; return [packed value, error or None] of each input, or an error if the code failed."""
     request = {
         "code": code, "entry": entry, "kind": "function", "inputs": list(inputs), "seconds": seconds,
         "room": sandbox.limits.output // 2, "patience": PATIENCE,

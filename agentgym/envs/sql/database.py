@@ -35,15 +35,16 @@ PATIENCE = 30.0
 TRIES = 3
 """Maximum number of times that a query is sent, since its process may die."""
 PROCESSES = 8
-"""Maximum concurrent queries, since worker processes have many threads."""
+"""Maximum number of query processes in use at once; further threads wait."""
 
 
 class Database:
     """A read-only database, from the bytes of a SQLite file or from its path; BadData if a file is not a database.
 
     `run` raises QueryError for errors that the query's author can fix, including exceeded limits, and Fault for other
-    errors: a damaged file, or a process that keeps dying. Queries on files, and queries with unbounded functions, run in a
-    process that can be killed, at the cost of one message each way over a pipe.
+    errors: a damaged file, or a query process that hangs or keeps dying. Queries on files and heavy queries (`HeavyQuery`)
+    run in a process that can be killed, at the cost of messages over a pipe. For `steps` and `seconds`, the limits of a
+    query, 0 means the default.
     """
 
     def __init__(self, content: bytes | Path, *, steps: int = 0, seconds: float = 0.0) -> None:
@@ -69,7 +70,7 @@ class Database:
 
         Raises:
             QueryError: the query is wrong or exceeds a limit.
-            Fault: the database is damaged.
+            Fault: the database is damaged, or the query process hangs or keeps dying.
         """
         if self._here is not None:
             try:
@@ -110,7 +111,7 @@ class _Process:
         self._running: subprocess.Popen[bytes] | None = None
 
     def ask(self, request: tuple[object, ...], seconds: float) -> tuple[Any, ...]:
-        """Send a request, which may take `seconds` of CPU time, and return the answer."""
+        """Send a request, which may take `seconds` of CPU time, and return the answer (see `inside.serve`)."""
         for _ in range(TRIES):
             running = self._running or self._start()
             try:
@@ -140,7 +141,7 @@ class _Process:
         return self._running
 
     def close(self) -> int | None:
-        """Stop the process and return its exit status; None if it was not running."""
+        """Stop the process and return its exit status; None if it was not running, or was started before a fork."""
         running, self._running = self._running, None
         if running is None or self.owner != os.getpid():
             return None

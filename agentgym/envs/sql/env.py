@@ -31,15 +31,15 @@ Saved = tuple[str, dict[str, str], tuple[str, float] | None]
 class SQL(TextEnv):
     """Answer questions about a database with one SQL query.
 
-    By default, schema, rows and question are generated; `split_key` is the question's query, so no question of `valid` or
-    `test` occurs in `train`, on any database. Difficulty d uses question families of levels d - 2 to d. Levels are 0: one
-    table; 1: NULL, dates, order; 2: joins and groups; 3: subqueries; 4 (the highest): windows. Tables have about
+    By default, schema, rows and question are generated; `split_key` is schema and query, so no question of `valid` or
+    `test` occurs in `train`, on any database. Difficulty d uses question families of levels d - 2 to d (from d = 4 on: 2 to
+    4). Levels are 0: one table; 1: NULL, dates, order; 2: joins and groups; 3: subqueries; 4: windows. Tables have about
     16 + 8 d rows, the number of conditions grows with d, and from d = 1 on, stored categories may have another letter case
     than in the question. `data` is a copy of Spider or BIRD (see `agentgym.envs.sql.files`).
 
     Reward: 1 for a query whose result equals the gold query's result on the visible database and on hidden databases with
-    the same schema and other contents, else 0. Metrics: `f1` of the rows on the visible database, and `format` (1 if an
-    answer was given); both are 0 until the answer.
+    the same schema and other contents, else 0. Metrics: `f1` of the rows on the visible database, and `format` (1 for an
+    answer whose query runs); both are 0 until then.
     """
 
     horizon = 12
@@ -62,7 +62,7 @@ class SQL(TextEnv):
     data: str | None = None
     """Folder of Spider or BIRD, or one of its files of questions; None: generated questions."""
     family: str = ""
-    """Family of generated questions, or `one_table`: the simplest families, on a database with one table; empty: all."""
+    """Family of generated questions, or `one_table`: the simplest families, on one table; empty: all of the difficulty."""
     show_schema: bool = False
     """Show tables and columns in the first observation."""
     rows_shown: int = 20
@@ -71,7 +71,7 @@ class SQL(TextEnv):
     """Number of generated databases with other contents on which answers to a file's questions are tested.
 
     They are used if no other published database changes the result of a question's gold query; a question is skipped if
-    none can be generated. 0: test answers only on the published databases.
+    no generated database changes it, either. 0: test answers only on the published databases.
     """
     comparison: str = "published"
     """Comparison of answers to a file's questions: `published`, as in the data set's own evaluation, or `strict`.
@@ -120,7 +120,7 @@ class SQL(TextEnv):
         return (task.data["schema"], task.data["meaning"]) if "meaning" in task.data else task.id
 
     def split_of(self, task: Task) -> str:
-        """Return the split, which the hash of `split_key` decides; a question of a file has its own split."""
+        """Return the split: for a generated question by the hash of `split_key`, for a file's question as in the file."""
         return super().split_of(task) if "meaning" in task.data else task.split
 
     def content_key(self, task: Task) -> object:
@@ -285,7 +285,7 @@ class SQL(TextEnv):
             yield next_action(self.task.data["question"], self._schema, self._seen, spelled=spelled)
 
     def mistake(self, rng: np.random.Generator) -> str | None:
-        """Return the action that answers with a plausible wrong query; None if there is none."""
+        """Return an answer with a plausible wrong query; None for a file's question, or before the schema was shown."""
         return None if self.library is not None else slip(self.task.data["question"], self._schema, rng)
 
     def ballot(self, answer: str) -> str | None:

@@ -3,7 +3,7 @@
 Spider: `train_spider.json`, `train_others.json`, `dev.json`, `test.json` next to `database/NAME/NAME.sqlite`; objects with
 `db_id`, `question`, `query`. Further `.sqlite` files in a database's folder (the test suite) are hidden databases.
 BIRD: `train.json` or `dev.json` next to `train_databases` or `dev_databases`; objects with `db_id`, `question`, `evidence`,
-`SQL` and, in the development set, `question_id`. `data` is the folder, or one of its JSON files.
+`SQL` and, in the development set, `question_id`. The setting `data` is the folder, or one of its JSON files.
 """
 
 import json
@@ -59,7 +59,7 @@ class Questions(Library):
     _found: dict[str, list[int] | None] = field(default_factory=dict[str, list[int] | None], repr=False)
 
     def of_split(self, split: str) -> list[Task]:
-        """Return a split's usable questions: some database changes the gold result, so a constant would be wrong.
+        """Return a split's usable questions, for which `numbers` is not None; a warning counts the others.
 
         Raises:
             BadData: the split has no usable question.
@@ -85,7 +85,7 @@ class Questions(Library):
         return task
 
     def hidden(self, task: Task) -> Iterator[bytes | Path]:
-        """Yield a question's hidden databases: published ones, and variants of the visible one that change the result."""
+        """Yield a question's hidden databases: other published ones, then variants that change the gold query's result."""
         visible = Path(task.data["path"])
         yield from _beside(visible)
         for number in self.numbers(task) or ():
@@ -96,8 +96,9 @@ class Questions(Library):
     def numbers(self, task: Task) -> list[int] | None:
         """Return the numbers of variants of a question's database that change the gold result; None if none was found.
 
-        Empty if a published database already changes the result, or if the query fails or the database is damaged: the
-        question remains usable then, so that its episode reports the error.
+        Without such a database, a constant would be as good an answer. Empty if `variants` is 0, or a published database
+        already changes the result, or the query fails or the database is damaged: the question remains usable then, so that
+        its episode reports the error.
         """
         if not self.variants:
             return []
@@ -139,7 +140,7 @@ def load(data: str, variants: int, rule: str = "published", reading: Reading = P
     """Load a folder of Spider or BIRD, or one of its files; cached per process.
 
     Raises:
-        BadData: the folder has no questions, or a question is malformed; the message gives file and number.
+        BadData: there is no usable row, or with `reading.strict`, a row is bad; the message gives file and number.
     """
     path = find_path(data, Path.exists, "nothing at", COPY)
     files = _files(path)

@@ -13,7 +13,10 @@ OPERATORS = ("=", ">", "<", ">=", "<=", "null", "known", "after", "before", "yea
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition on the column at the end of a path; `value` is a number, or text as spelled in the question."""
+    """A condition on the column at the end of a path.
+
+    `value` is a number, or text as spelled in the question; None for the operators `null` and `known`.
+    """
 
     path: Path
     operator: str
@@ -34,7 +37,7 @@ class Frame:
     group: Path = ()
     aggregate: str = ""
     count: int = 0
-    """Number of rows or threshold, depending on the family."""
+    """Number of rows, rank or threshold, depending on the family."""
     parent: str = ""
     """Name of the reference in families that relate the table to its target, for example by counting rows per target."""
 
@@ -78,7 +81,7 @@ class Clauses:
         return f"{alias}.{column.stored}"
 
     def where(self, frame: Frame, *more: str) -> str:
-        """Return the WHERE clause with a leading space, or an empty string."""
+        """Return the WHERE clause for a frame and the SQL tests `more`, with a leading space; empty without any test."""
         conditions = (" OR " if frame.either else " AND ").join(self.test(condition) for condition in frame.where)
         if frame.either and more:
             conditions = f"({conditions})"

@@ -38,7 +38,7 @@ def families(difficulty: int, family: str) -> list[QuestionFamily]:
 
 
 def draw(rng: np.random.Generator, difficulty: int, family: str) -> Data | None:
-    """Draw a question without databases and return its data; None if the schema lacks a part that the family needs."""
+    """Draw a question without databases and return its data; None if the drawn family does not suit the drawn table."""
     name = _pick(rng, sorted(SCHEMAS))
     kind = _pick(rng, families(difficulty, family))
     single = family == "one_table"
@@ -125,7 +125,7 @@ class Drawing:
         """Maximum number of references in a path."""
 
     def frame(self, family: QuestionFamily) -> Frame | None:
-        """Draw a frame of the family about the table; None if the table has no suitable columns."""
+        """Draw a frame of the family about the table; None without suitable columns, or if it gives the answer away."""
         parts: dict[str, Any] = {}
         for need in family.needs:
             frame = _DRAWN[need](self)
@@ -157,7 +157,10 @@ class Drawing:
                     yield (column.name, *path), end
 
     def conditions(self, least: int) -> dict[str, object] | None:
-        """Draw at least `least` conditions on distinct columns, at most 2 + difficulty // 3; at most one if `least` is 0."""
+        """Draw conditions on distinct columns and return them as the part `where`; None if too few are found.
+
+        Their random number is from `least` to 2 + difficulty // 3; if `least` is 0, it is 0 or 1.
+        """
         most = 2 + self.difficulty // 3
         count = int(self.rng.integers(least, most + 1)) if least else int(self.rng.integers(0, 2))
         conditions: dict[Path, Condition] = {}
@@ -196,7 +199,7 @@ class Drawing:
         return int(value) if column.kind == "integer" else round(value) + 0.5
 
     def parent(self) -> dict[str, object] | None:
-        """Draw a reference of the table, and return it with a name column of its target."""
+        """Draw a reference of the table, and return it with a name column of its target; None if one is missing."""
         references = [column for column in self.table.columns if column.kind == "reference"]
         if not references:
             return None
@@ -205,17 +208,17 @@ class Drawing:
         return {"parent": column.name, "column": (names[0],)} if names else None
 
     def parent_of(self) -> dict[str, object] | None:
-        """Draw a reference of the table that is never NULL."""
+        """Draw a reference of the table that is never NULL; None if there is none."""
         references = [column.name for column in self.table.columns if column.kind == "reference" and not column.nullable]
         return {"parent": _pick(self.rng, references)} if references else None
 
     def named(self, part: str, fits: Callable[[Column], bool], depth: int) -> dict[str, object] | None:
-        """Draw a path (see `path`) and return it as the part `part` of a frame."""
+        """Draw a path (see `path`) and return it as the part `part` of a frame; None if there is no such path."""
         path = self.path(fits, depth)
         return None if path is None else {part: path}
 
     def unknown(self) -> dict[str, object] | None:
-        """Draw a nullable numeric column of the table."""
+        """Draw a nullable numeric column of the table; None if there is none."""
         candidates = [column.name for column in self.table.columns if column.counts and column.nullable]
         return {"number": (_pick(self.rng, candidates),)} if candidates else None
 

@@ -112,7 +112,7 @@ class GuardedDatabase:
     """A read-only database, from the bytes of a SQLite file or from its path.
 
     `run` raises QueryError for errors that the query's author can fix, and Damaged for other errors. With `light`, it
-    raises HeavyQuery for a query that must run in another process.
+    raises HeavyQuery for a query that must run in another process. For `steps` and `seconds`, 0 means the default limit.
     """
 
     def __init__(self, content: bytes | Path, *, steps: int = 0, seconds: float = 0.0, light: bool = False) -> None:

@@ -72,7 +72,10 @@ def comparison(data: JsonMapping, rule: str) -> "Comparison":
 
 
 def compared(sql: str, data: JsonMapping, rule: str) -> str:
-    """Return the form of a query that is compared: Spider's evaluation drops DISTINCT and repairs operators like `> =`."""
+    """Return the query to execute for the comparison of results.
+
+    For Spider under the rule `published`, remove DISTINCT and repair operators like `> =`; otherwise return it unchanged.
+    """
     if rule != "published" or data.get("evaluation") != "spider":
         return sql
     return without_distinct(sql.replace("> =", ">=").replace("< =", "<=").replace("! =", "!="))
@@ -91,7 +94,10 @@ class Comparison:
     _orders: set[tuple[int, ...]] | None = field(default=None, init=False)
 
     def same(self, result: Result, gold_result: Result) -> bool:
-        """Return True if two results are equal, in a column order that also fits all earlier results."""
+        """Return True if two results are equal by the rules of this comparison.
+
+        With `any_columns` and without `evaluation`, one order of columns must fit this result and all earlier results.
+        """
         if self.evaluation == "spider":
             return same_in_spider(result.rows, gold_result.rows, ordered=self.ordered)
         if self.evaluation == "bird":

@@ -1,6 +1,6 @@
 """SQL of each family of questions, and plausible wrong versions.
 
-A writer turns a frame into a query. It gets all names from `Clauses` first, so that the joins are known for FROM.
+A writer (`_write_…`) turns a frame into a query. It gets all names from `Clauses` first, so that FROM has all joins.
 """
 
 from collections.abc import Callable, Iterator, Mapping

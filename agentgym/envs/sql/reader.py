@@ -37,7 +37,7 @@ def next_action(question: str, schema_text: str, seen: Mapping[str, str], *, spe
 
 
 def slip(question: str, schema_text: str, rng: np.random.Generator) -> str | None:
-    """Return an action that answers with a plausible wrong query; None if the schema is not known yet."""
+    """Return an answer with a plausible wrong query; None if the schema is unknown or the question cannot be parsed."""
     schema = read_schema(schema_text)
     frame = read(question, schema)
     wrong = [] if frame is None else wrong_queries(frame, schema, {})

@@ -131,7 +131,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Schema:
-    """Tables, in an order such that references point to earlier tables."""
+    """Tables, in an order such that references point to the same or an earlier table."""
 
     name: str
     tables: tuple[Table, ...]

@@ -63,7 +63,7 @@ def _after_schema(observations: list[str], write: Callable[[str, str], str]) -> 
 
 
 def _named(observations: list[str]) -> tuple[str, str]:
-    """Return the first table of the schema that the question names, and the first column of it that the question names."""
+    """Return the first table and the table's first column that the question names; else the first table, the last column."""
     question = set(re.findall(r"\w+", _question(observations)))
     tables = _TABLE.findall(observations[1]) or [("sqlite_master", "name TEXT")]
     name, body = next((table for table in tables if table[0] in question), tables[0])

@@ -72,7 +72,7 @@ def compared(gold: str) -> dict[str, list[object]]:
 
 
 def _values(text: str) -> list[object]:
-    """Return the values for a literal: a text itself, or a number and its neighbors."""
+    """Return the values for a literal: a text without wildcards of LIKE, or a number and its two neighbors."""
     if text[0] in "'\"":
         inner = text[1:-1].replace("''", "'")
         return [inner.replace("%", "").replace("_", "x")] if "%" in inner else [inner]

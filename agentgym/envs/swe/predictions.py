@@ -14,7 +14,7 @@ LONGEST = 60_000
 
 
 def last_observation(summary: str, patch: str | None) -> str:
-    """Return an episode's last observation: the verdict, and the judged patch."""
+    """Return an episode's last observation: the verdict, and the judged patch or a note that it is too long."""
     if patch is None:
         return f"{summary}\n{OPEN}left out: more than {LONGEST} characters\n{CLOSE}"
     patch = patch.encode("utf-8", "replace").decode()

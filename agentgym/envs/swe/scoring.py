@@ -99,7 +99,7 @@ def _own(env: RepositoryEnv, id: str, patch: str) -> Verdict:
 
 
 def patched(sandbox: Sandbox, instance: Instance, patch: str) -> dict[str, bytes]:
-    """Apply a patch to a task's repository and return its files; empty if the patch does not apply."""
+    """Apply a patch to a task's repository and return the files; empty if it does not apply or the files are too large."""
     sandbox.restore(pack({f"{FOLDER}/{path}": content for path, content in instance.broken().items()}))
     result = sandbox.run(f"cd {FOLDER} && git apply --whitespace=nowarn -", stdin=patch.encode())
     try:

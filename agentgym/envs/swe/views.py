@@ -47,7 +47,7 @@ def formatted_output(output: str, code: int, ended: str = "") -> str:
 
 
 def window(path: str, text: str, first: int, last: int) -> str:
-    """Return numbered lines of a file and the number of lines above and below, in SWE-agent's form."""
+    """Return up to 400 numbered lines of a file and the number of lines above and below, in SWE-agent's form."""
     lines = split_lines(text)
     first, last = max(first, 1), min(last, len(lines), first + 4 * WINDOW - 1)
     output = [f"[File: {path} ({len(lines)} lines total)]"]

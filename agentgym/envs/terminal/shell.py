@@ -47,7 +47,7 @@ class ShellState:
         return ["/usr/bin/env", "-i", "--", *assignments, "/bin/bash", "-c", _SCRIPT, "bash", self.folder, self.before, text]
 
     def after(self, result: Result, extra: Mapping[str, str]) -> "ShellState":
-        """Return the state after a command; the same state if the shell was killed."""
+        """Return the state after a command; the same state if the shell was killed or its variables are too large."""
         _, mark, dump = result.stderr.rpartition(_MARK)
         folder, _, rest = dump.partition(b"\0")
         before, _, entries = rest.partition(b"\0")

@@ -83,7 +83,7 @@ def unpack(archive: bytes) -> dict[str, Entry]:
 
 
 def staged(index: bytes) -> bytes:
-    """Return the names, modes and content hashes in a git index, without times and inode numbers."""
+    """Return the names, modes and content hashes in a git index, without times and inodes; other bytes stay as they are."""
     if index[:4] != b"DIRC" or index[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
         return index
     sections, place = [index[8:12]], 12
@@ -120,7 +120,7 @@ def digest(tree: Tree) -> str:
 
 
 def at(tree: Tree, path: str, home: str) -> tuple[str, Entry | None]:
-    """Resolve links in a path and return the resulting path and entry; `home` is the absolute path of the tree."""
+    """Resolve links in a path and return the new path and its entry, if any; `home` is the absolute path of the tree."""
     for _ in range(20):
         path, entry = posixpath.normpath(path), None
         parts = path.split("/")

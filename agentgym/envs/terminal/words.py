@@ -27,7 +27,7 @@ def numbered(rng: Rng, word: str | None = None) -> str:
 
 
 def names(rng: Rng, count: int, existing: tuple[str, ...] = ()) -> list[str]:
-    """Return `count` distinct numbered words."""
+    """Return `count` distinct numbered words that are not in `existing`."""
     distinct: dict[str, None] = {}
     while len(distinct) < count:
         name = numbered(rng)

@@ -21,9 +21,9 @@ ARGUMENTS: dict[str, Callable[[Rng], object]] = {
 
 
 def _calls(start: Callable[[Rng], list[object]], often: str) -> Draw:
-    """Return a function that draws an input for a class: constructor arguments (`start`) and method calls.
+    """Return a function that draws an input for a class: constructor arguments, which `start` draws, and method calls.
 
-    The calls are of the specification's methods and of the methods in `often` (signatures separated by "; ").
+    It calls the methods of the specification and those in `often` (signatures separated by "; ").
     """
     always = tuple(often.split("; "))
 

@@ -28,9 +28,9 @@ TRIED = 12
 MOST_WRONG = 3
 """Maximum number of wrong solutions stored with a task: those that pass the most hidden tests."""
 DRAWS = 1000
-"""Maximum number of specifications drawn to find one that `accepts` accepts."""
+"""Maximum number of specifications drawn to find one that the caller of `ProgramFamily.draw` accepts."""
 PATIENCE = 5
-"""Number of specifications tried before the number of steps is reduced by one."""
+"""Number of failed specifications per reduction of the number of steps by one; twice as many before the first."""
 LIVELY = 3
 """Minimum number of distinct results of the hidden tests; two suffice if all results are True or False."""
 
@@ -191,7 +191,7 @@ class ProgramFamily:
         raise BadConfig(f"family {self.name} has no such task at difficulty {difficulty}: raise it, or take more families")
 
     def _plan(self, rng: Rng, difficulty: int, more: int) -> ProgramSpec:
-        """Return a random specification with `fewest` + `more` steps, or one step more."""
+        """Return a random specification with `fewest` + `more` steps or one step more; fewer if no rule fits."""
         while True:
             frame = _pick(self.frames, rng)
             kind, steps = frame.gives, list[Part]()
@@ -295,7 +295,7 @@ def _pattern(says: str) -> re.Pattern[str]:
 
 
 def outcome(code: str, entry: str, kind: str, arguments: object) -> list[object] | None:
-    """Run trusted code on an input and return [packed result]; None if the code raises an exception."""
+    """Run trusted code on an input and return [packed result]; None if the code fails or the result is not plain data."""
     try:
         return [sorted_through(pack(respond(kind, made(code, entry), unpack(arguments))))]
     except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError, RecursionError, NotData):

@@ -59,7 +59,7 @@ def word(rng: Rng, least: int = 1, most: int = 8, letters: str = "aabcdeefghiikl
 
 
 def words(rng: Rng, difficulty: int, mixed: bool = False) -> list[str]:
-    """Return a list of words, some of which may be equal; `mixed` capitalizes some of them or their first letter."""
+    """Return a list of words, some of which may be equal; with `mixed`, some are capitalized and some in upper case."""
     drawn = [word(rng) for _ in range(length(rng, difficulty))]
     drawn = [one(drawn, rng) if rng.random() < 0.2 else each for each in drawn]
     if not mixed:

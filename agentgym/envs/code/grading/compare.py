@@ -33,7 +33,10 @@ def same(expected: object, got: object, tolerance: float = 0.0) -> bool:
 
 
 def equal(expected: object, got: object, tolerance: float = 0.0) -> bool:
-    """Return True if two packed values are equal by Python's `==`; tuples count as lists, since JSON has no tuples."""
+    """Return True if two packed values are equal by Python's `==`, except that floats may differ by `tolerance`.
+
+    Tuples count as lists, since JSON has no tuples.
+    """
     left, right = _listed(unpack(expected)), _listed(unpack(got))
     return _equal(left, right, tolerance) if tolerance else bool(left == right)
 
@@ -41,7 +44,8 @@ def equal(expected: object, got: object, tolerance: float = 0.0) -> bool:
 def result(expected: object, got: object, tolerance: float = 0.0) -> bool:
     """Return True if a packed value equals the expected value by Python's `==`; a top-level tuple counts as a list.
 
-    This is LiveCodeBench's comparison of a function's result (`grade_call_based`); inner tuples do not equal lists.
+    This is LiveCodeBench's comparison of a function's result (`grade_call_based`); inner tuples do not equal lists, and
+    `tolerance` is ignored.
     """
     left, right = unpack(expected), unpack(got)
     return bool((list(cast("tuple[object]", right)) if isinstance(right, tuple) else right) == left)
@@ -86,7 +90,8 @@ def _listed(value: object) -> object:
 def same_lines(expected: str, got: str, tolerance: float = 0.0) -> bool:
     """Return True if two outputs have equal lines; a line may differ in outer whitespace, or in the form of its numbers.
 
-    This is LiveCodeBench's comparison of a program's output (`lcb_runner/evaluation/testing_util.py`).
+    This is LiveCodeBench's comparison of a program's output (`lcb_runner/evaluation/testing_util.py`); `tolerance` is
+    ignored.
     """
     left, right = ([line.strip() for line in text.strip().split("\n")] for text in (expected, got))
     return len(left) == len(right) and all(a == b or _same_numbers(a, b) for a, b in zip(left, right, strict=True))
@@ -100,9 +105,9 @@ def _same_numbers(left: str, right: str) -> bool:
 
 
 def same_words(expected: str, got: str, tolerance: float = 1e-5) -> bool:
-    """Return True if two outputs have the same words, ignoring whitespace; floats may differ by `tolerance`.
+    """Return True if two outputs have the same words, ignoring whitespace; floats, but not integers, may differ a bit.
 
-    This is CodeContests' comparison of a program's output.
+    This is CodeContests' comparison of a program's output. Up to a value of 1, `tolerance` is absolute, above it relative.
     """
     left, right = expected.split(), got.split()
     return len(left) == len(right) and all(a == b or _near(a, b, tolerance) for a, b in zip(left, right, strict=True))

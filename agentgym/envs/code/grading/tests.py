@@ -15,7 +15,7 @@ PATIENCE = 3
 START = 5.0
 """Extra seconds of a run beyond the time limits of its cases."""
 ALL = 40.0
-"""Default limit on the total seconds of all cases of a submission; less than a rollout's time limit per step."""
+"""Usual limit on the total seconds of a submission's cases (see `budget`); less than a rollout's time limit per step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class CodeTests:
     seconds: float = 2.0
     """Time limit per case, in seconds."""
     total: float | None = None
-    """Time limit for all cases, in seconds; None: a multiple of `seconds`."""
+    """Time limit for all cases, in seconds; None: derived from `seconds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _judged(answer: list[object], expected: object, tests: CodeTests) -> CaseRes
 
 
 def read_answers(output: bytes, most: int) -> list[list[object]] | str:
-    """Return [packed value, error or None] of each case, up to the first malformed line; text if the code itself failed.
+    """Return [packed value, error or None] of each case, up to the first malformed line; an error if the code failed.
 
     The solution may have forged the output, so each value is validated and packed again.
     """

@@ -48,7 +48,7 @@ def _run(row: Row, patch: str, sandbox: Sandbox, restore: bool, timeout: float) 
 
 
 def applied(sandbox: Sandbox, patch: str, commands: Iterable[str]) -> bool:
-    """Apply a patch with the first command that succeeds; return False if all commands fail."""
+    """Apply a patch with the first command that succeeds; return False if all fail and it is not applied already."""
     sandbox.write("/tmp/patch.diff", patch.encode("utf-8", "surrogateescape"))
     for attempt, command in enumerate(commands):
         if attempt:

@@ -59,7 +59,7 @@ class SWEGymFormat(RowFormat):
     apply = ("git apply --allow-empty -v", "patch --batch --fuzz=5 -p1 -i")
 
     def owns(self, columns: Collection[str]) -> bool:
-        """Return True if a row names neither an image nor its environment's commit; rows of SWE-bench name them."""
+        """Return True if a row has a test patch, but no image, script or environment, which similar data sets' rows have."""
         others = ("image", "image_name", "docker_image", "eval_script", "environment_setup_commit", "install_config")
         return "instance_id" in columns and "test_patch" in columns and not any(name in columns for name in others)
 

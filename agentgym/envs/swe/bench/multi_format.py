@@ -87,7 +87,7 @@ class MultiSWEFormat(RowFormat):
         must(sandbox, _SECRETS, f"the solution in {row.image} cannot be removed")
 
     def run(self, sandbox: Sandbox, row: Row, timeout: float, untracked: Collection[str]) -> Result:
-        """Write the submitted patch and the test patch to the files that `fix-run.sh` applies, and run it."""
+        """Write the submitted patch and the test patch to the files that `fix-run.sh` applies, and run this script."""
         sandbox.write("/home/fix.patch", _submitted(sandbox, untracked))
         sandbox.write("/home/test.patch", row.row["test_patch"].encode("utf-8", "surrogateescape"))
         return sandbox.run("/bin/bash /home/fix-run.sh 2>&1", timeout=timeout)

@@ -35,7 +35,7 @@ _WITH_PIP = {rules.name: rules.known | {"requirements"} for rules in FORMATS}
 
 
 def read_rows(path: str | Path, reading: Reading = PLAIN, checkout: str | Path | None = None) -> Library[Row]:
-    """Return the instances in a JSON Lines file; raise BadData with file and line if none is usable.
+    """Return the instances in a JSON Lines file; raise BadData if none is usable or, with `reading.strict`, one is bad.
 
     `checkout` is a clone of the data set's repository; only data sets with log parsers or scripts there need it.
     """

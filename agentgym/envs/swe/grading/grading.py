@@ -57,7 +57,7 @@ def grade(instance: Instance, tree: Mapping[str, bytes], elsewhere: FreshSandbox
     With `one_process`, tests share a process with the code under test (`shared_process`), and fresh values are not tested.
 
     Raises:
-        SandboxFault: the clean repository cannot run either; otherwise, effects of the agent's code are its failure.
+        SandboxFault: the clean repository cannot run either, so the agent's code is not to blame.
     """
     graded = instance.graded(tree)
     key = (f"{instance.repository.digest} {instance.id}", f"{digest(graded)} {one_process}")

@@ -18,7 +18,7 @@ Function = tuple[str, ...]
 Pair = tuple[Sandbox, Sandbox]
 """Two sandboxes: for the tests and for the code under test."""
 DRAWS = 2
-"""Number of alterations tried per test."""
+"""Number of alterations tried per test function."""
 REMEMBERED = 256
 SECONDS = 60.0
 """Time limit of the clean code for all tests, in seconds."""

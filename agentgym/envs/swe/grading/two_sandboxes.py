@@ -110,7 +110,7 @@ def run_in_two_sandboxes(
 
 
 def _kernels(ours: Sandbox, theirs: Sandbox) -> tuple[Kernel, Kernel, bool]:
-    """Return a kernel of each sandbox, and whether a socket connects them; containers have no such socket."""
+    """Return a kernel of each sandbox, and True if a socket connects them; containers have no such socket."""
     if isinstance(ours, ForkServerSandbox) and isinstance(theirs, ForkServerSandbox):
         mine, yours = socket.socketpair()
         with mine, yours:  # the kernels receive copies

@@ -61,11 +61,11 @@ class Code:
         return start, self.raw[start:end].decode("utf-8")
 
     def parent(self, node: ast.AST) -> ast.AST | None:
-        """Return a node's parent."""
+        """Return a node's parent; None for the module."""
         return self._parents.get(node)
 
     def function(self, node: ast.AST) -> FunctionNode | None:
-        """Return the innermost function around a node."""
+        """Return the innermost function around a node; None outside functions."""
         above = self.parent(node)
         while above is not None and not isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
             above = self.parent(above)
@@ -86,7 +86,10 @@ class Code:
         return Splice(*self.span(node), text)
 
     def drop(self, node: ast.stmt) -> Splice | None:
-        """Return the splice that removes a statement's lines; None if these lines contain other code."""
+        """Return the splice that removes a statement's lines; None if these lines contain other code.
+
+        A block's only statement is replaced by `pass`.
+        """
         start, end = self._starts[node.lineno - 1], self._starts[min(node.end_lineno or node.lineno, len(self._starts) - 1)]
         first, last = self.span(node)
         if self.raw[start:first].strip() or self.raw[last:end].split(b"#")[0].strip():

@@ -173,7 +173,7 @@ def _wrong_variable(code: Code, node: ast.Name) -> Iterator[Splice | None]:
 
 @operator("wrong attribute", 3, ast.Attribute)
 def _wrong_attribute(code: Code, node: ast.Attribute) -> Iterator[Splice | None]:
-    """Yield splices that replace an attribute of `self` by another attribute that the class sets."""
+    """Yield splices that replace an attribute of a variable by another attribute that the function reads or sets on it."""
     above = code.parent(node)
     if not (isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load)):
         return
@@ -241,7 +241,7 @@ def _neighbour(code: Code, node: ast.Call) -> Iterator[Splice | None]:
 
 @operator("wrong order", 3, ast.Call)
 def _wrong_order(code: Code, node: ast.Call) -> Iterator[Splice | None]:
-    """Yield splices that drop a sort's key, reverse its order, or drop the sort."""
+    """Yield splices that drop `key` or `reverse` of a sort, `min` or `max`, that add `reverse`, or that drop the sort."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name not in ("sorted", "sort", "min", "max"):
         return

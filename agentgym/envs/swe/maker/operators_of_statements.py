@@ -24,7 +24,10 @@ SIGNS: dict[type[ast.operator], str] = {
 
 @operator("dropped statement", 3, ast.Expr, ast.AugAssign, ast.Assign, ast.Delete)
 def _dropped_statement(code: Code, node: ast.Expr | ast.AugAssign | ast.Assign | ast.Delete) -> Iterator[Splice | None]:
-    """Yield a splice that drops a call, or an update of a counter, an attribute or an item, as a programmer may forget."""
+    """Yield a splice that drops a call, a deletion or an update; an assignment that alone defines a name stays.
+
+    The splice is None if other code shares the statement's lines.
+    """
     if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Call):
         return
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -41,7 +44,10 @@ def _dropped_statement(code: Code, node: ast.Expr | ast.AugAssign | ast.Assign |
 
 @operator("dropped guard", 4, ast.If)
 def _dropped_guard(code: Code, node: ast.If) -> Iterator[Splice | None]:
-    """Yield a splice that drops a condition together with the `return` or `continue` that it guards."""
+    """Yield a splice that drops a short `if` ending with `return`, `raise`, `continue` or `break`.
+
+    The splice is None if other code shares the statement's lines.
+    """
     leaves = isinstance(node.body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
     if leaves and not node.orelse and len(node.body) <= 2 and code.text(node).startswith("if"):
         yield code.drop(node)
@@ -49,7 +55,7 @@ def _dropped_guard(code: Code, node: ast.If) -> Iterator[Splice | None]:
 
 @operator("dropped branch", 3, ast.If)
 def _dropped_branch(code: Code, node: ast.If) -> Iterator[Splice | None]:
-    """Yield a splice that drops a branch: `elif` with its body, or `else`."""
+    """Yield a splice that drops the last branch, an `elif` with its body or an `else`; otherwise yield nothing."""
     start, end = code.span(node)
     if code.text(node).startswith("elif") and not node.orelse:
         line = code.raw.rfind(b"\n", 0, start) + 1
@@ -64,7 +70,10 @@ def _dropped_branch(code: Code, node: ast.If) -> Iterator[Splice | None]:
 
 @operator("early exit", 4, ast.Break, ast.Continue, ast.Return)
 def _early_exit(code: Code, node: ast.Break | ast.Continue | ast.Return) -> Iterator[Splice | None]:
-    """Yield a splice that replaces `break` by `continue` or vice versa, or drops a nested `return`."""
+    """Yield a splice that replaces `break` by `continue` or vice versa, or drops a nested `return`.
+
+    The splice is None if other code shares the lines of the `return`.
+    """
     if isinstance(node, ast.Break):
         yield code.replace(node, "continue")
         return
@@ -81,7 +90,7 @@ def _early_exit(code: Code, node: ast.Break | ast.Continue | ast.Return) -> Iter
 
 @operator("early return", 3, ast.For, ast.While)
 def _early_return(code: Code, node: ast.For | ast.While) -> Iterator[Splice | None]:
-    """Yield a splice that moves the `return` after a loop into the loop."""
+    """Yield a splice that moves a one-line `return` after a loop to the end of the loop's body."""
     block = code.block(node)
     place = block.index(node) if node in block else -1
     if place < 0 or place + 1 >= len(block) or not isinstance(block[place + 1], ast.Return) or node.orelse:

@@ -30,7 +30,9 @@ class Survey:
 def survey(
     name: str, tree: Mapping[str, bytes], sandboxes: tuple[PytestSandbox, PytestSandbox], say: Callable[[str], None]
 ) -> Survey:
-    """Run the tests twice, in two sandboxes with different hash seeds.
+    """Run the tests twice, in two sandboxes with different hash seeds, and return the result.
+
+    If there is a `conftest.py`, an additional run decides if the tests need it.
 
     Raises:
         BadData: there are no tests, they cannot run, or they are too flaky.

@@ -14,7 +14,10 @@ CRASHES = ("AttributeError", "NameError", "UnboundLocalError", "TypeError")
 """Exceptions that reveal the bug's line in their traceback; in a task, some test must fail in another way."""
 
 REVERSALS = ("reverted file", "reverted version")
-"""Kinds of bugs that may show only as `CRASHES`, since they may remove a feature that the older version lacked."""
+"""Kinds of bugs that may show only as `CRASHES`, since they may remove a feature that the older version lacked.
+
+The operator `other error` is exempt, too.
+"""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Repository:
     source: str
     """`package:NAME` for a built-in repository, or the path of a folder or archive."""
     digest: str
-    """Digest of the files (`agentgym.envs.swe.tasks.source.digest`); tasks are valid only for exactly these files."""
+    """Digest of the files (`source.digest`); tasks are valid only for exactly these files. Empty: not checked."""
     split: str
     """Split of all tasks of the repository: `train`, `valid` or `test`."""
     tests: tuple[str, ...]

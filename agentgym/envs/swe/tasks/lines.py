@@ -20,10 +20,10 @@ _KNOWN = frozenset(_TASK)
 
 
 def read(path: str | Path = EMBEDDED, reading: Reading = PLAIN) -> list[Instance]:
-    """Return the tasks of a file; `reading.strict` refuses malformed lines, which are otherwise skipped and counted.
+    """Return the tasks of a file; `reading.strict` refuses malformed tasks, which are otherwise skipped and counted.
 
-    A repository's source may be a path relative to the file. A file with text in an unknown column is refused, unless
-    `reading.ignore` lists the column.
+    A repository's source may be a path relative to the file. A file is always refused if the line of a repository is
+    malformed, or if an unknown column that `reading.ignore` does not list contains text.
     """
     repositories: dict[str, Repository] = {}
     folder = Path(path).parent

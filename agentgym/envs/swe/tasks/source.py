@@ -23,6 +23,7 @@ def tree_of(source: str) -> dict[str, bytes]:
     Version control, caches, builds, links and dotfiles are left out.
 
     Raises:
+        UnknownName: there is no built-in repository of this name.
         FileNotFoundError: there is no such folder or file.
         BadData: the repository cannot be read, is too large or contains no Python file.
     """

@@ -29,7 +29,7 @@ class Artifact:
 
     source: str
     destination: str = ""
-    """Harbor's path for the artifact on the host; if two artifacts have the same destination, the first one counts."""
+    """Harbor's path for the artifact on the host; empty: `source`. Of two artifacts with one path, the first counts."""
     exclude: tuple[str, ...] = ()
     """Patterns of `tar --exclude`; they apply within a folder."""
     service: str = MAIN
@@ -111,7 +111,10 @@ def _service(raw: Mapping[str, object], file: Path) -> str:
 
 
 def collect(sandbox: Any, work: str, hooks: Sequence[Hook], artifacts: Sequence[Artifact]) -> dict[str, bytes]:
-    """Run the hooks, ignoring failures, and return the artifacts that exist: path -> sanitized tar archive."""
+    """Run the hooks, ignoring failures, and return the artifacts by path, as sanitized tar archives.
+
+    Missing and too large artifacts are left out, and those that would overwrite an earlier artifact.
+    """
     for hook in sorted(hooks, key=lambda hook: hook.service != MAIN):
         if hook.service != MAIN:
             sandbox.services.run(hook.service, ["sh", "-c", hook.command], hook.user, hook.seconds)

@@ -52,7 +52,7 @@ REFUSED = {
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}")
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)(?:(:?[-?+])([^}]*))?\}|\$([A-Za-z_]\w*)")
 _LOGS = re.compile(r"\$\{HOST_\w+_PATH\}:")
-"""Volumes for Harbor's log folders, which older tasks mount; agentgym copies these folders instead."""
+"""Pattern of volumes for Harbor's log folders, which older tasks mount; agentgym copies these folders instead."""
 Mapped = dict[str, Any]
 
 

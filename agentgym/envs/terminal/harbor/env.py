@@ -31,7 +31,7 @@ from agentgym.tasks.library import ALL, HASHED, hashed
 
 PIECE = 60_000
 CONTROL_SECONDS = 600.0
-"""Time limit in seconds for each command of a task's solution (and for `setup.sh`) when its tests are checked."""
+"""Time limit, in seconds, of `setup.sh`, and of each command of a task's solution when the task's tests are checked."""
 TRIES = 4
 """Maximum number of containers for checking the tests: idle and solved, each retried once after a fault."""
 _LISTED = r"""find / -xdev \( -path /proc -o -path /sys \) -prune -o -type f -size +15c -size -1025k -exec sha256sum {} + \
@@ -47,9 +47,10 @@ def registered(path: str) -> str:
 class Harbor(ContainerAccess, ServerTools):
     """Task folders of Harbor (Terminal-Bench).
 
-    Reward: 1 if the task's own `tests/test.sh` writes a reward of at least 1, else 0; the metric `reward` is its value. If
-    the tests write no reward, they run again without the agent's work: if they write one then, the episode is lost; if
-    not, it ends as an infrastructure error. A task with steps is one episode, and `submit` ends a step. The tests are
+    Reward: 1 if the task's own `tests/test.sh` writes a reward of at least 1, else 0; the metric `reward` is the written
+    reward, clipped to 0 to 1. If the tests write no reward, they run again without the agent's work: if they write one
+    then, the episode is lost; if not, it ends as an infrastructure error. A task with steps is one episode, and `submit`
+    ends a step. The tests are
     copied into the container at `submit`; only the oracle copies the solution. As in Harbor, the tests run in the agent's
     container after all its processes have ended, unless there is a separate verifier (`docs/environments/terminal.md`).
     """
@@ -360,7 +361,7 @@ class Harbor(ContainerAccess, ServerTools):
         return self._library[task.data["name"]].fingerprint()
 
     def found_hidden(self) -> list[str]:
-        """Return the paths in the container with content of the task's tests or solution; ignores files under 16 bytes."""
+        """Return the container's files of 16 bytes to 1 MiB that equal a file of the task's tests or solution."""
         hidden = self._present.hidden()
         listed = self.sandbox.run(_LISTED, timeout=self.seconds)
         lines = (line.partition("  ") for line in listed.stdout.decode("utf-8", "replace").splitlines())

@@ -30,7 +30,7 @@ class HarborTask:
 
     folder: Path
     difficulty: int
-    """0, 1 or 2 for `easy`, `medium` and `hard` in the metadata."""
+    """0, 1 or 2 for `easy`, `medium` and `hard` in the metadata; 0 for anything else."""
     place: Place
     """The agent's container."""
     steps: tuple[Step, ...]

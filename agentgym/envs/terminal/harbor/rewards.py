@@ -60,7 +60,7 @@ def rewards_in(name: str, content: bytes) -> dict[str, float]:
 
 
 def combined(rewards: Sequence[Mapping[str, float]], strategy: str) -> Mapping[str, float]:
-    """Combine the rewards of the judged steps: the last step's rewards (`final`), or the mean of each metric."""
+    """Combine the judged steps' rewards: the last step's (`final`), or the mean of each metric (a missing value is 0)."""
     if strategy == "final":
         return rewards[-1]
     names = dict.fromkeys(name for step in rewards for name in step)
@@ -69,6 +69,8 @@ def combined(rewards: Sequence[Mapping[str, float]], strategy: str) -> Mapping[s
 
 def one_number(rewards: Mapping[str, float], rule: str) -> float:
     """Return one reward for several metrics: the metric of `key:NAME`, else `reward`, else all metrics reduced by `rule`.
+
+    Without metrics, the reward is 0.
 
     Raises:
         NoVerdict: the named metric is missing.

@@ -72,7 +72,7 @@ class Step:
     solution: Path | None
     """Folder with `solve.sh`; None without a solution."""
     workdir: Path | None
-    """Folder copied to the agent's working directory before the agent begins; its `setup.sh`, if any, is then run."""
+    """Folder copied to the working directory before the agent begins; its `setup.sh`, if any, then runs. None: none."""
     seconds: float | None
     """Limit on the total seconds of the agent's commands; None: no limit."""
     user: str
@@ -94,7 +94,7 @@ class Step:
 def place_in(raw: tables.Table, build: Path, name: str, file: Path, inherited: str = "", *, beside: bool = False) -> Place:
     """Return the container that an environment's table describes.
 
-    `inherited` is the default image; `beside` also reads a compose file.
+    `inherited` is the default image. With `beside`, the compose file in `build` is read, too.
 
     Raises:
         BadData: the image's name is malformed, or there is neither an image nor a Dockerfile.

@@ -91,6 +91,8 @@ def number(raw: Mapping[str, object], key: str, file: Path) -> float | None:
 def size(raw: Mapping[str, object], key: str, older: str, file: Path) -> float | None:
     """Return a size in megabytes: the number under `key`, or the text under the older key `older`, such as `2G`.
 
+    None if both are missing.
+
     Raises:
         BadData: the text is malformed, or both are present and differ.
     """
@@ -112,7 +114,7 @@ def variables(raw: Mapping[str, object], name: str, file: Path) -> dict[str, str
     """Return the environment variables in a table's `env`, without substitutions.
 
     Raises:
-        BadData: `env` is not a table of texts.
+        BadData: `env` is not a table.
     """
     value: object = raw.get("env") or {}
     if not isinstance(value, dict):
