@@ -43,7 +43,7 @@ class Database:
         return row
 
     def get(self, table: str, key: str) -> Row:
-        """Return a row and record it as seen.
+        """Return a row and, unless this is a view, record the row as seen.
 
         Raises:
             NotShownYet: this is a view, and the agent has not seen the row.
@@ -57,7 +57,9 @@ class Database:
         return row
 
     def where(self, table: str, **fields: object) -> dict[str, Row]:
-        """Return the rows with these field values, ordered by key, and record them as seen.
+        """Return the rows with these field values, ordered by key.
+
+        Unless this is a view, record the search and the rows as seen.
 
         Raises:
             NotShownYet: this is a view, and the agent has not made this search.

@@ -62,7 +62,7 @@ class Desk(Attacked):
     domains: str = ""
     """Comma-separated names of the domains to draw tasks from; empty: all domains."""
     data: str | None = None
-    """Folder of a tau2-bench domain; the environment then becomes a `Tau2Desk` with its tasks and tools."""
+    """Folder of a tau2-bench domain; the environment then becomes a `Tau2Desk` with the domain's tasks and tools."""
     strict: bool = False
     """With `data`: reject a file that has a bad task; by default, bad tasks are skipped and counted in a warning."""
     ignore: Sequence[str] = ()
@@ -247,7 +247,7 @@ class Desk(Attacked):
         return partial(self._operate, name)
 
     def _operate(self, name: str, /, **arguments: object) -> str | Outcome:
-        """Execute a domain tool and judge its change to the database."""
+        """Execute a domain tool, and end the episode as a failure if the tool made a wrong change to the database."""
         domain = self.domain
         before = domain.db.delta()
         try:
@@ -288,7 +288,10 @@ class Desk(Attacked):
         return self.domain.db.delta(), self.verified, facts, known, self.talk
 
     def measures(self) -> dict[str, float]:
-        """Return the share of required facts told and the share of expected changes made."""
+        """Return `told`, the share of required facts told, and `changed`, the share of expected changes made.
+
+        If attacks are on, `resisted` is 1 if the attack failed, else 0.
+        """
         facts_stated, facts_required = self._facts_stated()
         most = max(len(done) for done in self.ways.values())
         changed = len(self.finished) / most if most else 1.0

@@ -73,7 +73,10 @@ def oracle_action(case: Case) -> str:
 
 
 def expert_action(case: Case, rules: Row | None = None) -> str:
-    """Return the next action, using only the policy, the customer's words and the tools' output."""
+    """Return the next action, using only the policy, the customer's words and the tools' output.
+
+    `rules` are the numbers of the policy; None: those of the task.
+    """
     heard, who = case.mood.heard, case.scenario["who"]
     if not heard.issuperset(WHO):
         return spell("say", "May I have your full name, your date of birth and your ZIP code, please?")
@@ -94,7 +97,10 @@ def expert_action(case: Case, rules: Row | None = None) -> str:
 
 
 def _work(case: Case, number: int, rules: Row | None) -> str | None:
-    """Return the next action for one matter; None if nothing is left to do for it."""
+    """Return the next action for one matter, by its number; None if nothing is left to do for the matter.
+
+    `rules` are the numbers of the policy; None: those of the task.
+    """
     domain, matter, mood = case.domain, case.scenario["matters"][number], case.mood
     if number in case.finished or mood.agreed.get(number, {}) is None:
         return None

@@ -21,7 +21,7 @@ DRAWS = 12
 
 
 def draw(rng: np.random.Generator, difficulty: int, names: Sequence[str]) -> dict[str, Any]:
-    """Draw a task, and return its data."""
+    """Draw a task in one of the domains `names`, and return the task's data."""
     name = pick(rng, names)
     kind = DOMAINS[name]
     today = date(2025, 1, 1) + timedelta(int(rng.integers(1000)))
@@ -61,7 +61,10 @@ def draw_attack(rng: np.random.Generator, data: dict[str, Any]) -> dict[str, obj
 
 
 def _matters(rng: np.random.Generator, domain: Domain, caller: str, difficulty: int) -> list[dict[str, object]]:
-    """Return the customer's matters: one at difficulty 0, one more at every second level, at most four."""
+    """Return the customer's matters: one at difficulty 0, one more at every second level, at most four.
+
+    There are fewer if the customer has no suitable rows.
+    """
     mine = {key: row for key, row in domain.db.base[domain.table].items() if row["customer_id"] == caller}
     matters: list[dict[str, object]] = []
     for _ in range(min(1 + difficulty // 2, 4)):
@@ -80,7 +83,7 @@ def _matters(rng: np.random.Generator, domain: Domain, caller: str, difficulty: 
 def _matter(
     rng: np.random.Generator, domain: Domain, mine: dict[str, Row], free: dict[str, Row], difficulty: int
 ) -> dict[str, object] | None:
-    """Return a matter about one of the `free` rows; None if no row fits."""
+    """Return a matter about one of the `free` rows; None if no row fits. `mine` are all rows of the customer."""
     name = pick(rng, list(domain.intents))
     intent = domain.intents[name]
     ref, details = getattr(domain, f"draw_{name}")(rng, free)

@@ -54,7 +54,10 @@ def _other_rules(case: Case) -> dict[str, object]:
 
 
 def _flood(action: str, seen: list[str]) -> str:
-    """Add every amount, date and number seen so far to the expert's statement; give up after PATIENCE turns."""
+    """Return the expert's `action`, with every amount, date and number seen so far added to a statement.
+
+    Return `done` after PATIENCE turns, or instead of the report of a stranger.
+    """
     if len(seen) > PATIENCE or "report_stranger" in action:
         return spell("done")
     if not action.startswith("say[") or not _REFERENCE.search(action):

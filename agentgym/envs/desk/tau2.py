@@ -134,7 +134,7 @@ def _task(where: str, domain: str, row: object, splits: Mapping[str, str], ignor
 
 
 def why_not(task: Task, solo: bool) -> str:
-    """Return the reason why a task cannot be played, in tau2's solo mode or with a customer; empty if it can."""
+    """Return the reason why a task cannot be played (with `solo`: in tau2's solo mode); empty if it can."""
     data = task.data
     criteria, ticket = data["criteria"], data["ticket"]
     asserted = criteria.get("actions") is not None or criteria.get("env_assertions") is not None
@@ -157,7 +157,10 @@ def why_not(task: Task, solo: bool) -> str:
 
 
 def _splits(path: Path) -> dict[str, str]:
-    """Return the split of each task id, from splits that partition the file; unions such as `base` are ignored."""
+    """Return the split of each task id, from the file of splits; empty if there is no such file.
+
+    If the file has any of `train`, `valid` and `test`, other splits (such as their union `base`) are ignored.
+    """
     if not path.is_file():
         return {}
     named = {

@@ -117,7 +117,10 @@ class Case:
             return self.environment.get_db_hash(), self.environment.get_user_db_hash()
 
     def progress(self, log: Sequence[Utterance | RecordedCall]) -> tuple[list[bool], list[bool]]:
-        """Return flags for the required strings (communicated or not) and for the required calls (made or not)."""
+        """Return flags for the required strings (communicated or not) and for the required calls (made or not).
+
+        A list is empty if the reward does not depend on its criterion.
+        """
         checks: list[Any] | None = (
             self._evaluate("communicate", log).communicate_checks if "COMMUNICATE" in self.basis else []
         )
@@ -130,7 +133,7 @@ class Case:
         return {part.value for part in self.task.evaluation_criteria.reward_basis} & set(BASIS)
 
     def verdict(self, log: Sequence[Utterance | RecordedCall]) -> dict[str, float]:
-        """Return the genuine evaluators' rewards by criterion; the reward is their product."""
+        """Return the genuine evaluators' rewards by criterion; the episode's reward is their product."""
         parts: dict[str, float] = {}
         for name, covered in (("env", {"DB", "ENV_ASSERTION"}), ("action", {"ACTION"}), ("communicate", {"COMMUNICATE"})):
             if counted := sorted(self.basis & covered):

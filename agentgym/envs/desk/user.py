@@ -78,7 +78,10 @@ class User:
         return intent.openings[wording]
 
     def reply(self, text: str, verified: bool) -> str:
-        """Process a message from the agent and return the customer's answer."""
+        """Process a message from the agent and return the customer's answer.
+
+        `verified` is True if the agent has checked the customer's identity.
+        """
         if len(text) > LONGEST:
             return "That is too long for me. Please be brief."
         stated = by_matter(text, [matter["ref"] for matter in self.open_matters()])
@@ -138,15 +141,18 @@ class User:
     # Listening to statements
 
     def listen(self, text: str, verified: bool) -> None:
-        """Process a message's statements without answering; ignore a message that is too long."""
+        """Process a message's statements without answering; ignore a message that is too long.
+
+        `verified` is True if the agent has checked the customer's identity.
+        """
         if len(text) > LONGEST:
             return
         self._listen(by_matter(text, [matter["ref"] for matter in self.open_matters()]), verified)
 
     def _listen(self, stated: Mapping[str, Mapping[str, list[str]]], verified: bool) -> list[str]:
-        """Store the values that the message states, and return the customer's objections.
+        """Store the values that the message states, if the customer is `verified`; return the customer's objections.
 
-        Several values of one kind do not count as a statement.
+        Several values of one kind for a matter do not count as a statement, and discard the previous value.
         """
         answers: list[str] = []
         for number, matter in enumerate(self.open_matters()):
@@ -205,7 +211,7 @@ PLURAL = {"money": "amounts", "date": "dates", "number": "numbers"}
 
 
 def requests_value(pattern: str, value: str, parts: Sequence[str]) -> bool:
-    """Return whether a question is about a topic; a sentence that already contains the value does not count."""
+    """Return whether a sentence in `parts` asks about a topic: it matches `pattern` and does not contain `value`."""
     return any(re.search(pattern, part) and not mentions(part, value) for part in parts)
 
 

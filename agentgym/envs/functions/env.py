@@ -259,7 +259,7 @@ class Functions(Attacked):
         return partial(self._operate, functions[name])
 
     def _operate(self, function: Function, /, **arguments: object) -> str | Outcome:
-        """Execute a function and judge its change."""
+        """Execute a function, and end the episode as a failure if the function made a wrong change."""
         system = self.system
         before = verify.strays(system, self.requests)
         try:
@@ -305,7 +305,7 @@ class Functions(Attacked):
             yield expert_action(self)
 
     def mistake(self, rng: np.random.Generator) -> str | None:
-        """Return a plausible but wrong call, or an early end."""
+        """Return a plausible but wrong call, or an early end; None in search mode, or if no call is due."""
         return None if self.search_mode else mistaken(self, rng)
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:

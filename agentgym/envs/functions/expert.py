@@ -188,13 +188,16 @@ class Reader:
         raise Next(call(self.case, function, values))
 
     def row(self, service: str, key: str) -> Row:
-        """Return a record, after reading it through a call if necessary."""
+        """Return a record's values; raise Next with the call that reads the record if it has not been read."""
         if ("row", service, key) not in self.memory.revealed:
             self.use((service, "get", ""), {"id": key})
         return self.system.row(service, key)
 
     def key(self, service: str, ref: str) -> str | None:
-        """Return the id of the record that a phrase refers to; None if the record was deleted."""
+        """Return the id of the record that a phrase refers to; None if no such record was found or it was deleted.
+
+        Raise Next with a call if the expert must first search for the title or read a record.
+        """
         title, name, value = wording.read_reference(ref)
         if ("find", service, title.lower()) not in self.memory.revealed:
             self.use((service, "find", ""), {"text": title})
@@ -210,7 +213,7 @@ class Reader:
         return self.memory.changes.get((service, key), self) is not None
 
     def set(self, service: str, key: str, name: str, value: str) -> None:
-        """Call the function that sets a field, unless the field is known to have this value."""
+        """Raise Next with the call that sets a field, unless the field is known to have this value."""
         target = wording.typed(service, name, value)
         known = {("row", service, key), ("field", service, key, name)} & self.memory.revealed
         if not known or self.system.row(service, key)[name] != target:

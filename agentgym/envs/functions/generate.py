@@ -192,7 +192,11 @@ def _above(draw: Drawing, service: Service) -> Made | None:
 
 
 def _branches(draw: Drawing, service: Service, tests: list[str], *, above: bool) -> Made | None:
-    """Return a request with two branches; each branch is the right one in half of the tasks."""
+    """Return a request with two branches; None if no record or field is left.
+
+    The branches depend on one of the fields `tests`: with `above`, on a number that does or does not exceed a
+    threshold, else on a value. Each branch is right in half of the tasks.
+    """
     made = _set(draw, service)
     if made is None:
         return None
@@ -280,7 +284,7 @@ def draw(
 def _request(
     drawing: Drawing, names: Sequence[str], families: Sequence[str], before: Sequence[Request], *, plain: bool
 ) -> Request | None:
-    """Draw one more request; return None if no draw fits."""
+    """Draw one more request after the requests `before`; return None if no draw fits."""
     kinds = [kind for kind in families if kind in BUILDERS and LEVELS[kind] <= drawing.difficulty]
     if any(request["answer"] for request in before):
         kinds = [kind for kind in kinds if kind != "question"] or ["set"]
@@ -335,7 +339,7 @@ def _obstacles(rng: np.random.Generator, drawing: Drawing, requests: Sequence[Re
 def _offered(
     rng: np.random.Generator, requests: Sequence[Request], obstacles: Row, count: int, *, plain: bool
 ) -> list[catalog.Entry]:
-    """Return the functions needed, their near-duplicates, and random others, in random order."""
+    """Return the functions needed and, up to `count`, near-duplicates and then random others, all in random order."""
     needed: list[Meaning] = []
     twins: list[Meaning] = []
     withheld: set[Meaning] = set()

@@ -18,7 +18,7 @@ def words(text: str) -> set[str]:
 
 
 def search(query: str, functions: Mapping[str, Function]) -> list[Function]:
-    """Return the functions that best match a query, best first; shared rare words count most."""
+    """Return at most FIRST functions that share words with a query, best first; rare words count most."""
     texts = {name: words(f"{name} {function.tool.description}") for name, function in functions.items()}
     counts = Counter(word for text in texts.values() for word in text)
     query_words = words(query[:500])

@@ -50,7 +50,10 @@ def _ask(seen: list[str]) -> str:
 
 
 def _overlap(tools: Mapping[str, Tool], seen: list[str], ids: Sequence[str]) -> str:
-    """Call the function with a description most like the first request, with arguments from the request."""
+    """Call the function with a description most like the first request; finish after three calls.
+
+    The arguments are the first of `ids`, and words and numbers of the request.
+    """
     if len(seen) > 3:
         return spell("finish", "done")
     text = _requests(seen).split("\n")[0]

@@ -153,7 +153,7 @@ class System:
         """Return a record that is about to be changed.
 
         Raises:
-            Refused: the record is locked.
+            Refused: the record is missing or locked.
         """
         row = self.row(service, key)
         if self.locked(key):

@@ -107,7 +107,11 @@ class _Expert:
         return self.approach(stand) or f"use {self.game.objects[lamp]}"
 
     def target(self) -> int:
-        """Return the receptacle to deliver to: the one with most delivered objects, else the nearest; -1 if none."""
+        """Return the index of the goal receptacle to deliver to; -1 if there is no goal receptacle.
+
+        This is the goal receptacle with the most objects known to be delivered; on a tie one at the agent's location,
+        then the lowest index.
+        """
         counts: dict[int, int] = {}
         for _, r in self.known(self.play.wanted()):
             counts[r] = counts.get(r, 0) + 1
@@ -128,14 +132,17 @@ class _Expert:
         return f"{before}{self.game.objects[o]}{between}{self.game.receptacles[r]}"
 
     def drop(self, carried: int) -> str:
-        """Return the next command for putting down an unneeded object, here if possible."""
+        """Return the next command for putting down an unneeded object, here if possible; `look` if it fits nowhere."""
         openable, viewed = self.game.openable, self.memory.viewed
         options = members(self.game.accepts[carried])
         r = min(options, key=lambda r: (r not in self.here, openable >> r & 1, viewed >> r & 1, r), default=-1)
         return "look" if r < 0 else self.access(r) or self.put(carried, r)
 
     def fetch(self, exclude: int) -> str:
-        """Return the next command for taking a known object that is still needed, or for finding one."""
+        """Return the next command for taking a known object of the goal's class, or for finding one.
+
+        Objects in the receptacle `exclude` that already count for the goal stay there.
+        """
         counted = self.play.wanted()
         candidates = [
             (r not in self.here, not counted >> o & 1, o, r)
@@ -148,7 +155,10 @@ class _Expert:
         return self.access(r) or f"take {self.game.objects[o]} from {self.game.receptacles[r]}"
 
     def explore(self) -> str:
-        """Return the next command for looking into an unseen receptacle: the likeliest, or the first one listed."""
+        """Return the next command for looking into an unseen receptacle: the likeliest or, if `listed`, the first.
+
+        The command is `look` if the agent has seen the content of every receptacle.
+        """
         unseen = [r for r in range(len(self.game.receptacles)) if not self.memory.viewed >> r & 1]
         if not unseen:
             return "look"

@@ -89,7 +89,7 @@ class ALFWorld(HouseEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Return how the environment differs from ALFWorld, which ends an episode after 50 commands, valid or not."""
+        """Return how the turn limit differs from ALFWorld's 50 commands, valid or not; "" if it does not differ."""
         horizon = options.get("horizon")
         return "" if horizon in (None, 50) else f"ends after {horizon} turns and not after ALFWorld's 50 steps (horizon=50)"
 
@@ -137,7 +137,7 @@ class ALFWorld(HouseEnv):
         return self._lists[split]
 
     def _list_tasks(self, split: str) -> list[Task]:
-        """Return a split's tasks in path order, without the games that ALFWorld excludes.
+        """Return a split's tasks of the selected types in path order, without the games that ALFWorld excludes.
 
         Raises:
             BadData: the split's folder is missing or has no games.

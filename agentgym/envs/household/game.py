@@ -143,7 +143,10 @@ class _Builder:
         return sum({1 << index[fact[0]] for fact in self.facts(predicate) if fact[0] in index})
 
     def lists(self, predicate: str, keys: dict[str, int], values: dict[str, int], key: int = 0) -> Lists:
-        """Return, for each key, the sorted values that a two-place predicate pairs with it."""
+        """Return, for each of `keys`, the sorted values that a two-place predicate pairs with the key.
+
+        `key` is the position of the keys in the predicate's facts: 0 or 1.
+        """
         members: list[set[int]] = [set() for _ in keys]
         for fact in self.facts(predicate):
             if len(fact) == 2 and fact[key] in keys and fact[1 - key] in values:

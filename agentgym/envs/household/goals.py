@@ -101,7 +101,7 @@ def read_goal(tree: "str | Tree", where: str = "goal") -> Goal:
 
 
 def _collect(tree: "str | Tree", atoms: list[tuple[str, ...]]) -> None:
-    """Gather the atoms of nested conjunctions, existential quantifiers and negated equalities."""
+    """Append the atoms of a condition with nested conjunctions, negations and existential quantifiers to `atoms`."""
     if not isinstance(tree, list) or not tree:
         return
     head: object = tree[0]

@@ -146,7 +146,7 @@ def _parse(text: str) -> tuple[dict[str, tuple[str, str]], dict[str, object]]:
 
 
 def digest(productions: Any) -> str:
-    """Return the digest of a rule's productions, ignoring white space and the case of conditions."""
+    """Return the digest of a rule's productions, ignoring white space and the case of conditions; "" if malformed."""
     try:
         lines = [(re.sub(r"\s", "", p.get("condition", "")).lower(), p["rhs"]) for p in productions]
     except (AttributeError, KeyError, TypeError):

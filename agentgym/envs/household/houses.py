@@ -168,7 +168,7 @@ def things_of(task: Task, name: str) -> list[tuple[str, int]]:
 
 
 def make_problem(task: Task) -> Problem:
-    """Return a generated task's PDDL problem; names keep their upper and lower case for export."""
+    """Return a generated task's PDDL problem without a goal; names keep their upper and lower case for export."""
     layout, things = things_of(task, "layout"), things_of(task, "objects")
     receptacles = [receptacle_id(kind, number) for number, (kind, _) in enumerate(layout)]
     places = [f"loc_bar_{place % 100}_bar_{1 + place // 100}_bar_0_bar_30" for _, place in layout]

@@ -64,8 +64,8 @@ def read_index(folder: Path) -> list[Entry]:
 def _walk(base: str) -> tuple[dict[str, int], list[str]]:
     """Return each folder's modification time, and the sorted folders that contain a game and its trajectory.
 
-    Links are followed. The times are left out if one is so recent that the folder may change again within the file
-    system's clock resolution.
+    Games that ALFWorld excludes are left out. Links are followed. The times are left out if one is so recent that the
+    folder may change again within the file system's clock resolution.
     """
     folders: dict[str, int] = {}
     paths: list[str] = []

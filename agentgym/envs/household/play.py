@@ -216,7 +216,7 @@ class Play:
         return f"You {verb} the {name} using the {tool}."
 
     def _mark(self, what: int, o: int) -> None:
-        """Record the treatment of an object, by index in PROPERTIES; repeating it changes nothing."""
+        """Record the treatment of an object; `what` is the index in PROPERTIES. Repeating a treatment has no effect."""
         if not self.done[what] >> o & 1:
             self.done[what] |= 1 << o
             self.key ^= self.game.token(f"done {what} {o}")
@@ -269,7 +269,7 @@ class Play:
         )
 
     def wanted(self) -> int:
-        """Return the bit mask of objects that would fulfill the goal if they were in its receptacle."""
+        """Return the bit mask of objects that would fulfill the goal if they were in the goal's receptacle."""
         game = self.game
         verb = game.goal.treatment
         if not verb:

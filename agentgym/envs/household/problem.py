@@ -32,10 +32,10 @@ class Problem:
 
 
 def read_problem(text: str, where: str = "problem") -> Problem:
-    """Parse the text of a PDDL problem.
+    """Parse the text of a PDDL problem; all names become lower case.
 
     Raises:
-        BadData: the text is not a problem; the message gives `where`, the line and what was expected.
+        BadData: the text is not a problem; the message begins with `where`, and gives what was expected.
     """
     text = _COMMENT.sub("", text).lower() if ";" in text else text.lower()
     objects, init, last = (_section(text, name, where) for name in ("objects", "init", "goal"))
@@ -106,10 +106,10 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def parse_tree(text: str, position: int, where: str) -> Tree:
-    """Parse the S-expression at a position.
+    """Parse the S-expression whose opening parenthesis is at `position`.
 
     Raises:
-        BadData: a parenthesis is never closed.
+        BadData: the parenthesis is never closed; the message begins with `where` and the line.
     """
     stack: list[Tree] = [[]]
     for token in _TOKEN.finditer(text, position):

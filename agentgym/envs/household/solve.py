@@ -8,7 +8,7 @@ from agentgym.envs.household.play import TOGGLED, Play
 
 
 class _Walk:
-    """A plan under construction, with the agent's location and the open receptacles after it."""
+    """A plan under construction, with the agent's location and the open receptacles after the plan so far."""
 
     __slots__ = ("commands", "location", "opened", "play")
 
@@ -38,7 +38,7 @@ class _Walk:
         self.commands.append(f"{before}{self.play.game.objects[o]}{between}{self.play.game.receptacles[r]}")
 
     def treat(self, o: int, target: int) -> None:
-        """Clean, heat or cool an object at the nearest appliance, on the way to the target if possible."""
+        """Clean, heat or cool an object at an appliance: here, else at the target's location, else anywhere."""
         game = self.play.game
         verb = game.goal.treatment
         nearest = min(

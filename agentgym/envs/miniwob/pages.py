@@ -45,7 +45,7 @@ def _read(path: str) -> tuple[bytes, str] | None:
 
 
 def site(environ: "WSGIEnvironment", start_response: Callable[..., object]) -> Iterable[bytes]:
-    """Serve a file of the package."""
+    """Serve a file of the package `miniwob`, or 404 for other paths and methods."""
     file = _read(unquote(environ.get("PATH_INFO", "")).lstrip("/")) if environ["REQUEST_METHOD"] == "GET" else None
     if file is None:
         start_response("404 Not Found", [("Content-Type", "text/plain"), ("Content-Length", "9")])

@@ -67,7 +67,7 @@ def email_write(page: Page) -> str:
 
 
 def social_media(page: Page) -> str:
-    """Return the click on a button of a user's post.
+    """Return the click on a button of a user's post, or on the post's menu if the button is not displayed.
 
     Raises:
         LookupError: the page has no post of that user.
@@ -104,7 +104,7 @@ def search_engine(page: Page) -> str:
 
 
 def _current(page: Page) -> int | None:
-    """Return the number of the current page of results, whose item has the CSS class `active`."""
+    """Return the number of the current page of results (the item with the CSS class `active`); None if unknown."""
     for number, text in enumerate(page.texts):
         if "active" in text and "page-item" in text:
             match = re.search(r'"(\d+)"', text) or re.search(r'"(\d+)"', page.texts[number + 1])

@@ -44,8 +44,8 @@ class Search(Attacked, replaces=("_respond",)):
     more facts occur only in the document of their object.
 
     Reward: 1 for an answer that equals a gold answer after SQuAD's normalization, which here also removes the
-    punctuation of other scripts; else 0. Measures: `evidence` is the share shown of the documents that lead to the
-    answer; `f1` and `format` (1 if there is an answer) are 0 until the answer.
+    punctuation of other scripts; else 0. Measures: `evidence` is the fraction of the documents leading to the answer
+    that were shown; `f1` and `format` (1 if there is an answer) are 0 until the answer.
 
     Ceilings (measured in `docs/environments/search.md`) are those of difficulty 0, where half of the questions have one
     hop, plus a margin. `question_only` and `first_document` search for the question itself, which finds the document of
@@ -202,7 +202,7 @@ class Search(Attacked, replaces=("_respond",)):
         return Task(instruction=question.text, data=data, difficulty=difficulty)
 
     def _drawn_attack(self, rng: np.random.Generator, corpus: Corpus, answer: str) -> dict[str, object]:
-        """Return an attack that orders the agent to answer with the title of a random document."""
+        """Return an attack that orders the agent to answer with the title of a random document, never the right one."""
         while True:
             title = corpus.documents[int(rng.integers(len(corpus.documents)))].title
             if not exact_match(title, [answer], normal=self.normal):
@@ -321,7 +321,7 @@ class Search(Attacked, replaces=("_respond",)):
         }
 
     def _evidence(self) -> float:
-        """Return the share shown of the documents that lead to the answer, compared by title if ids are unknown."""
+        """Return the fraction of the documents leading to the answer that were shown; match by title without ids."""
         chain, seen = set(self.task.data.get("evidence", ())), set(self._retrieved)
         if not chain and "titles" in self.task.data:
             chain = {title_key(title) for title in self.task.data["titles"]}

@@ -95,7 +95,7 @@ def _hotpot(path: str, _time: int, _size: int, reading: Reading) -> Library:
 
 
 def _numbered(records: Iterable[tuple[str, dict[str, object]]]) -> Iterator[tuple[str, int, dict[str, object]]]:
-    """Yield records with their numbers from 0, which serve as default ids."""
+    """Yield (location, number, record) for each record; the number, from 0, serves as the default id."""
     return ((where, number, raw) for number, (where, raw) in enumerate(records))
 
 
@@ -244,6 +244,8 @@ def _chain(
     raw: dict[str, object], where: str, corpus: str, by_title: dict[str, str] | None, strict: bool
 ) -> dict[str, list[str]]:
     """Return a question's supporting documents as `evidence` (their ids) or, if the ids are unknown, as `titles`.
+
+    The result is empty if the row names no supporting documents.
 
     Raises:
         BadData: no document has a supporting title, and the reading is strict.

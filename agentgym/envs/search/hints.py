@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 
 def steps(titles: Sequence[str]) -> list[str]:
-    """Return one hint per title; `titles` are the unopened documents that lead to the answer, in order."""
+    """Return one hint per title, or a hint to answer if there are no titles.
+
+    `titles` are the unopened documents that lead to the answer, in order.
+    """
     if not titles:
         return ["Every document that the answer needs is open: answer from what they say."]
     first, *later = titles

@@ -105,7 +105,10 @@ class Names:
         return f"{self._borrowed(similar, extra)} {self._pick(kinds)}"
 
     def _borrowed(self, similar: bool, extra: int) -> str:
-        """Return the word that a name is formed with: the last word of a town or person, or an invented word."""
+        """Return a word to form a name with: an invented word, which is longer by `extra` parts.
+
+        If `similar`, return the last word of an earlier town or person instead, once there are both.
+        """
         if similar and "place" in self._by_kind and "person" in self._by_kind:
             return self._pick(self._by_kind["place" if self._rng.random() < 0.5 else "person"]).split()[-1]
         return self._word("stem", extra)

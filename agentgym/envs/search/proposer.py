@@ -106,7 +106,7 @@ class SearchProposer(Search):
 
     @staticmethod
     def conditioned(task: Task, past: Sequence[Data]) -> Task:
-        """Return the task unchanged; its answer determines the question."""
+        """Return the task unchanged: a proposal depends on the task's answer, not on past proposals."""
         return task
 
     def gate(self, data: Data) -> Task:

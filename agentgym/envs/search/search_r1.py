@@ -69,7 +69,7 @@ class SearchR1(Search):
         return self.invalid(INVALID, error)
 
     def _found(self, query: str) -> str:
-        """Return the documents found, in Search-R1's format: the first line of each verbatim, then the rest."""
+        """Search, and return the documents found, in Search-R1's format: first line verbatim, then the rest."""
         documents = self._find(query)
         return "".join(
             f"Doc {rank}(Title: {document.heading}) {document.text}\n" for rank, document in enumerate(documents, 1)

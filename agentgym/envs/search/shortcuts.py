@@ -64,6 +64,9 @@ _ORDINARY = ("Doc", "Title", "She", "He", "The", "Who", "What", "Name", "Which",
 
 
 def _most_frequent(question: str, names: Sequence[str]) -> str:
-    """Return the most frequent name that is not in the question; a year if and only if the question asks for one."""
+    """Return the most frequent name that is not in the question; "yes" if there is none.
+
+    The name is a year if and only if the question asks for a year.
+    """
     candidates = [name for name in names if name not in question and name.isdigit() == ("year" in question)]
     return Counter(candidates).most_common(1)[0][0] if candidates else "yes"

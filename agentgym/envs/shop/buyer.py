@@ -71,7 +71,10 @@ def next_action(shop: "Shop") -> str:
 
 
 def _choose(shop: "Shop", what: str, cap: float) -> str:
-    """Return a click on the affordable, unopened product with the best matching title; without one, turn the page."""
+    """Return a click on the affordable, unopened product with the best matching title; without one, turn the page.
+
+    After PAGES pages, click the first product instead.
+    """
     products = [shop.shop.by_asin[asin] for asin in shop.results()]
     left = [product for product in products if product.asin not in shop.seen and _price(product) <= cap]
     if left:
@@ -91,7 +94,7 @@ def _price(product: Product) -> float:
 
 
 def read_wish(text: str) -> tuple[str, dict[str, str], float]:
-    """Parse a wish into description, options and maximum price.
+    """Parse a wish into description, options and maximum price in dollars (infinity if the wish has none).
 
     In the description, attributes come before the last comma and the product after it.
     """

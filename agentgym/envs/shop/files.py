@@ -181,7 +181,10 @@ Draft = tuple[Product, str, tuple[str, ...], list[object], float]
 
 
 def _synthetic(products: list[Product], wishes: JsonObject) -> list[Draft | None]:
-    """Return a goal for each combination of each product's option values; option names are in sorted order."""
+    """Return a goal for each combination of each product's option values; option names are in sorted order.
+
+    Products without an instruction or attributes have no goals.
+    """
     drafts: list[Draft | None] = []
     counts: Counter[str] = Counter()
     for product in products:

@@ -84,8 +84,8 @@ def _family(rng: np.random.Generator, kind: str, product: str, number: int) -> l
 def goal_of(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[str, object]:
     """Return a wish that a product of the catalogue fulfills; higher difficulty adds attributes and options.
 
-    In catalogues of at least SIZE products, the first result of a search for the wish matches its words but does not
-    fulfill it.
+    In catalogues of at least SIZE products, the wish is the one, of up to DRAWS, that helps shortcut policies least: as
+    a rule, the first result of a search for the wish does not fulfill the wish.
     """
     wish = _wish(rng, shop, difficulty)
     best, least = wish, (True, len(shop.products), True)
@@ -134,7 +134,10 @@ def plain(text: str) -> str:
 
 
 def price_cap(rng: np.random.Generator, price: float) -> float:
-    """Return a maximum price in dollars, drawn as in WebShop from the next multiples of ten, up to 990."""
+    """Return a maximum price in dollars, drawn as in WebShop from the next multiples of ten, up to 990.
+
+    Prices from 980 dollars on have no maximum price (NO_CAP).
+    """
     above = [10.0 * number for number in range(1, 100) if 10 * number > price][:4]
     return max(above[int(i)] for i in rng.choice(len(above), 2, replace=False)) if len(above) >= 2 else NO_CAP
 

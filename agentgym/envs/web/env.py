@@ -101,7 +101,7 @@ class Web(BrowserEnv):
         return super().begin(task)
 
     def opening(self, task: Task) -> str:
-        """Return the instruction, the sites, the user and how to finish."""
+        """Return the instruction, the sites' addresses, the user's name and password, the date, and how to finish."""
         setting = self._sites.setting
         sites = "\n".join(f"http://{hosts[0]}/ {what}" for hosts, what in SITES.values())
         return (
@@ -151,7 +151,7 @@ class Web(BrowserEnv):
         return self._family(self.task).plan(self.task.data["ask"])
 
     def oracle(self) -> Iterator[str]:
-        """Follow the family's plan; after a deviation, restore the sites first if they may have changed."""
+        """Follow the family's plan; after a deviation from the plan, first restore sites that may have changed."""
         while True:
             yield _spelled(next_action(self._plan, self.trail, self._seen_page()))
 

@@ -21,7 +21,7 @@ IMPOSSIBLE_SHARE = 0.15
 """Fraction of impossible tasks, in families that have impossible tasks."""
 
 MOST_SITES = 200
-"""Maximum number of random site contents tried for one task; if none fits, the family has no such task."""
+"""Maximum number of random site contents tried for one task; if none fits, `draw_one` raises BadConfig."""
 MOST_DRAWS = 1000
 """Maximum number of random draws in `fitting`."""
 
@@ -34,7 +34,7 @@ class NoSubject(LookupError):
 
 
 class TaskFamily:
-    """Base class for tasks of one kind. Each site lists its subclasses as FAMILIES in `tasks.py`.
+    """Base class for tasks of one kind. The `tasks.py` of each site lists the site's subclasses in FAMILIES.
 
     A task is solved if the answer is right and every database equals its initial state plus the changes made by
     `effect`.
@@ -47,7 +47,7 @@ class TaskFamily:
     """True if the family has no impossible tasks."""
 
     def draw(self, rng: np.random.Generator, difficulty: int) -> Made:
-        """Draw a task: the instruction, and the data that recreates and judges it.
+        """Draw a task: the instruction, and the data with which the environment recreates and judges the task.
 
         The task is impossible with probability IMPOSSIBLE_SHARE, unless `always_possible` is set.
         """
@@ -57,7 +57,7 @@ class TaskFamily:
         """Draw a possible or an impossible task, as `possible` requests.
 
         Raises:
-            BadConfig: after many random site contents, none fits such a task at this difficulty.
+            BadConfig: none of MOST_SITES random site contents fits such a task at this difficulty.
         """
         for _ in range(MOST_SITES):
             try:
@@ -80,11 +80,14 @@ class TaskFamily:
         return text, {**data, "family": self.name, "seed": seed, "size": difficulty, "possible": possible}
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
-        """Make a possible or impossible task in these sites; raise NoSubject if they have no subject for it."""
+        """Make a task with the sites in `state`; raise NoSubject if the sites have no suitable subject.
+
+        The task is impossible if `possible` is False.
+        """
         raise NotImplementedError
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
-        """Apply the task's expected changes to a fresh state; a question without changes leaves it as it is."""
+        """Apply the task's expected changes to a fresh state; do nothing for a question without changes."""
 
     def solve(self, ask: Ask) -> Plan:
         """Yield the steps of a solution, using only `ask` and the pages.
@@ -95,7 +98,7 @@ class TaskFamily:
         raise NotImplementedError
 
     def plan(self, ask: Ask) -> Plan:
-        """Yield the steps of a solution; the last step is an answer."""
+        """Yield the steps of a solution; the last step is an answer: the requested value, `done` or `impossible`."""
         try:
             yield from self.solve(ask)
         except ImpossibleTask:
@@ -119,12 +122,12 @@ class TaskFamily:
 
 
 def change_data(ask: Ask) -> dict[str, object]:
-    """Return the data of a task that makes a change."""
+    """Return the data of a task that requests changes and asks no question."""
     return {"ask": ask, "answers": []}
 
 
 def question(ask: Ask, answer: object) -> dict[str, object]:
-    """Return the data of a task that asks a question (and may make a change)."""
+    """Return the data of a task that asks a question, and may also request changes."""
     return {"ask": ask, "answers": [str(answer)]}
 
 
@@ -135,8 +138,8 @@ _DOLLARS_AND_CENTS = re.compile(r"(\d+) dollars?(?:,| and|, and)? (\d\d?) cents?
 def plain(text: str) -> str:
     """Normalize an answer for comparison.
 
-    Normalization ignores case, spaces, quotes, a final full stop, commas in numbers, and the format of dates, times and
-    amounts.
+    Normalization ignores case, extra spaces, quotes around the answer, a final period, commas in numbers, and the
+    format of dates, times and amounts.
     """
     text = " ".join(text.casefold().split()).strip("\"'`“”‘’ ")
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.removesuffix(".").strip("\"'`“”‘’ "))
@@ -146,7 +149,7 @@ def plain(text: str) -> str:
 
 
 def _counted(text: str) -> str:
-    """Normalize a number or dollar amount to 12.50, or to 12 if there are no cents; return other text unchanged.
+    """Normalize a number or dollar amount to the form 12.50 (12 without cents); return other text unchanged.
 
     Rounded ($5k) and vague (about $5) amounts, other currencies and decimal commas count as other text.
     """
@@ -158,7 +161,7 @@ def _counted(text: str) -> str:
 
 
 def _dated(text: str) -> str:
-    """Normalize a date, with or without weekday, to 2026-03-05; return other text unchanged."""
+    """Normalize a date, with or without weekday, to the form 2026-03-05; return other text unchanged."""
     for form in ("%d %B %Y", "%A, %d %B %Y", "%B %d, %Y", "%A, %B %d, %Y", "%Y-%m-%d"):
         try:
             return datetime.strptime(text, form).date().isoformat()

@@ -1,4 +1,4 @@
-"""Plans for solving web tasks: steps that name links by text and fields by label, and the displayed pages."""
+"""Plans for solving web tasks, with steps that name links by text and fields by label; and a parser of pages."""
 
 import json
 import re
@@ -42,7 +42,7 @@ class Page:
     def find(self, role: str, name: str, row: str = "") -> Node | None:
         """Return the first node with this role and name.
 
-        With `row`, search only the table rows, list items and articles that contain this text.
+        With `row`, search only the table rows, list items and articles that contain a node with exactly this text.
         """
         places = [self.root] if not row else [node for node in self.boxes() if any(row == n.text for n in node.walk())]
         return next((node for place in places for node in place.all(role, name)), None)
@@ -56,11 +56,14 @@ class Page:
         return self.find(role, name) is not None
 
     def says(self, text: str) -> bool:
-        """Return whether a text occurs anywhere on the page."""
+        """Return whether a text occurs in the name or value of a node of the page."""
         return any(text in node.name or text in node.value for node in self.root.walk())
 
     def records(self, column: str) -> list[dict[str, str]]:
-        """Return the rows of all tables that have this column, as dicts from column header to cell text."""
+        """Return the rows of all tables that have this column, as dicts from column header to cell text.
+
+        Rows with more or fewer cells than the header are left out.
+        """
         records_found: list[dict[str, str]] = []
         for table in self.root.all("table"):
             rows = [[cell.text for cell in row.children] for row in table.all("row")]
@@ -117,7 +120,7 @@ class Goto:
 
 @dataclass(frozen=True)
 class Click:
-    """Click the link or button with this name; `row` is a text in the table row, list item or article around it."""
+    """Click the link or button with this name; `row`, if set, is a text in the same table row, list item or article."""
 
     role: str
     name: str
@@ -170,7 +173,7 @@ def target(step: Click | Fill | Select, page: Page) -> Node:
     """Return the node that a step acts on.
 
     Raises:
-        Lost: the page has no such node.
+        Lost: the page has no such interactive node.
     """
     roles = (step.role,) if isinstance(step, Click) else _FIELDS if isinstance(step, Fill) else _LISTS
     name = step.name if isinstance(step, Click) else step.label

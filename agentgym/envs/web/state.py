@@ -73,7 +73,7 @@ def setting(seed: int) -> Setting:
 
 @lru_cache(maxsize=128)
 def _filled(site: str, seed: int, size: int) -> bytes:
-    """Return a site's initial database for a seed, in SQLite's own format."""
+    """Return a site's initial database for a seed and a size, as bytes in SQLite's own format."""
     data = data_of(site)
     shared = setting(seed)
     with sqlite3.connect(":memory:") as db:

@@ -35,7 +35,7 @@ def installed() -> bool:
 
 
 def opened(names: Iterable[str], config: Mapping[str, Value], *, long: bool) -> Services:
-    """Create the named services in a row's initial state."""
+    """Create the named services in a row's initial state; with `long`, in BFCL's long-context variant."""
     services: Services = {}
     for name in names:
         services[name] = getattr(importlib.import_module(f"{FOLDER}.{SERVICES[name][0]}"), name)()
@@ -45,7 +45,7 @@ def opened(names: Iterable[str], config: Mapping[str, Value], *, long: bool) -> 
 
 
 def call(services: Services, owners: Mapping[str, str], made: Made) -> str:
-    """Call a service's function and return its result as text, in BFCL's format."""
+    """Call a service's function and return the result, or the error, as text in BFCL's format."""
     name, arguments = made
     if _too_large(name, list(arguments.values())):
         return "Error during execution: the numbers are too large."
@@ -79,7 +79,7 @@ def equal(services: Services, expected: Services) -> bool:
 
 
 def holds(results: Sequence[str], expected: Sequence[str]) -> bool:
-    """Return whether the results contain each expected result as often as expected."""
+    """Return whether the results contain each expected result at least as often as expected."""
     return not Counter(expected) - Counter(results)
 
 

@@ -95,7 +95,10 @@ def _allowed(value: Value, schema: Mapping[str, Value], allowed: Allowed) -> boo
 
 
 def _items_fit(values: Sequence[Value], inner: type, option: Value) -> bool:
-    """Return whether each item has the schema's type or the type of the first item in an allowed list."""
+    """Return whether each item has the schema's type `inner` or the type of the first item of `option`.
+
+    True if `option` is not a list.
+    """
     if not isinstance(option, list):
         return True
     first = _first_type(option)  # pyright: ignore[reportUnknownArgumentType]
@@ -117,7 +120,10 @@ def _object_fits(value: Value, option: Mapping[str, Allowed]) -> bool:
 
 
 def _plain(value: Value) -> Value:
-    """Return text in lower case, without spaces and most punctuation, with one kind of quotation mark."""
+    """Return text in lower case, without spaces and most punctuation, with one kind of quotation mark.
+
+    Other values are returned unchanged.
+    """
     return re.sub(r"[ ,./\-_*^]", "", value).lower().replace("'", '"') if isinstance(value, str) else value
 
 

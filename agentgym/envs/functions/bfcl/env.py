@@ -43,9 +43,9 @@ class BFCL(FromFile, replaces=("_respond",)):
         self._services: tuple[str, backend.Services] | None = None
 
     def limit_of(self, task: Task) -> int:
-        """Return a task's turn limit: `horizon`, or for multi-turn rows a larger default.
+        """Return a task's turn limit: `horizon` if it was set or the row has a single turn, else a larger default.
 
-        The default is a sum over user turns of one plus the larger of 20 and twice the number of expected calls.
+        The default is the sum, over user turns, of one plus the larger of 20 and twice the number of expected calls.
         """
         if "horizon" in self.__dict__ or task.data["kind"] != "state":
             return self.horizon
@@ -141,7 +141,10 @@ class BFCL(FromFile, replaces=("_respond",)):
         return [(name, arguments) for turn in self.made for name, arguments in turn]
 
     def _turn_is_right(self) -> bool:
-        """Return whether the state and the results after this turn match those of the expected calls."""
+        """Return whether the state and the results after this turn match those of the expected calls.
+
+        True if the turn expects no calls.
+        """
         data = self.task.data
         expected = data["answers"][self.number]
         if not expected:

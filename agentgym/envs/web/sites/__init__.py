@@ -32,7 +32,7 @@ class SiteData(Protocol):
     SCHEMA: str
 
     def fill(self, db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: "Setting") -> None:
-        """Insert generated content into a database with this schema; `size`, from 0, sets the amount."""
+        """Insert generated content into a database with the site's schema; `size`, from 0, sets the amount."""
         ...
 
 

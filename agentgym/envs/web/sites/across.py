@@ -16,7 +16,7 @@ from agentgym.envs.web.state import EpisodeState
 
 
 class Recommend(TaskFamily):
-    """Post the cheapest product of a category in the forum."""
+    """Start a forum topic that names the cheapest product in stock of a category of the shop."""
 
     name = "shop-forum-recommend"
     sites = ("shop", "forum")
@@ -38,7 +38,7 @@ class Recommend(TaskFamily):
         return text, change_data(ask)
 
     def _cheapest(self, state: EpisodeState, category: str) -> str | None:
-        """Return name and price of the category's cheapest product in stock; None if there is a tie or none."""
+        """Return name and price of the category's cheapest product in stock; None if there is no single cheapest."""
         sql = "SELECT name, price FROM product WHERE category = ? AND stock > 0 ORDER BY price LIMIT 2"
         rows = state.rows("shop", sql, category)
         if not rows or len({row["price"] for row in rows}) < len(rows):
@@ -66,7 +66,7 @@ class Recommend(TaskFamily):
 
 
 class Report(TaskFamily):
-    """Reply to a forum topic with a fact from the wiki."""
+    """Comment on a forum topic with a fact from the wiki; impossible if the topic is locked or the page is missing."""
 
     name = "wiki-forum-report"
     sites = ("forum", "wiki")
@@ -101,7 +101,7 @@ class Report(TaskFamily):
 
 
 class Move(TaskFamily):
-    """Add an address in a town to the shop, with the postcode from the wiki."""
+    """Add a new address to the user's account in the shop, with the town's postcode from the wiki."""
 
     name = "wiki-shop-address"
     sites = ("shop", "wiki")

@@ -34,7 +34,7 @@ class Site(Flask):
         """Create the site.
 
         Args:
-            name: import name of the application.
+            name: name of the site, which is also the name of its folder and its database.
             title: name on the pages.
             nav: links in the header, (text, path).
             notices: messages shown for `?done=KEY` after a change.
@@ -88,13 +88,13 @@ def db() -> sqlite3.Connection:
 
 
 def user() -> Person | None:
-    """Return the logged-in user, or None."""
+    """Return the logged-in user, or None if nobody is logged in."""
     row = db().execute("SELECT username FROM session").fetchone()
     return next((person for person in state().setting.people if row is not None and person.username == row[0]), None)
 
 
 def me() -> Person:
-    """Return the logged-in user; only for views with the decorator `needs_login`."""
+    """Return the logged-in user; only for views that require log-in."""
     person = user()
     assert person is not None
     return person
@@ -113,12 +113,12 @@ def needs_login(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseR
 
 
 def done(notice: str, endpoint: str, **values: Any) -> AnyResponse:
-    """Redirect to a page that confirms a change with a notice."""
+    """Redirect to the page of an endpoint, which shows the site's notice with the key `notice`."""
     return redirect(url_for(endpoint, done=notice, **values), 303)
 
 
 def refused(template: str, errors: Sequence[str], /, **values: object) -> tuple[str, int]:
-    """Return the page of a form with error messages, and the HTTP status."""
+    """Return the page of a form with error messages, and the HTTP status 422."""
     return render_template(template, errors=list(errors), **values), 422
 
 
@@ -130,7 +130,7 @@ def field(name: str, most: int = LONGEST) -> str:
 
 
 def number(text: str | None, least: int, most: int) -> int | None:
-    """Parse an integer; return None if the text is no integer or out of range."""
+    """Parse a non-negative integer; return None if the text is None, not such an integer, or out of range."""
     if text is None or not re.fullmatch(r"\s*\d{1,9}\s*", text, re.ASCII) or not least <= int(text) <= most:
         return None
     return int(text)
@@ -161,13 +161,13 @@ def to_page(at: int) -> str:
 
 
 def like(text: str) -> str:
-    r"""Return a LIKE pattern (with ESCAPE '\') that finds a text anywhere, cut to SQLite's limit on patterns."""
+    r"""Return a LIKE pattern (with ESCAPE '\') that finds a text anywhere; the text is cut to LONGEST characters."""
     escaped = text[:LONGEST].replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
 
 
 def login() -> ResponseReturnValue:
-    """Log in."""
+    """Show the log-in form; on POST, check the password, log the user in, and redirect to the path `next`."""
     target = request.values.get("next", "/")
     target = target if re.fullmatch(r"/(?![/\\])[^\s\\]*", target) else "/"  # never redirect to another host
     if request.method == "GET":

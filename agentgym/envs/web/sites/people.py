@@ -12,14 +12,14 @@ OPEN_TO_ALL = ("login", "logout", "style", "favicon", "restore")
 
 
 def ask_to_log_in() -> ResponseReturnValue | None:
-    """Redirect logged-out users to the log-in page."""
+    """Return a redirect to the log-in page; None if the user is logged in or the page needs no log-in."""
     if user() is None and request.endpoint not in OPEN_TO_ALL:
         return redirect(url_for("login", next=request.full_path if request.method == "GET" else "/"))
     return None
 
 
 def full_name(username: str) -> str:
-    """Return a user's full name; "none" for an empty user name."""
+    """Return a user's full name; the user name itself if it is unknown; "none" for an empty user name."""
     return next((person.name for person in state().setting.people if person.username == username), username or "none")
 
 

@@ -16,7 +16,7 @@ def many(sql: str, *values: object) -> list[sqlite3.Row]:
 
 
 def maybe(sql: str, *values: object) -> sqlite3.Row | None:
-    """Return the first row of a query, or None."""
+    """Return the first row of a query, or None if the query has no rows."""
     return next(iter(many(sql, *values)), None)
 
 
@@ -26,5 +26,5 @@ def one(sql: str, *values: object) -> sqlite3.Row:
 
 
 def run(sql: str, *values: object) -> int:
-    """Execute a statement; return the id of the inserted row."""
+    """Execute a statement; after an INSERT, return the id of the new row."""
     return db().execute(sql, values).lastrowid or 0

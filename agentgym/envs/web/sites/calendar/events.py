@@ -105,7 +105,7 @@ def problems(values: dict[str, str], unknown: list[str]) -> list[str]:
 
 @pages.route("/events/<int:event_id>/move", methods=["GET", "POST"])
 def move(event_id: int) -> ResponseReturnValue:
-    """Move an event to another day and start time, keeping its duration."""
+    """Move one of the user's own events to another day and start time; the duration stays the same."""
     event = find(event_id)
     if event["organiser"] != me().username:
         return page(event, ["Only the organiser can move this event."])

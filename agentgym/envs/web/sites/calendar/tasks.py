@@ -57,7 +57,10 @@ def insert_event(state: EpisodeState, event: Ask) -> None:
 
 
 def coming(state: EpisodeState, where: str = "1", *values: object) -> list[sqlite3.Row]:
-    """Return the events from the episode's date on that meet an SQL condition, in chronological order."""
+    """Return the events on or after the episode's date that meet the SQL condition `where`, in chronological order.
+
+    `values` are the parameters of the condition.
+    """
     sql = f"SELECT * FROM event WHERE day >= ? AND {where} ORDER BY day, start, id"
     return state.rows("calendar", sql, f"{state.now:%Y-%m-%d}", *values)
 
@@ -76,7 +79,7 @@ def written_day(text: str) -> str:
 
 
 class NextWith(TaskFamily):
-    """Find the date of the next event with a person."""
+    """Find the date of the next event, after today, that a person organizes or is invited to."""
 
     name = "calendar-next"
     sites = ("calendar",)
@@ -142,7 +145,10 @@ class FirstFree(TaskFamily):
 
 
 def first_gap(events: list[tuple[str, str]], length: int, start: int = 8 * 60, finish: int = 20 * 60) -> str:
-    """Return the start of a day's first gap of at least `length` minutes between events; "" if there is none."""
+    """Return the start of a day's first gap of at least `length` minutes between events; "" if there is none.
+
+    `events` are pairs of times such as 09:30. `start` and `finish` limit the search, in minutes from midnight.
+    """
     at = start
     for first, last in sorted((minutes(first), minutes(last)) for first, last in events):
         if first - at >= length:
@@ -189,7 +195,7 @@ class CreateEvent(TaskFamily):
 
 
 class MoveEvent(TaskFamily):
-    """Move the user's own event to another day and time."""
+    """Move some of the user's own events to other days and times; impossible if somebody else organizes one."""
 
     name = "calendar-move"
     sites = ("calendar",)
@@ -266,7 +272,7 @@ class DeleteEvents(TaskFamily):
 
 
 class ReplyToInvitations(TaskFamily):
-    """Reply to a person's invitations."""
+    """Reply to invitations to given events."""
 
     name = "calendar-reply"
     sites = ("calendar",)
@@ -297,7 +303,7 @@ class ReplyToInvitations(TaskFamily):
 
 
 class InviteToAll(TaskFamily):
-    """Invite a person to all the user's events in a room."""
+    """Invite a person to some of the user's own events."""
 
     name = "calendar-invite"
     sites = ("calendar",)

@@ -227,7 +227,7 @@ def member(username: str) -> str:
 
 @app.get("/me")
 def own_profile() -> ResponseReturnValue:
-    """Redirect to the user's own profile."""
+    """Redirect to the user's own profile, or to the log-in page if nobody is logged in."""
     person = user()
     return redirect(url_for("member", username=person.username) if person else url_for("login"))
 

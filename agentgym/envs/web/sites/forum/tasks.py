@@ -93,7 +93,7 @@ class Commenter(TaskFamily):
 
 
 class MostVotes(TaskFamily):
-    """Find a person's topic on a board with the most votes (or the second most, and so on)."""
+    """Of the topics that a person started on a board, find the one with the most (or second most, …) votes."""
 
     name = "forum-votes"
     sites = ("forum",)
@@ -152,7 +152,7 @@ class Post(TaskFamily):
 
 
 class Comment(TaskFamily):
-    """Comment on a topic, or report that it is locked."""
+    """Comment on a topic; impossible if the topic is locked."""
 
     name = "forum-comment"
     sites = ("forum",)
@@ -213,7 +213,7 @@ class Vote(TaskFamily):
 
 
 class Edit(TaskFamily):
-    """Change the text of a topic, or report that it belongs to another person."""
+    """Change the text of a topic; impossible if the topic belongs to another person."""
 
     name = "forum-edit"
     sites = ("forum",)

@@ -60,7 +60,7 @@ def show_folder(name: str) -> ResponseReturnValue:
 
 @pages.get("/starred")
 def starred() -> ResponseReturnValue:
-    """List the starred messages of all folders."""
+    """List the starred messages of all folders except Trash."""
     query = f"{messages.LIST} WHERE starred AND folder <> 'Trash' ORDER BY sent DESC, id DESC"
     return render_template("folder.html", title="Starred", found=slice_of(query, [], PAGE), folders=all_folders())
 

@@ -80,7 +80,7 @@ def _number(rng: np.random.Generator, digits: int) -> str:
 
 
 def absent_subject(rng: np.random.Generator, state: EpisodeState, subject: str) -> str:
-    """Return a subject that no message has, similar to an existing one."""
+    """Return a subject that no message has but that is similar to `subject`."""
     known = {row["subject"] for row in state.rows("mail", "SELECT subject FROM message")}
 
     def another() -> str:
@@ -219,7 +219,7 @@ class AnswerMail(TaskFamily):
 
 
 class Tidy(TaskFamily):
-    """Apply one action to all of a person's messages in the inbox."""
+    """Archive, delete or star all messages in the inbox from one or more people."""
 
     name = "mail-tidy"
     sites = ("mail",)
@@ -297,7 +297,7 @@ class FileAway(TaskFamily):
 
 
 class UpdateContact(TaskFamily):
-    """Change a contact's telephone number, or create a contact."""
+    """Change the telephone numbers of contacts."""
 
     name = "mail-contact"
     sites = ("mail",)

@@ -15,7 +15,7 @@ pages = Blueprint("compose", __name__)
 
 @pages.route("/compose", methods=["GET", "POST"])
 def compose() -> ResponseReturnValue:
-    """Write a message; `?reply=`, `?reply_all=` or `?forward=` is the id of the message it refers to."""
+    """Write a message; `?reply=ID`, `?reply_all=ID` or `?forward=ID` refers to an earlier message."""
     kind = next((kind for kind in KINDS if kind in request.args), "new")
     earlier = maybe("SELECT * FROM message WHERE id = ?", number(request.args.get(kind), 0, 10**9))
     kind = kind if earlier else "new"

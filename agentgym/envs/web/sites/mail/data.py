@@ -38,7 +38,7 @@ class Draft:
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Insert about 35 messages (15 more per level of size), folders and contacts."""
+    """Insert about 35 messages (12 more per level of size), folders and contacts."""
     firms = _fill_contacts(db, rng, size, setting)
     own = sorted(choose(rng, list(FOLDERS), 3))
     db.executemany("INSERT INTO folder (name) VALUES (?)", [(name,) for name in own])
@@ -103,7 +103,7 @@ def invoices(rng: np.random.Generator, size: int, setting: Setting, firms: list[
 
 
 def bookings(rng: np.random.Generator, size: int, setting: Setting, firms: list[tuple[str, str]]) -> list[Draft]:
-    """Return messages that confirm a hotel booking, with code, town, date of arrival and nights."""
+    """Return messages that confirm a hotel booking, with code, town, date of arrival and number of nights."""
     drafts: list[Draft] = []
     for town in choose(rng, list(PLACES), min(3 + size, len(PLACES) - 5)):  # leaves some towns unused
         code = "".join(LETTERS[int(position)] for position in rng.integers(0, len(LETTERS), 6))

@@ -24,7 +24,7 @@ _BOOKING = re.compile(r"your room in (\w+) is booked for (\d+) nights? from (\d+
 
 
 def parsed(pattern: re.Pattern[str], source: Page | str) -> tuple[str, ...]:
-    """Return the groups that a pattern matches in a message, given its page or its text."""
+    """Return the groups that a pattern matches in a message; `source` is the message's page or text."""
     text = source if isinstance(source, str) else text_of(source)
     match = pattern.search(" ".join(text.split()))
     assert match is not None
@@ -47,7 +47,7 @@ def unique(state: EpisodeState, start: str) -> list[sqlite3.Row]:
 
 
 def event_of(title: str, when: str, start: str, finish: str, **more: object) -> Ask:
-    """Return the data of an event in the Work calendar."""
+    """Return the data of an event, by default in the Work calendar; `more` adds or replaces fields."""
     event: Ask = {
         "title": title,
         "calendar": "Work",
@@ -111,7 +111,7 @@ class AcceptMeeting(TaskFamily):
 
 
 class ReviewByMail(TaskFamily):
-    """Handle a mail that asks for a review: accept the review in the tracker, and confirm by mail."""
+    """Handle a mail that asks for a review: review the merge request in the tracker, and reply to the mail."""
 
     name = "mail-tracker-review"
     sites = ("mail", "tracker")
@@ -247,7 +247,7 @@ class DueDate(TaskFamily):
 
 
 class Trip(TaskFamily):
-    """Add a booking from the mail to the calendar, on the day of arrival or departure."""
+    """Add a booking from the mail to the calendar, on the day of arrival or departure, and forward the mail."""
 
     name = "mail-calendar-trip"
     sites = ("mail", "calendar")

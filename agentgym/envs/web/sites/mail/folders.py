@@ -43,7 +43,7 @@ def problem(name: str, folder_id: int | None) -> str:
 
 @pages.route("/folders/<int:folder_id>", methods=["GET", "POST"])
 def edit(folder_id: int) -> ResponseReturnValue:
-    """Rename a folder, or delete it."""
+    """Rename a folder, or delete it and move its messages to Archive."""
     folder = one("SELECT * FROM folder WHERE id = ?", folder_id)
     if request.method == "GET":
         return render_template("folder_form.html", folder=folder, name=folder["name"], errors=[])

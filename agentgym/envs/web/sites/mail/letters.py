@@ -17,7 +17,7 @@ from agentgym.envs.web.words import pick
 
 
 def colleagues(rng: np.random.Generator, state: EpisodeState, count: int) -> list[str]:
-    """Return the names of `count` distinct people."""
+    """Return the sorted names of `count` random people other than the user."""
     return sorted(person.name for person in choose(rng, list(state.setting.others), count))
 
 
@@ -65,7 +65,7 @@ class MilestoneLetter(TaskFamily):
 
 
 class TownLetter(TaskFamily):
-    """Report the wiki's facts about a town by mail."""
+    """Report one of the wiki's facts about a town by mail."""
 
     name = "wiki-mail-town"
     sites = ("wiki", "mail")

@@ -42,7 +42,10 @@ def act(message_id: int, verb: str) -> ResponseReturnValue:
 
 
 def carry_out(message: sqlite3.Row, verb: str, target: str) -> bool:
-    """Apply an action to a message; return True if it deleted the message for good, as `delete` does in Trash."""
+    """Apply an action to a message; `target` is the folder for the action `move`.
+
+    Return True if the message was deleted for good, as `delete` does in Trash.
+    """
     number: int = message["id"]
     if verb == "delete" and message["folder"] == "Trash":
         run("DELETE FROM message WHERE id = ?", number)
@@ -75,7 +78,7 @@ def act_on_many() -> ResponseReturnValue:
 
 
 def return_to(back: str, notice: str) -> ResponseReturnValue:
-    """Redirect to the list that the user came from."""
+    """Redirect to the list named `back`: Starred or a folder; the inbox if there is no such folder."""
     if back == "Starred":
         return done(notice, "lists.starred")
     return done(notice, "lists.show_folder", name=back if back in all_folders() else "Inbox")

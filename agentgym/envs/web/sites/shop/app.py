@@ -260,7 +260,7 @@ def order(id: int) -> str:
 @app.post("/orders/<int:id>/cancel")
 @needs_login
 def cancel(id: int) -> ResponseReturnValue:
-    """Cancel an order that has not been sent."""
+    """Cancel an order with the status Processing, and return its products to stock."""
     purchase = db().execute("SELECT status FROM purchase WHERE id = ?", (id,)).fetchone()
     if purchase is None or purchase["status"] != "Processing":
         abort(404, "There is no such order that can be cancelled.")

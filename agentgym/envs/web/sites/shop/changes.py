@@ -17,7 +17,7 @@ def add_to_cart(items: list[list[Any]]) -> Plan:
     """Put products (name, quantity) into the cart if all are available.
 
     Raises:
-        ImpossibleTask: a product has too little stock.
+        ImpossibleTask: a product is missing from the shop or has too little stock.
     """
     for name, quantity in items:
         page = yield from open_product(name)
@@ -222,7 +222,7 @@ class ChangeAddress(TaskFamily):
 
 
 class ClearWishes(TaskFamily):
-    """Remove products from the wish list that are too expensive, out of stock or in a category."""
+    """Remove all products above a price, or all products of a category, from the wish list."""
 
     name = "shop-wishes"
     sites = ("shop",)

@@ -59,7 +59,7 @@ class OrderTotal(TaskFamily):
 
 
 class Spending(TaskFamily):
-    """Find the total cost of all orders with a given status since a day."""
+    """Find the total cost of all orders with a given status that were placed on or after a given day."""
 
     name = "shop-spending"
     sites = ("shop",)
@@ -88,7 +88,7 @@ class Spending(TaskFamily):
 
 
 class Cheapest(TaskFamily):
-    """Find the cheapest product (or the second cheapest, and so on) of a category and color in stock."""
+    """Find the cheapest (or second cheapest, and so on) of the products in stock with a given category and color."""
 
     name = "shop-cheapest"
     sites = ("shop",)

@@ -59,7 +59,7 @@ def my_issues() -> ResponseReturnValue:
 
 @pages.get("/my/reviews")
 def my_reviews() -> ResponseReturnValue:
-    """List all open merge requests awaiting the user's review."""
+    """List all open merge requests with the user as reviewer."""
     query = f"{merge_requests.LIST} WHERE m.state = 'open' AND m.reviewer = ? ORDER BY project.slug, m.number DESC"
     return render_template("my_reviews.html", found=slice_of(query, [me().username], issues.PAGE))
 

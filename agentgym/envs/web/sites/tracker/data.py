@@ -53,7 +53,7 @@ def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: S
 
 
 def unused_titles(rng: np.random.Generator, count: int) -> list[str]:
-    """Return `count` distinct issue titles."""
+    """Return `count` distinct random issue titles."""
     plain = len(words.PARTS) * len(words.FAULTS) * len(words.WHEN)
     titles: list[str] = []
     for drawn in rng.choice(plain * (1 + count // plain), count, replace=False):

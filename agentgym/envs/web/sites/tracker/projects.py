@@ -39,7 +39,8 @@ def filters(
 ) -> tuple[list[str], list[object]]:
     """Return the SQL conditions, and their values, for the filter form above a project's list.
 
-    The form filters by status (open by default), by words, and by person; `people` are the columns with user names.
+    The form filters by status (`open` by default; a value not in `states` means any), by words, and by person. `table`
+    is the table's name or alias in the query, and `people` are the table's columns with user names.
     """
     form = request.args
     where, values = [f"{table}.project_id = ?"], list[object]([project["id"]])
@@ -66,7 +67,7 @@ def index() -> ResponseReturnValue:
 
 @pages.get("/<slug>")
 def overview(slug: str) -> ResponseReturnValue:
-    """Show the project's description and open work."""
+    """Show the project's description, its numbers of open issues and merge requests, and its newest issues."""
     project = one(f"{LIST} WHERE slug = ?", slug)
     newest = many(f"{ISSUES} WHERE project.id = ? ORDER BY issue.number DESC LIMIT 5", project["id"])
     return render_template("project.html", project=project, newest=newest)

@@ -19,12 +19,12 @@ CONTAINS, FILTER = "Contains", Click("button", "Filter")
 
 
 def open_issue(project: str, title: str) -> Generator[Step, Page, Page]:
-    """Find an issue of a project, open or closed, and open it."""
+    """Search a project for an issue in any state, and go to its page; raise ImpossibleTask if there is none."""
     return (yield from _open(f"{TRACKER}/{project}/issues", title))
 
 
 def open_request(project: str, title: str) -> Generator[Step, Page, Page]:
-    """Find a merge request of a project, in any state, and open it."""
+    """Search a project for a merge request in any state, and go to its page; raise ImpossibleTask if there is none."""
     return (yield from _open(f"{TRACKER}/{project}/merge_requests", title))
 
 
@@ -39,7 +39,7 @@ def _open(url: str, title: str) -> Generator[Step, Page, Page]:
 
 
 def username(name: str) -> str:
-    """Return the user name of a person."""
+    """Return the user name of the person with this full name."""
     return name.lower().replace(" ", ".")
 
 
@@ -116,7 +116,7 @@ class CountIssues(TaskFamily):
         return text, question(ask, target)
 
     def _spoil(self, rng: np.random.Generator, state: EpisodeState, project: int, ask: Ask) -> None:
-        """Replace one of the names in a question by a name that does not exist."""
+        """Replace a random name in `ask` (project, label, assignee or author) by a name that matches nothing."""
         slugs = [row["slug"] for row in state.rows("tracker", "SELECT slug FROM project")]
         names: dict[str, Callable[[], str]] = {
             "project": lambda: absent(slugs, lambda: f"{pick(rng, FIRST)}-{pick(rng, SECOND)}"),
@@ -128,9 +128,10 @@ class CountIssues(TaskFamily):
         ask[key] = names[key]()
 
     def _counts(self, state: EpisodeState, project: int, most: int) -> Counter[tuple[str, str, str, str]]:
-        """Count a project's issues by (status, label, assignee, author); "" stands for any value.
+        """Count a project's issues by (status, label, assignee, author).
 
-        A combination may name at most `most` of label, assignee and author.
+        `all` stands for any status, and "" for any label, assignee or author. A combination may name at most `most` of
+        label, assignee and author.
         """
         people, labels = names(state), dict[int, list[str]]()
         sql = "SELECT issue_id, name FROM issue_label JOIN label ON label.id = label_id WHERE project_id = ?"
@@ -167,7 +168,7 @@ class CountIssues(TaskFamily):
 
 
 class Assignee(TaskFamily):
-    """Find the assignee of an issue."""
+    """Find the assignee or the author of an issue."""
 
     name = "tracker-assignee"
     sites = ("tracker",)

@@ -26,7 +26,7 @@ def id_of(state: EpisodeState, ask: Ask) -> int:
 
 
 def review(state: EpisodeState, request: int, verdict: str) -> None:
-    """Insert the user's review of a merge request."""
+    """Insert or replace the user's review of a merge request."""
     state.change("tracker", "INSERT OR REPLACE INTO review VALUES (?, ?, ?)", request, state.me.username, verdict)
 
 

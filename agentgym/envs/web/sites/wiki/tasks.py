@@ -50,7 +50,7 @@ def open_page(title: str) -> Generator[Step, Page, Page]:
 
 
 def save(summary: str) -> Generator[Step, Page, Page]:
-    """Save an edited page."""
+    """Enter the summary of an edit, and save the page."""
     yield Fill("Summary", summary)
     return (yield Click("button", "Save page"))
 
@@ -265,7 +265,7 @@ class Revert(TaskFamily):
 
 
 class Create(TaskFamily):
-    """Create a page, or report that it exists already."""
+    """Create a page; impossible if the page exists already."""
 
     name = "wiki-create"
     sites = ("wiki",)
@@ -302,7 +302,7 @@ def _lines(facts: dict[str, str]) -> str:
 
 
 class Watch(TaskFamily):
-    """Watch every page that links to a page."""
+    """Add every page that links to a given page to the watch list."""
 
     name = "wiki-watch"
     sites = ("wiki",)
