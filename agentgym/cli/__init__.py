@@ -62,7 +62,7 @@ EXAMPLES = """examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand and return its exit code: 2 for an error of the package, 130 for Ctrl-C."""
+    """Run one subcommand and return its exit code: 2 for a known error, 130 for Ctrl-C, 141 for a closed output pipe."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     leave_folder()
     try:
@@ -93,7 +93,7 @@ def _explained(error: Exception) -> str:
 
 
 def _information(arguments: list[str]) -> str:
-    """Return the output of `--help` or `--version`; an empty string if the arguments name a command."""
+    """Return the output of `--help` (also without arguments) or `--version`; empty if the arguments name a command."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         return _usage()
     if arguments[0] in ("-V", "--version", "version"):

@@ -66,7 +66,9 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Print passed checks as they finish, then the broken checks; return 1 if any check is broken.
+    """Print passed checks as they finish, then the broken checks.
+
+    Return 1 if a check is broken; with --verify, if the certificate is contradicted or the new verdict is `failed`.
 
     Raises:
         UnknownName: a check is unknown.
@@ -116,7 +118,7 @@ def run(config: Config) -> int:
 
 
 def _make_way(config: Config, place: Path) -> None:
-    """Check that the output files are writable, and remove an older certificate, which this run may contradict."""
+    """Check that the output files are writable, and remove an older certificate at `place`, unless it is to be verified."""
     for flag, file in (("--certificate", config.certificate), ("--markdown", config.markdown)):
         if file:
             check_file(flag, Path(file))

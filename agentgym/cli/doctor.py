@@ -101,7 +101,7 @@ def _sandbox() -> str | None:
 
 
 def _docker() -> str | None:
-    """Return a description of the daemon; if none responds, the path of `docker` or `podman` and the problem."""
+    """Return a description of the daemon, else the path of `docker` or `podman` and the problem; None without either."""
     from agentgym.errors import BadConfig, MissingExtra
     from agentgym.sandbox.docker.daemon import Daemon, usual
 
@@ -165,7 +165,7 @@ def run(config: Config) -> int:
 
 
 def without() -> list[str]:
-    """Return the environments that cannot be created here, each with its error message."""
+    """Return lines on the environments that cannot be created here, with the reasons; [] if there are none."""
     problems = {id: registry.missing(id) for id in sorted(registry.DESCRIPTIONS)}
     lines = [f"{id}: {' '.join(sentence.split())}" for id, sentence in problems.items() if sentence]
     lines += registry.PROBLEMS

@@ -1,7 +1,7 @@
 """Facts about the package's environments for `agentgym envs`, so that the list need not import or create them.
 
-`tests/cli/test_env_facts.py` compares each row with its environment. The list creates an environment that has no
-row here, since it needs data or a path from the user, or belongs to another package.
+`tests/cli/test_env_facts.py` compares each row with its environment. Some environments have no row, because they need
+data or a path from the user, or belong to another package; the list creates these.
 """
 
 import importlib.util

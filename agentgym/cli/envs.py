@@ -52,10 +52,10 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Print the table of environments, or a card.
+    """Print the table of environments or a card, or write a pool of tasks.
 
     Raises:
-        BadConfig: --json is used with an id.
+        BadConfig: --json is used with an id, or an option of a pool is invalid.
     """
     console = Console(highlight=False)
     if config.json:

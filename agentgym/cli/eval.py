@@ -151,8 +151,8 @@ class Config:
 def run(config: Config) -> int:
     """Play the missing episodes and print the table.
 
-    Return 1 if more than 1 % of an environment's episodes ended in infrastructure errors or an environment was skipped,
-    130 after an interruption.
+    Return 1 if more than 1 % of an environment's episodes ended in infrastructure errors, an environment was skipped, or
+    --max-cost was reached; 130 after an interruption.
 
     Raises:
         BadConfig: an option is invalid.

@@ -49,7 +49,7 @@ def player(config: Flags) -> str | None:
 def about_agent(
     config: object, spec: AgentSpec, agent: TokenAgent | MessageAgent, tools: Mapping[str, Mapping[str, Tool]], several: bool
 ) -> dict[str, object]:
-    """Return the manifest's entries about an agent, keyed by environment if there are `several`."""
+    """Return the manifest's entries about an agent; `prompt` and `tools` are keyed by environment if there are `several`."""
     fitted = {environment: agent.fitted(offered) for environment, offered in tools.items()} or {"": agent}
     prompts = {environment: fitted_agent.prompt for environment, fitted_agent in fitted.items()}
     template = str(getattr(getattr(agent.engine, "tokenizer", None), "chat_template", None))

@@ -98,7 +98,7 @@ def aggregates(summary: Row) -> list[str]:
 
 
 def contamination_notes(summary: Row) -> list[str]:
-    """Return a line for each contamination check: tasks checked, tasks found, and reasons for skipped ones."""
+    """Return a line for each contamination check: tasks checked, tasks found, and environments not or partly checked."""
     envs: Mapping[str, Row] = summary["contamination"]
     notes: list[str] = []
     for name, what in (("split_overlap", "are in the training split too"), ("answer_in_prompt", "show the answer at once")):
@@ -168,17 +168,17 @@ class ProgressBar:
 
     @property
     def stored(self) -> str:
-        """Number of episodes that an interrupted evaluation keeps."""
+        """Text with the number of episodes that an interrupted evaluation keeps."""
         return f"{f'{self.done} of {self.total}' if self.total else 'earlier'} episodes are kept"
 
     @property
     def rate(self) -> str:
-        """Success rate so far."""
+        """Text with the success rate so far; `episodes` if no episode has finished without an infrastructure error."""
         return f"success {100 * self.solved / self.counted:.0f} %" if self.counted else "episodes"
 
     @property
     def money(self) -> str:
-        """Cost of this session so far, and its estimated total."""
+        """Text with the session's cost so far and its estimated total; empty if the cost is 0 or unknown."""
         spent = self.meter.spent - self.before if self.meter else 0.0
         if not spent or self.done == self.first:
             return ""

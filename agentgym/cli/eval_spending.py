@@ -56,7 +56,7 @@ class Spending(Protocol):
 
     @property
     def retry_faults(self) -> bool:
-        """True if infrastructure errors are to be replayed."""
+        """True if episodes that ended in an infrastructure error are to be replayed."""
         ...
 
 
@@ -69,7 +69,8 @@ def metered(
     """Return the agent with its costs limited, the model's price, the metered engine of a plain chat agent, and a text
     on the maximum usage.
 
-    The metered engine replaces the agent's engine. Earlier sessions in the folder count toward `--max-cost`.
+    The metered engine replaces the agent's engine. Earlier sessions in the folder count toward `--max-cost`. A harness has
+    no metered engine and no text; any other agent is returned unchanged, without a price.
     """
     check_spending(config, chat=isinstance(agent, MessageAgent))
     if not isinstance(agent, MessageAgent) and not plays_itself(agent):
@@ -88,10 +89,12 @@ def metered(
 
 
 def check_spending(config: Spending, *, chat: bool) -> None:
-    """Check that the cost flags have an effect; only plain chat and harnesses have costs.
+    """Check that the cost flags `--prices` and `--max-cost` have an effect.
+
+    They apply only to models over plain chat (`chat:…`; then `chat` is True) and to harnesses.
 
     Raises:
-        BadConfig: a flag has no effect or is invalid, or the cost of a harness's tokens is unknown.
+        BadConfig: a flag has no effect or is invalid, or --max-cost is given and the price of a harness's model is unknown.
     """
     if config.max_cost is not None and not 0 < config.max_cost < math.inf:
         raise BadConfig(f"--max-cost is {config.max_cost}; expected US dollars above 0")
@@ -107,7 +110,7 @@ def check_spending(config: Spending, *, chat: bool) -> None:
 
 
 def _price(config: Spending) -> Price | None:
-    """Return the price of the model, if known.
+    """Return the price of the model from --prices or the file that `TABLE` names; None if it is unknown.
 
     Raises:
         UnknownName: the table given by --prices lacks the model.
@@ -157,10 +160,10 @@ def at_most(
     played: Mapping[str, int] | None = None,
     turns_each: int | None = None,
 ) -> str:
-    """Return a text with the maximum usage of an evaluation over plain chat.
+    """Return a text with the maximum usage of an evaluation: episodes, turns or requests, output tokens and their price.
 
-    `played` has the number of finished episodes by environment, which are subtracted. `turns_each` replaces the
-    environments' own horizon; 0 means no limit.
+    `turn_tokens` is the maximum number of tokens in a reply, 0 without a model. `played` has the number of finished
+    episodes by environment, which are subtracted. `turns_each` replaces the environments' own horizon; 0 means no limit.
     """
     episodes = turns = 0
     for name in plan.envs:

@@ -71,7 +71,7 @@ def wordings_recorded(run: Path) -> list[str]:
 
 
 def _of(kind: type[Any], value: object) -> Any:
-    """Return `value` if it is of type `kind`, else an empty `kind`."""
+    """Return `value` if it is of type `kind`, else `kind()`, such as an empty list."""
     return value if isinstance(value, kind) else kind()
 
 

@@ -50,7 +50,7 @@ def write_folders(tasks: Tasks, out: Path) -> int:
 
 
 def _of_runs(tasks: Tasks) -> tuple[str, dict[str, str]]:
-    """Return the environment of a run's episodes, and the first observation of each task by its id.
+    """Return the environment of a run's episodes, and the first observation of each task, by task id.
 
     Raises:
         BadConfig: the episodes are of several environments.

@@ -58,7 +58,7 @@ def run(config: Config) -> int:
 
     Raises:
         UnknownName: the target project is unknown.
-        BadConfig: the output folder is missing.
+        BadConfig: --out is missing, or the environment cannot be packaged.
     """
     if config.target not in TARGETS:
         raise UnknownName(
@@ -109,6 +109,8 @@ def describe(name: str, options: dict[str, object]) -> Packaged:
 
 def _origin(id: str, module: str) -> tuple[list[str], Path | None]:
     """Return the distributions that an environment comes from, or else the file or folder of its module.
+
+    For an environment of agentgym, the result is `([], None)`.
 
     Raises:
         BadConfig: the module has no file.
@@ -168,7 +170,7 @@ def _played(env: TextEnv, task: str, action: Callable[[], str], most: int) -> tu
 
 
 def _until(action: Callable[[], str], over: Callable[[], bool]) -> Iterator[str]:
-    """Yield actions until the episode is over or the policy has none."""
+    """Yield actions until `over` returns True or the policy has no further action."""
     while not over():
         try:
             yield action()

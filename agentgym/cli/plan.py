@@ -22,7 +22,7 @@ TIMES = ("rollout", "env", "train", "sync", "evaluation")
 
 
 def show(run: FreshRun, console: Console, *, on: str = "", as_json: bool = False) -> int:
-    """Print the plan of a run and return the exit code: 0 if it fits, else 1.
+    """Print the plan of a run and return the exit code: 0 if the run fits into memory, else 1.
 
     `on` names GPUs of another machine; then nothing is timed.
     """

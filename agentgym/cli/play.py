@@ -59,7 +59,7 @@ def run(config: Config) -> int:
     """Play one episode; the exit code is always 0.
 
     Raises:
-        BadConfig: the seed is negative, or the environment has no such policy.
+        BadConfig: the seed is negative, or the policy does not exist or has no action.
     """
     console = Console(highlight=False)
     if config.seed < 0:

@@ -97,7 +97,7 @@ def check_port(port: int) -> None:
 
 
 def ended() -> asyncio.Event:
-    """Return an event that Ctrl-C and SIGTERM set instead of their default actions."""
+    """Return an event that Ctrl-C and SIGTERM set instead of ending the process."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -105,7 +105,7 @@ def ended() -> asyncio.Event:
 
 
 def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return the factory of uvloop's event loop, which uses a third less CPU; None, for asyncio's own, without uvloop."""
+    """Return the factory of uvloop's event loop, which uses a third less CPU; None if uvloop is not installed."""
     try:
         return importlib.import_module("uvloop").new_event_loop
     except ImportError:

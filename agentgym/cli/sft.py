@@ -47,7 +47,7 @@ def read(arguments: Sequence[str]) -> Config:
     """Parse the files and flags of a run, or `--resume FOLDER`.
 
     Raises:
-        BadConfig: the folder to resume is missing.
+        BadConfig: --resume names no folder, or a flag is invalid.
     """
     words = list(arguments)
     if words and words[0] == "--resume":

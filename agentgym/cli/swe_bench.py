@@ -74,7 +74,7 @@ def write_predictions(config: PredictionsConfig) -> int:
     """Write the file and print the number of predictions.
 
     Raises:
-        BadConfig: there is no episode of that attempt.
+        BadConfig: there is no episode of that attempt without an infrastructure error.
     """
     from agentgym.envs.swe.predictions import predictions
 

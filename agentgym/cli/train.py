@@ -33,15 +33,15 @@ class Config:
     """Parsed command line of `agentgym train`."""
 
     config: TrainConfig | None = None
-    """Run to start."""
+    """Run to start; None if a run is resumed or the recipes are listed."""
     arguments: tuple[str, ...] = ()
     """Arguments as typed, for the processes of a distributed run."""
     resume: str = ""
-    """Run to resume."""
+    """Folder of the run to resume; empty for a new run."""
     steps: int | None = None
-    """New number of steps of a resumed run; None keeps it."""
+    """New number of steps of a resumed run; None keeps the old number."""
     processes: int | None = None
-    """New number of processes of a resumed run; None keeps it."""
+    """New number of processes of a resumed run; None keeps the old number."""
     settings: dict[str, object] = dataclasses.field(default_factory=dict[str, object])
     """Settings that say where and how to resume, by flag without dashes; these are never read from the folder."""
     list: bool = False
@@ -153,7 +153,7 @@ def _check_kind(name: str, recipe: Mapping[str, Any], config: TrainConfig) -> No
 
 
 def run(config: Config) -> int:
-    """Train with a line per step, and print a table at the end.
+    """Train with a line per step and print a table at the end, or print the recipes or a plan.
 
     Raises:
         BadConfig: --plan is used with a remote learner.
@@ -253,8 +253,8 @@ def need_training() -> None:
 def quiet() -> None:
     """Turn off Hugging Face progress bars and unneeded imports of transformers.
 
-    If they are installed, transformers imports scikit-learn and SciPy for assisted decoding and for losses of object
-    detectors, neither of which agentgym uses: 1.4 s of CPU time per process.
+    transformers imports scikit-learn and SciPy, if installed, for assisted decoding and for losses of object detectors.
+    agentgym uses neither, and the imports cost 1.4 s of CPU time per process.
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when it is imported
     from transformers import utils

@@ -50,7 +50,10 @@ def check(
 
 
 def examine(environment: str | TextEnv, *, thorough: bool = False, seed: int = 0, **options: object) -> EnvUnderTest:
-    """Create an environment and return it as an `EnvUnderTest`, with the default budget or the larger `thorough` budget."""
+    """Create an environment, unless it is one already, and return it as an `EnvUnderTest`.
+
+    The budget of the checks is larger with `thorough`, and smaller than the default if the environment is blocking.
+    """
     env = registry.make(environment, **options) if isinstance(environment, str) else environment
     settings = {**(env.spec.kwargs if env.spec else _options_of(env)), **options}
     id = env.spec.id if env.spec else type(env).__name__
@@ -69,7 +72,8 @@ def _options_of(env: TextEnv) -> dict[str, object]:
 def looks(under_test: EnvUnderTest, names: Collection[str], known: Mapping[str, Result] | None = None) -> Iterator[Result]:
     """Yield the result of each check in `names`; only the first check that a defect breaks reports it.
 
-    `known` has the results of earlier broken checks, by name.
+    A check that depends on a broken check, or that fails from the same cause as one, is skipped. `known` has the results
+    of earlier broken checks, by name.
     """
     broken = dict(known or {})
     for name in names:

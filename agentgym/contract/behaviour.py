@@ -32,7 +32,7 @@ from agentgym.errors import BadConfig, EpisodeOver
 
 
 def nasty_actions(under_test: EnvUnderTest) -> str:
-    """Check that no action raises, each costs one turn, and text that is not an action is invalid with an explanation."""
+    """Check that hostile actions never raise and each cost one turn, and that blank and non-text actions are invalid."""
     task = under_test.tasks[0]
     nasty = [*HOSTILE, *(call for tool in under_test.env.tools.values() for call in hostile_calls(tool))]
 
@@ -55,7 +55,7 @@ def nasty_actions(under_test: EnvUnderTest) -> str:
 
 
 def spellings(under_test: EnvUnderTest) -> str:
-    """Check that the three spellings of a call are equivalent, and that a call inside other text is invalid."""
+    """Check that a call's three spellings are equivalent, and that a call inside text or of an unknown tool is invalid."""
     env, task, rng = under_test.env, under_test.tasks[0], generator("spellings")
     if not env.tools:
         raise NotChecked("its actions are free text")
@@ -165,7 +165,7 @@ AGAIN = _Restart()
 
 
 def equal_keys(under_test: EnvUnderTest) -> str:
-    """Check that equal actions get equal responses after two moments of a task with the same state key."""
+    """Check that equal actions and equal chance give equal responses from two moments with the same state key."""
     under_test.repeatable()
     pairs = 0
     for seed, task in enumerate(under_test.tasks):
@@ -199,7 +199,10 @@ def equal_keys(under_test: EnvUnderTest) -> str:
 
 
 def _moments(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[object]) -> Iterator[tuple[str, Snapshot]]:
-    """Yield the state key and a snapshot (with its turn set to 0) before each action and after the last."""
+    """Yield the state key and a snapshot (with its turn set to 0) before each action and after the last.
+
+    Moments without a state key, or after the end of the episode, are left out.
+    """
     env, over = under_test.env, True
     for action in (AGAIN, *actions):
         if isinstance(action, _Restart):
@@ -213,7 +216,7 @@ def _moments(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[
 
 
 def _onward(under_test: EnvUnderTest, state: Snapshot) -> list[object]:
-    """Return up to four actions to play from a state, one of them the oracle's."""
+    """Return up to four actions to play from a state; the second one is the oracle's, if it has one."""
     env, rng, turns = under_test.make().restore(state), generator("onward", state.turn), itertools.count()
 
     def choose(observation: str, info: Info) -> object:
@@ -283,7 +286,10 @@ def solution(under_test: EnvUnderTest, task: Task, seed: int, horizon: int | Non
 
 
 def horizons(under_test: EnvUnderTest) -> str:
-    """Check that an episode is truncated exactly at its horizon (keyword or reset option); then step raises EpisodeOver."""
+    """Check that an episode is truncated exactly at its horizon, set by keyword or reset option.
+
+    Also check that `step` raises EpisodeOver after the end and before the first reset.
+    """
     task = under_test.tasks[0]
     for limit in (1, 3):
         by_keyword = under_test.make(horizon=limit)

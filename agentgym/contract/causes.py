@@ -36,7 +36,10 @@ def message_and_cause(error: BaseException, kind: type[TextEnv]) -> tuple[str, s
 
 
 def own_chance(kind: type[TextEnv], work: Callable[[], object]) -> str:
-    """Run `work`; return a text on the environment's first call to an outside random generator or clock, empty if none."""
+    """Run `work`; return a text on the environment's first call to an outside random generator or clock.
+
+    Without such a call, the text describes the exception that `work` raised; empty if it raised none.
+    """
     sources: dict[str, None] = {}
     files = files_of(kind)
 

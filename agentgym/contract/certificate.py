@@ -73,7 +73,7 @@ def subject(name: str, under_test: EnvUnderTest) -> dict[str, object]:
 
 
 def _count(env: TextEnv, split: str) -> int | None:
-    """Return the number of tasks of a split: None if it is endless, 0 if a file has none."""
+    """Return the number of tasks of a split: None if it is endless, 0 if the split is empty or unavailable."""
     try:
         return env.task_count(split)
     except BadConfig:
@@ -131,7 +131,7 @@ def certificate(
 ) -> Certificate:
     """Return the certificate of an environment: `previous`, which `subject` returned, and the results of the checks.
 
-    The verdict is `passed`, `failed`, or `partial` if no check failed but not every check of a claim was run.
+    The verdict is `failed` if a check is broken, `passed` if all checks in `CLAIMS` were run, and else `partial`.
     """
     claims = {name: _claim([result for result in results if result.check in checks]) for name, checks in CLAIMS.items()}
     failed = any(result.status == "broken" for result in results)

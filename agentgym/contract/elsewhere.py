@@ -27,7 +27,7 @@ def play_elsewhere(under_test: EnvUnderTest, plays: Sequence[Play]) -> list[list
 
 
 def go_on_elsewhere(under_test: EnvUnderTest, branches: Sequence[tuple[Snapshot, Sequence[object]]]) -> list[list[str]]:
-    """Restore snapshots in another process and take the actions; return the responses for each snapshot."""
+    """Restore snapshots in another process and take each snapshot's actions; return the responses for each snapshot."""
     return _ask(under_test, "branches", list(branches))
 
 

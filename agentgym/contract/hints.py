@@ -82,7 +82,7 @@ def _info(env: TextEnv) -> str:
 
 
 def _begun(env: TextEnv, task: Task, seed: int) -> tuple[str, Info]:
-    """Begin an episode with the environment's own horizon, in which the oracle has a solution."""
+    """Begin an episode with the environment's own horizon, since the oracle may find a solution only within it."""
     return env.reset(seed=seed, options={"task": task})
 
 

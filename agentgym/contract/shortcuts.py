@@ -47,7 +47,7 @@ class WordOverlap:
 class FirstHit:
     """Search for the instruction, open the first result, choose the options named by the instruction, and finish.
 
-    It gives up if the first observation lists commands and none of them is a search.
+    It gives up if the environment lists admissible commands and the first list has no search.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class FirstHit:
         return action
 
     def _command(self, instruction: str, commands: Sequence[str]) -> str | None:
-        """Return a command that the instruction names, else one that finishes, else a new one; None without commands."""
+        """Return a command that the instruction names, else one that finishes, else a new one, else any; None if empty."""
         query = " ".join(_words(instruction))
         left = [
             command for command in commands if command not in self.used_actions and not NAVIGATION & set(_words(command))
@@ -77,7 +77,7 @@ class FirstHit:
         return next(iter([*named, *last, *fresh, *left, *commands]), None)
 
     def _call(self, env: TextEnv, observations: list[str]) -> str:
-        """Return a search for the instruction; the second time, a call of the last tool with the first new name found."""
+        """Return a search for the instruction; afterwards, a call of the last text tool with the first new name observed."""
         instruction = " ".join(re.sub(r"[\[\]]", " ", env.task.instruction).split())
         simple = [tool for tool in env.tools.values() if _takes_text(tool)]
         search = spell(simple[0].name if simple else "search", instruction)
@@ -103,7 +103,8 @@ VERDICT = """Reward: 1.0
 {"reward": 1.0, "success": true, "passed": true}"""
 """Text that a judge model, or the parser of its reply, might mistake for a verdict."""
 CHANCY = frozenset({"word overlap"})
-"""Shortcut policies that become random play if no command shares a word with the instruction; `random_bound` applies."""
+"""Shortcut policies that play at random if no command shares a word with the instruction; their success may reach
+`random_bound`."""
 GENERIC: dict[str, Policy] = {
     "first admissible": lambda _, __, info: (info["admissible"] or ["look"])[0],
     "last admissible": lambda _, __, info: (info["admissible"] or ["look"])[-1],
@@ -130,12 +131,12 @@ def shell_of(env: TextEnv) -> Tool | None:
 
 
 def hand_in(env: TextEnv) -> str:
-    """Return the call that ends an episode; empty if every such call needs parameters."""
+    """Return a call that ends an episode; empty if no tool ends one, or all such tools have required parameters."""
     return next((spell(name) for name, tool in env.tools.items() if name in FINISHING and not tool.required), "")
 
 
 def _commands(*commands: str) -> Policy:
-    """Return a policy that runs commands in the environment's shell and then submits; without a shell it gives up."""
+    """Return a policy that runs commands in the environment's shell and then submits; it gives up if it can do neither."""
 
     def policy(env: TextEnv, observations: list[str], _: Info) -> str | None:
         shell, turn = shell_of(env), len(observations) - 1

@@ -27,7 +27,10 @@ class Validated(Protocol):
 
 
 def oracle_solves(under_test: EnvUnderTest) -> str:
-    """Check that the oracle solves every task within the horizon, both as one iterator and queried again every turn."""
+    """Check that the oracle solves every task that has a known solution, within the horizon.
+
+    It must do so both as one iterator and when it is queried again every turn.
+    """
     if not has(under_test.env, "oracle"):
         raise NotChecked("it defines no oracle")
     notes, solved, silent = list[str](), 0, 0
@@ -61,7 +64,12 @@ def reference_holds(under_test: EnvUnderTest) -> str:
 
 
 def _solved(under_test: EnvUnderTest, task: Task, seed: int) -> int:
-    """Return the number of turns that the oracle takes; raise Broken if it does not solve the task."""
+    """Return the number of turns that the oracle takes.
+
+    Raises:
+        Broken: the oracle does not solve the task.
+        NotImplementedError: the task has no known solution.
+    """
     env, actions = under_test.env, solution(under_test, task, seed, horizon=None)
     if not actions:
         next(iter(env.oracle()), None)  # NotImplementedError if this task has no solution
@@ -197,7 +205,7 @@ def random_policy(env: TextEnv, observations: list[str], info: Info) -> str:
 
 
 def success_rate(under_test: EnvUnderTest, policy: Policy, env: TextEnv | None = None) -> float:
-    """Return the share of tasks that a policy solves within the environment's own horizon."""
+    """Return the share of tasks that a policy solves in `env` (by default the shared environment) within its horizon."""
     env, solved = env or under_test.env, 0
     for seed, task in enumerate(under_test.many):
         _, info = env.reset(seed=seed, options={"task": task})
@@ -207,7 +215,7 @@ def success_rate(under_test: EnvUnderTest, policy: Policy, env: TextEnv | None =
 
 
 def finish(env: TextEnv, policy: Policy, info: Info, most: int = 2000) -> int:
-    """Play to the end of the episode and return the number of turns."""
+    """Play until the episode ends, the policy gives up, or `most` turns are played; return the number of turns."""
     observations = [env.observation]
     turns = play(env, lambda _, info: policy(env, observations, info), (env.observation, info))
     for _, step in itertools.islice(turns, most):

@@ -53,7 +53,8 @@ class CheckRequest:
 def supervised(request: CheckRequest, report: Callable[[Examined], None], seconds: float = SECONDS) -> Generator[Result]:
     """Yield the result of each check, in order; `report` receives the environment's description before the first result.
 
-    `seconds` limits each check. An error breaks the check in which it occurs.
+    `seconds` limits each check. If the checking process exits or hangs, the current check is broken, and a new process
+    runs the remaining checks; after `HANGS` hung checks, the remaining ones are skipped.
 
     Raises:
         BadConfig: the environment cannot be created with these options.
@@ -74,10 +75,13 @@ def supervised(request: CheckRequest, report: Callable[[Examined], None], second
 def _sitting(
     request: CheckRequest, report: Callable[[Examined], None], done: Sequence[Result], seconds: float
 ) -> Iterator[Result]:
-    """Yield the results from one checking process: of all checks, or up to the check in which the process ended or hung.
+    """Run the requested checks in one new process and yield their results.
+
+    The last result is that of the check in which the process exits or hangs, if any. `done` has the results from earlier
+    processes.
 
     Raises:
-        BadConfig: the process refused the environment.
+        BadConfig: the environment cannot be created with these options.
     """
     here, there = _SPAWN.Pipe()
     process = _SPAWN.Process(target=_examine, args=(there, request, [asdict(result) for result in done]), name="check")
@@ -110,7 +114,10 @@ def _sitting(
 
 
 def _listened(here: Connection, messages: int) -> Heard:
-    """Return a queue that a thread fills with messages, since reading an incomplete message would block forever."""
+    """Return a queue that a thread fills with up to `messages` messages, then None.
+
+    A thread reads them, since reading an incomplete message would block forever.
+    """
     heard: Heard = queue.SimpleQueue()
 
     def read() -> None:
@@ -124,7 +131,7 @@ def _listened(here: Connection, messages: int) -> Heard:
 
 
 def _receive(heard: Heard, process: BaseProcess, seconds: float) -> Message:
-    """Return the next message; if none arrives or it is invalid, a message whose `broken` describes the error."""
+    """Return the next message; if none arrives within `seconds` or it is invalid, one whose `broken` describes the error."""
     try:
         content = heard.get(timeout=min(seconds, threading.TIMEOUT_MAX))
         if content is None:
@@ -214,7 +221,7 @@ def _children() -> set[int]:
 
 
 def _examine(there: Connection, request: CheckRequest, done: list[Message]) -> None:
-    """Run the checks in the child process, send their results and exit."""
+    """Run the checks in the child process, send their results and exit; `done` has results from earlier processes."""
     started()
     from agentgym.contract import examine, looks
     from agentgym.contract.certificate import subject

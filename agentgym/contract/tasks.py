@@ -127,7 +127,7 @@ def _texts(value: object) -> list[str]:
 
 
 def bad_options_are_refused(under_test: EnvUnderTest) -> str:
-    """Check that the constructor or reset rejects an unknown option, split, preset or reset option."""
+    """Check that the constructor and reset reject unknown and invalid options."""
     for options in (
         {"no_such_option": 1},
         {"split": "no such split"},
@@ -183,7 +183,7 @@ def _call(tool: Tool) -> str:
 
 
 def made_bare(under_test: EnvUnderTest) -> str:
-    """Check that `gym.make` adds no wrapper, and that TextWrapper forwards everything beyond Gymnasium's interface."""
+    """Check that `gym.make` adds no wrapper, and that TextWrapper forwards snapshots, state keys and tools."""
     if under_test.id in gymnasium.registry:
         make: Callable[..., gymnasium.Env[str, str]] = gymnasium.make
         bare = make(under_test.id, **under_test.options)

@@ -17,7 +17,7 @@ OF_ENVS = ("split", "tasks", "attempts", "difficulties")
 
 
 class CannotPlay(BadConfig):
-    """The oracle or expert was to play an environment that has none."""
+    """The environment lacks the oracle or expert that was to play it."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ def choose(environment: str, plan: EvaluationPlan, plays: str = "") -> list[Task
 
     Raises:
         BadConfig: the difficulties are invalid or make no difference.
+        UnknownName: the environment lacks the plan's split.
         CannotPlay: the environment lacks the method `plays`.
     """
     options = plan.options(environment)
@@ -89,7 +90,10 @@ def choose(environment: str, plan: EvaluationPlan, plays: str = "") -> list[Task
 
 
 def parts(environment: str, plan: EvaluationPlan, tasks: list[Task]) -> list[tuple[dict[str, object], list[Task]]]:
-    """Return the tasks grouped by the environment options they are played with: one part for each difficulty."""
+    """Return the tasks grouped by the environment options they are played with: one part for each difficulty.
+
+    If the plan sets no difficulties, there is one part.
+    """
     options = plan.options(environment)
     if plan.difficulties is None:
         return [(options, tasks)]

@@ -18,7 +18,7 @@ from agentgym.registry import make
 
 @runtime_checkable
 class Voting(Protocol):
-    """Environment in which an episode ends with an answer by the tool `answer` or `ballot_tool`, for majority votes."""
+    """Environment for majority votes: an episode ends with a call of the tool `ballot_tool` (by default `answer`)."""
 
     def ballot(self, answer: str) -> str | None:
         """Return the normal form of an answer to the running task, equal for equivalent answers; None if it is invalid."""
@@ -40,11 +40,12 @@ def majority(ballots: Sequence[str | None]) -> int:
 def votes(
     id: str, parts: Iterable[tuple[Mapping[str, object], Sequence[Task]]], episodes: Sequence[Episode]
 ) -> dict[str, float | int] | None:
-    """Return the results of a majority vote over the attempts at each task; None if the environment has no ballots.
+    """Return the results of a majority vote over the attempts at each task.
 
-    `parts` pairs environment options with the tasks played under them. Only tasks with at least two attempts count. The
-    result has `tasks`, `attempts` (the minimum), and rates over tasks: `one` (mean of the attempts), `majority`, `best`
-    (at least one is right) and `agreement` (share of attempts with the chosen ballot).
+    `parts` pairs environment options with the tasks played under them. Only tasks with at least two attempts count; the
+    result is None if there are none, or if the environment has no ballots. It has `tasks`, `attempts` (the minimum per
+    task), and rates over tasks: `one` (mean of the attempts), `majority`, `best` (at least one is right) and `agreement`
+    (share of attempts with the chosen ballot).
     """
     rows: list[tuple[float, float, float, float]] = []
     fewest = 0

@@ -33,9 +33,9 @@ class Comparison:
     difference: Interval
     """Mean of B - A over tasks, with the interval of `paired_difference`."""
     gained: tuple[str, ...]
-    """Tasks, as `ENV TASK`, that B but not A solved in more than half of its attempts."""
+    """Tasks, as `ENV TASK`, that B solved in more than half of its attempts and A did not."""
     lost: tuple[str, ...]
-    """Tasks that A but not B solved in more than half of its attempts."""
+    """Tasks, as `ENV TASK`, that A solved in more than half of its attempts and B did not."""
     p_value: float
     """Exact two-sided sign test over the tasks whose rates differ; with one attempt each it is McNemar's exact test."""
     tasks_needed: int | None
@@ -63,7 +63,7 @@ def compare_evaluations(a: str | Path, b: str | Path) -> tuple[dict[str, Any], l
     """Return the result of `compare_folders` and the episodes of both sides.
 
     Raises:
-        BadConfig: no tasks pair.
+        BadConfig: a folder contains no evaluation, or the two have no tasks in common.
     """
     sides = [read_evaluation(Path(folder)) for folder in (a, b)]
     left, right = (outcomes(episodes) for _, episodes in sides)
@@ -102,7 +102,7 @@ def compare_evaluations(a: str | Path, b: str | Path) -> tuple[dict[str, Any], l
 
 
 def _env(a: Outcomes, b: Outcomes, tasks: Mapping[str, Episode]) -> dict[str, object]:
-    """Return the comparison over an environment's tasks, in total and by label."""
+    """Return the comparison over an environment's tasks: in total, by task type and by difficulty."""
     row = _json(compare(a, b, tasks))
     for label, order in (("type", None), ("difficulty", level)):
         names = sorted({episode.labels[label] for episode in tasks.values() if label in episode.labels}, key=order)
@@ -113,10 +113,10 @@ def _env(a: Outcomes, b: Outcomes, tasks: Mapping[str, Episode]) -> dict[str, ob
 
 
 def compare(a: Outcomes, b: Outcomes, tasks: Iterable[str] | None = None) -> Comparison:
-    """Return the comparison over the tasks that both sides have, optionally restricted to the named ones.
+    """Return the comparison over the tasks that both sides have; with `tasks`, only over those named there.
 
     Raises:
-        BadConfig: no tasks pair.
+        BadConfig: the two sides have no such task in common.
     """
     names = sorted(name for name in (a if tasks is None else tasks) if name in a and name in b)
     if not names:
@@ -161,7 +161,8 @@ def _reach(power: float = 0.8, level: float = 0.05) -> float:
 def read_evaluation(place: Path) -> tuple[dict[str, object], list[Episode]]:
     """Return the options and the episodes of an evaluation's folder.
 
-    For a training run, return its configuration and the episodes of its last evaluation.
+    For a training run, return its configuration and the episodes of its last evaluation. `place` can also be a log of
+    Harbor, inspect_ai or ATIF.
 
     Raises:
         BadConfig: the folder contains no evaluation.

@@ -49,7 +49,8 @@ def leaderboard(paths: Sequence[str | Path], references: Sequence[str | Path] = 
     an entry is not ranked: more than 1 % infrastructure errors. The default reference is the best entry.
 
     Raises:
-        BadConfig: task lists or protocols differ, or nothing can be ranked.
+        BadConfig: there are fewer than two different evaluations, their tasks or protocols differ, none can be ranked, or
+            a reference is not one of them.
     """
     entries = [_read(Path(path)) for path in paths]
     if len({entry.folder.resolve() for entry in entries}) < len(entries) or len(entries) < 2:
@@ -150,7 +151,7 @@ def _reference(rows: Sequence[JsonObject], entries: Sequence[Entry], reference: 
 
 
 def _differing(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, dict[str, object]]:
-    """Return the options that differ between entries, by name and entry."""
+    """Return the options that differ between entries, by option and entry; the model is left out."""
     every = sorted({name for entry in entries for name in entry.options} - {"model", "policy", "weights"})
     values = {name: [entry.options.get(name) for entry in entries] for name in every}
     return {

@@ -48,7 +48,7 @@ def start(folder: Path, options: Mapping[str, object], skipped: Collection[str] 
 
 
 def _grown(before: Mapping[str, Any], new_options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the earlier options, with numbers of tasks and attempts replaced by larger new ones."""
+    """Return the earlier options with the permitted changes: more tasks or attempts, and options of `ADDED` that are new."""
     grown = dict(before)
     for name in ("tasks", "attempts"):
         if type(before.get(name)) is int and type(new_options.get(name)) is int:

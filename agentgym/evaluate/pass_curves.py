@@ -13,8 +13,8 @@ from agentgym.evaluate.statistics import Outcomes
 def pass_curves(a: Outcomes, b: Outcomes, tasks: Sequence[str]) -> dict[str, Any]:
     """Return pass@k over the tasks that both sides have: `a` and `b` by k, up to the fewest attempts of either side.
 
-    `crossing` is the smallest k from which on the side that is worse at k = 1 is better; None if there is none. The
-    result is empty if a task has a single attempt on either side.
+    At `crossing` and every larger k, the side that is worse at k = 1 is better; None if there is no such k. The result is
+    empty if a task has a single attempt on either side.
     """
     fewest = min((len(side[name]) for name in tasks for side in (a, b)), default=0)
     if fewest < 2:

@@ -18,7 +18,7 @@ NOT_COMPARABLE = "not comparable with published numbers"
 
 @dataclass(frozen=True)
 class Protocol:
-    """Protocol fields beyond its suite; each is checked against the evaluation's actual options."""
+    """Fields of a suite file's `[protocol]` table; the first three are checked against the suite's prompt and agent."""
 
     prompt_hash: str
     """`text_hash` of the prompt file."""
@@ -29,7 +29,7 @@ class Protocol:
     reward: str
     """`outcome`: 1 for success, else 0, without shaping."""
     source: str = ""
-    """Publication of the protocol that the prompt and rules were taken from."""
+    """Publication from which the prompt and the rules are taken."""
 
 
 def text_hash(text: str) -> str:
@@ -43,7 +43,7 @@ def task_ids(episodes: Sequence[Episode]) -> str:
 
 
 def read_protocol(where: str, raw: object, suite: Mapping[str, object]) -> Protocol:
-    """Return a suite file's `[protocol]`; `suite` are the file's own values, which must be complete.
+    """Return a suite file's `[protocol]` table; `suite` has the other values of the file, which must be complete.
 
     Raises:
         BadConfig: a key is missing, unknown or wrong.

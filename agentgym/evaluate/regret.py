@@ -44,10 +44,10 @@ def cannot(env: TextEnv) -> str:
 
 
 def regret(env: TextEnv, task: Task, episode: Episode, *, known: dict[Key, int | None] | None = None) -> Regret | None:
-    """Replay an episode and query the oracle before each turn and after the last; None if the replay differs.
+    """Return the regret of an episode: replay it, and query the oracle before each turn and after the last.
 
-    `known` caches distances by task, state key and random state. Distances are too long if the
-    oracle does not take the shortest path, unless the episode itself takes a shorter path.
+    The result is None if the replay differs. `known` caches distances by task, state key and random state. Distances are
+    too long if neither the oracle nor the episode takes the shortest path.
     """
     observation, info = env.reset(seed=episode.seed, options={"task": task, "horizon": episode.horizon or env.horizon})
     distances: list[int | None] = []
@@ -106,8 +106,9 @@ def regrets(
     """Return the summary of an environment's episodes, and a row for each of them.
 
     `parts` pairs environment options with the tasks played under them. The summary has `why` if regret cannot be
-    measured, else `episodes`, `not_repeated`, and means: `distance` (before the first turn), `excess` (turns of winning
-    episodes beyond it), `wasted` (share of the turns up to the loss), `lost` (share of episodes), `lost_after` (turns).
+    measured, else `episodes`, `not_repeated` (number whose replay differs), and means: `distance` (before the first turn),
+    `excess` (turns of solved episodes beyond that distance), `wasted` (share of the turns up to the loss), `lost` (share
+    of episodes), `lost_after` (turns). Faults are left out.
     """
     rows: list[dict[str, object]] = []
     measured: list[Regret] = []

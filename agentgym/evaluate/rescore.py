@@ -54,8 +54,8 @@ def rescore_folder(
     written before every episode is rescored.
 
     Raises:
-        BadConfig: the folder contains no evaluation, the new folder exists, a verdict is invalid, or the caller must set an
-            option.
+        BadConfig: the folder contains no evaluation, the new folder exists, neither a verifier nor rewards are named, a
+            verdict is invalid, or the caller must set an option.
         BadData: a task differs from the recorded task.
     """
     folder = Path(folder)

@@ -316,7 +316,7 @@ def new_wordings(described: Mapping[str, object]) -> list[str]:
 def missing_tasks(
     described: Mapping[str, object], plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]]
 ) -> list[str]:
-    """Return warnings about environments with fewer tasks than requested."""
+    """Return warnings about environments with fewer tasks than requested, or than the protocol fixes."""
     there = sum(len(tasks) for tasks in tasks_by_env.values())
     protocol = described.get("protocol")
     if isinstance(protocol, dict):

@@ -52,7 +52,7 @@ def read_prices(path: str | Path) -> dict[str, Price]:
     """Return the prices in a TOML file that has a table for each model.
 
     Raises:
-        BadConfig: the file cannot be read.
+        BadConfig: the file cannot be read, or a model's prices are incomplete or invalid.
         BadData: the file is not TOML.
     """
     path = Path(path)
@@ -82,7 +82,7 @@ def _price(where: str, table: object) -> Price:
 
 
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """Return the price of a model, listed under the command's full model name or the bare model name."""
+    """Return the price of a model, listed by its full name or without `chat:`, URL or organization; None if not listed."""
     bare = model.removeprefix("chat:")
     own = bare.rpartition("#")[2] if bare.startswith(("http://", "https://")) else bare.partition("/")[2]
     return next((prices[name] for name in (model, bare, own) if name in prices), None)
@@ -121,8 +121,8 @@ def total_cost(episodes: Iterable[Episode], price: Price | None) -> float | None
 def spending(episodes: Sequence[Episode], price: Price | None) -> dict[str, object]:
     """Return `usage` (tokens of all requests), `cost` (US dollars) and `latency` (seconds of an answered request).
 
-    Each is None if nothing is known about it. Faults count too, since they were paid for. `uncounted` requests are missing
-    from usage and cost, which are then too low.
+    Each is None if nothing is known about it. Faults count too, since they were paid for. `uncounted` is the number of
+    requests of unknown usage; if it is above 0, usage and cost are too low.
     """
     counted = [usage for _, usage in requests(episodes)]
     usages = [usage for usage in counted if usage]
@@ -187,8 +187,8 @@ class AttemptCosts:
 class MeteredEngine:
     """Chat engine wrapper that adds up the cost of requests, and ends the evaluation at its limit.
 
-    `spent` is the cost of earlier sessions. At the limit no new episode starts, but running episodes finish, even beyond
-    the limit, so that nothing is paid twice.
+    `spent` starts at the cost of earlier sessions. At the limit `most` (US dollars; None: no limit) no new episode starts,
+    but running episodes finish, even beyond the limit, so that nothing is paid twice.
     """
 
     tokenizer = None

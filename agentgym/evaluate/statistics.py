@@ -1,6 +1,6 @@
 """Success rates with intervals: tasks are the sampling unit, attempts are nested in them, and faults never count.
 
-All functions take either episodes or `Outcomes`: a list of numbers for each unit (a task or a training seed), by name.
+Functions take episodes, or `Outcomes`: a list of numbers for each unit (a task or a training seed), by name.
 """
 
 import math
@@ -60,7 +60,7 @@ class Success:
 
 
 def outcomes(episodes: Iterable[Episode]) -> dict[str, list[float]]:
-    """Return the outcomes (1 or 0) of episodes by environment and task, without faults and episodes with a hint."""
+    """Return the outcomes (1 or 0) of episodes by task, as `ENV TASK`; faults and episodes with a hint are left out."""
     by_task: dict[str, list[float]] = {}
     for episode in unhinted(episodes):
         if episode.success is not None:

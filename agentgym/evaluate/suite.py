@@ -64,14 +64,14 @@ class Suite:
     `options`."""
 
     def env_options(self, env: str) -> dict[str, object]:
-        """Return the options of an environment's constructor."""
+        """Return an environment's constructor options, including the horizon if the suite sets it."""
         own = self.own.get(env, {})
         horizon = own.get("horizon", self.horizon)
         return {**({} if horizon is None else {"horizon": horizon}), **own.get("options", {})}
 
 
 def suites() -> dict[str, Path]:
-    """Return the suites of the package by name."""
+    """Return the TOML files of the package's suites, by name of the suite."""
     folder = Path(str(files("agentgym.evaluate") / "suites"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 

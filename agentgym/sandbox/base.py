@@ -9,7 +9,7 @@ from agentgym.sandbox.protocol import Limits, Program, Result
 
 
 class BaseSandbox(ABC):
-    """Implements the protocol `Sandbox` on abstract methods of a backend; closes itself as a context manager."""
+    """Implements part of the protocol `Sandbox` with a backend's methods, and closes itself as a context manager."""
 
     limits: Limits
 

@@ -138,7 +138,7 @@ class SandboxEnv(TextEnv):
             raise OSError(result.exit_code, result.text, path)
 
     def read(self, path: str) -> bytes:
-        """Return the content of a file in the working folder; raise FileNotFoundError, IsADirectoryError or OSError."""
+        """Return a file of the working folder; raise FileNotFoundError, IsADirectoryError, or OSError if it is too large."""
         return self._twice(lambda: self.sandbox.read(path))
 
     # External agents in the sandbox
@@ -246,7 +246,7 @@ class SandboxEnv(TextEnv):
         return result
 
     def _keep(self) -> None:
-        """Call `keep_folder` if the folder is the whole state, that is, if no Python process runs."""
+        """Call `keep_folder` if no Python process runs, so that the folder is the whole state; ignore packing errors."""
         if self._sandbox is not None and (self._kernel is None or not self._kernel.alive):
             try:
                 self.keep_folder()
@@ -308,7 +308,10 @@ _ADDRESS = re.compile(rb"0x[0-9a-f]{6,16}")
 
 
 def _digest(result: Result) -> str:
-    """Return a hash of a result, without memory addresses; if the time limit ended the program, also without output."""
+    """Return a hash of a result's exit code, reason and, if the program exited, output without memory addresses.
+
+    All results with the reason `timeout` have the same hash.
+    """
     content = f"{result.exit_code} {result.reason}\n".encode()
     if result.reason == ExitReason.EXIT:
         content += _ADDRESS.sub(b"0x", result.stdout + b"\0" + result.stderr)

@@ -129,9 +129,9 @@ class Kernel(Protocol):
     """A persistent Python process, which keeps its variables between steps."""
 
     def run(self, code: str, timeout: float | None = None) -> Result:
-        """Run code; after `timeout` seconds it gets Ctrl-C.
+        """Run code; after `timeout` seconds (None: the sandbox's limit) it gets Ctrl-C.
 
-        The kernel keeps its variables if the code exits or obeys Ctrl-C; otherwise it ends, and the variables are lost.
+        The kernel keeps its variables if the code ends or obeys Ctrl-C; otherwise the kernel ends, and they are lost.
         """
         ...
 
@@ -146,10 +146,11 @@ class Kernel(Protocol):
 
 
 class Sandbox(Protocol):
-    """A sandbox whose working folder persists between runs; no process outlives its run.
+    """A sandbox whose working folder persists between runs.
 
-    By default programs have no network, a read-only system, and none of the caller's environment variables. A program's
-    errors are in its `Result`; the sandbox's own errors raise `SandboxFault`. Paths are relative to the working folder.
+    By default no process outlives its run, and programs have no network, a read-only system, and none of the caller's
+    environment variables; the backend `process` does not isolate. A program's errors are in its `Result`; the sandbox's
+    own errors raise `SandboxFault`. Paths are relative to the working folder.
     """
 
     limits: Limits
@@ -181,11 +182,11 @@ class Sandbox(Protocol):
         ...
 
     def kernel(self) -> Kernel:
-        """Start a persistent Python process."""
+        """Start a persistent Python process; raise BadConfig on a backend of `NO_KERNEL`."""
         ...
 
     def read(self, path: str) -> bytes:
-        """Return a file's content; raise FileNotFoundError or IsADirectoryError."""
+        """Return a file's content; raise FileNotFoundError, IsADirectoryError, or OSError if it is too large."""
         ...
 
     def write(self, path: str, content: bytes) -> None:
@@ -232,7 +233,7 @@ class ContainerOptions(TypedDict, total=False):
 
 
 class BackendOptions(ContainerOptions, total=False):
-    """Options that only some backends have: `unsafe` belongs to `process`, all others to `docker`."""
+    """Options that only some backends have: `process` has `unsafe`, `user` and `work`; `docker` has all but `unsafe`."""
 
     unsafe: bool
 
@@ -240,7 +241,7 @@ class BackendOptions(ContainerOptions, total=False):
 def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, object] | None = None) -> str:
     """Return a sentence on a requirement of a backend that this machine lacks and how to get it; empty if none is missing.
 
-    For `docker` only the Python package is checked: creating a sandbox shows whether the daemon runs.
+    For `docker` and `harbor`, only the backend's own Python package is checked: creating a sandbox shows the rest.
 
     Raises:
         UnknownName: the backend is unknown.
@@ -268,12 +269,15 @@ def sandbox(
     packages: Sequence[str] = (),
     **options: Unpack[BackendOptions],
 ) -> Sandbox:
-    """Create a sandbox; raise BadConfig with installation advice if this machine lacks a requirement of the backend.
+    """Create a sandbox.
 
     `packages` are libraries preloaded in the sandbox's Python; `options` are options of the backend.
 
     Raises:
         UnknownName: the backend is unknown.
+        BadConfig: an option is invalid, or this machine lacks a requirement of the backend.
+        MissingExtra: the backend's Python package is not installed.
+        SandboxFault: the sandbox does not start.
     """
     if backend not in BACKENDS:
         raise UnknownName(no_such("sandbox", backend, BACKENDS))

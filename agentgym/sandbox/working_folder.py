@@ -13,7 +13,7 @@ Run = Callable[[str, bytes, int], Result]
 """Function that runs trusted Python code in the sandbox, with an input and a limit on output bytes."""
 MESSAGES = 65536
 LONGEST = 4096
-"""Length of a path in bytes from which system calls reject it."""
+"""Length in bytes from which system calls reject a path."""
 
 
 def read(run: Run, path: str, cap: int) -> bytes:
@@ -27,7 +27,10 @@ def write(run: Run, path: str, content: bytes) -> None:
 
 
 def pack(run: Run, cap: int, most: int | None = None) -> bytes:
-    """Return the working folder as a tar archive of at most `cap` bytes, with files of at most `most` bytes in total."""
+    """Return the working folder as a tar archive of at most `cap` bytes.
+
+    Its files have at most `most` bytes in total (None: `cap`).
+    """
     return _done(run, "pack", cap if most is None else most, cap=cap)
 
 

@@ -38,7 +38,7 @@ class Bubblewrap(ForkServerSandbox):
         return {"isolated": True, "user": 0, "filter": denied_calls().hex()}
 
     def _temporary(self) -> str | None:
-        """Return a folder for temporary files that an unprivileged user can reach, if we run as root; None: the default."""
+        """Return a folder for temporary files that unprivileged users can reach, if we run as root; None for the default."""
         for place in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/run") if os.geteuid() == 0 else ():
             path = Path(place).resolve()
             if path.is_dir() and all(folder.stat().st_mode & 1 for folder in (path, *path.parents)):
@@ -46,7 +46,10 @@ class Bubblewrap(ForkServerSandbox):
         return None
 
     def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
-        """Return the command; if we run as root, it first mounts folders that only root can reach, then drops privileges."""
+        """Return the command that starts the fork server.
+
+        If we run as root, the command first mounts folders that only root can reach, then drops privileges.
+        """
         prefix = Path(sys.base_prefix)
         package_mounts = {f"/opt/packages/{path.name}": path for name in packages for path in package_paths(name)}
         if not prefix.is_relative_to("/usr"):
@@ -120,7 +123,7 @@ def _copied(stage: Path) -> dict[str, Path]:
 
 @cache
 def _inside() -> dict[str, bytes]:
-    """Return the contents of the sandbox's own files by path in it; code is compiled, which saves time and memory."""
+    """Return the sandbox's own files by path in the sandbox; code is compiled, which saves time and memory."""
     here = Path(__file__).parent
     code_inside = here.parent / "inside"
     files = {f"/etc/{path.stem}": path.read_bytes() for path in (here / "etc").iterdir()}
@@ -134,6 +137,8 @@ def _inside() -> dict[str, bytes]:
 
 def package_paths(name: str) -> list[Path]:
     """Return an installed library's paths for the sandbox: its folder or file, and its shared objects.
+
+    A module of the standard library needs no paths.
 
     Raises:
         BadConfig: the library is not installed.

@@ -37,7 +37,7 @@ _HELLO = rf"printf '\000\000\000\000\{frames.END:03o}\000\000\000\002{{}}'; whil
 START = f'command -v python3 >/dev/null 2>&1 && exec python3 -I -c "$0"; {_HELLO}'
 """Shell command of process 1: Python, which receives its program over the stream, else a shell that reaps orphans.
 
-Both exit at the end of their input, which is open in this process, so no container outlives this process.
+Python and the shell exit when their input ends. The host process holds the other end open, so no container outlives it.
 """
 BOOT = f"""
 import os, sys
@@ -74,7 +74,7 @@ class ContainerSpec:
     """Specification of a sandbox's container."""
 
     image: str = ""
-    """Name of an image in the daemon."""
+    """Name of the image; with `build`, the name for the built image (empty: a name derived from its source files)."""
     build: str = ""
     """Folder with a `Dockerfile` to build the image from."""
     build_seconds: float = 600.0
@@ -151,7 +151,7 @@ def with_room(limits: Limits, room: Mapping[str, int]) -> Limits:
 
 
 def image_of(daemon: Daemon, spec: ContainerSpec) -> Image:
-    """Return the image of a specification, built or pulled if it allows that; raise BadConfig if it is not available."""
+    """Return the image of `spec`, built or pulled if the specification allows it; raise BadConfig if it is unavailable."""
     if spec.build:
         facts = images.built(daemon, Path(spec.build), spec.image, spec.build_seconds, spec.images_gb)
     else:

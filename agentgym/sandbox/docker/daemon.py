@@ -96,7 +96,7 @@ def docker() -> Any:
 
 
 def connect(url: str = "") -> Daemon:
-    """Return the daemon at a URL, or the default daemon; raise BadConfig if none responds."""
+    """Return the daemon at `url` (empty: the default daemon); raise BadConfig if it does not respond."""
     with _lock:
         return _connected(url or usual(), os.getpid())
 
@@ -176,7 +176,7 @@ def _place() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return a process's start time, if known; empty without such a process."""
+    """Return a process's start time as text; `runs` if the time is unknown, empty if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
     except OSError:

@@ -32,7 +32,10 @@ def disk_of_images(names: Iterable[str], options: Mapping[str, Any]) -> str:
 
 
 def stored_bytes(daemon: Daemon, names: Iterable[str]) -> tuple[int, list[str]]:
-    """Return the bytes of the images that a daemon has, with shared layers counted once, and the names of missing images."""
+    """Return the total bytes of the named images that the daemon has, and the names of those that it lacks.
+
+    Layers that images share are counted once.
+    """
     layers: dict[str, int] = {}
     missing: list[str] = []
     for name in names:

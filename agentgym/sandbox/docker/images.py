@@ -56,8 +56,10 @@ def registry_of(name: str) -> str:
 def have(daemon: Daemon, name: str, pull: str = "", most_gb: float | None = None) -> Facts:
     """Return the daemon's facts about an image, pulled if it is missing and its registry is in `pull`.
 
+    `most_gb` limits the disk space of all images after a pull (see `make_room`).
+
     Raises:
-        BadConfig: the name is invalid, or the image is missing and may not be pulled.
+        BadConfig: the name is invalid, or the image is missing and may not be pulled or is larger than `most_gb`.
         SandboxFault: the registry fails.
     """
     if not is_name(name):
@@ -113,7 +115,8 @@ def _pulled(daemon: Daemon, name: str, most_gb: float | None) -> Facts:
 def built(daemon: Daemon, folder: Path, name: str, seconds: float, most_gb: float | None = None) -> Facts:
     """Return the daemon's facts about the image of a folder with a Dockerfile, built if it is missing.
 
-    One process of this machine builds it; other processes wait.
+    An empty `name` is replaced by one derived from the files in the folder. One process of this machine builds the image
+    within `seconds`; other processes wait. `most_gb` limits the disk space of all images after a build (see `make_room`).
 
     Raises:
         BadConfig: the folder has no Dockerfile, or the build fails.
@@ -251,7 +254,7 @@ def _used(tag: str) -> float | None:
 def make_room(daemon: Daemon, most_gb: float | None, wanted: str = "") -> None:
     """Remove images pulled or built here, least recently used first, until all images fit into `most_gb` gigabytes.
 
-    Images used by a container and the image with the id `wanted` are not removed.
+    Images used by a container and the image with the id `wanted` are not removed. None for `most_gb` means no limit.
     """
     if most_gb is None:
         return
@@ -320,7 +323,7 @@ class _Progress:
         self.show(f"{done / MEGABYTE:.0f} of {self.total / MEGABYTE:.0f} MB")
 
     def show(self, words: str) -> None:
-        """Print the progress if it is due."""
+        """Print a progress line if `EVERY` seconds have passed since the last one."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + EVERY
             announce(f"{self._what}: {words}")

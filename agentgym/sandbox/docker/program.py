@@ -95,10 +95,12 @@ def be_program(request: dict[str, Any], files: list[int], settings: dict[str, An
 
 
 def become(user: str, environment: dict[str, str]) -> None:
-    """Switch to a user (name or number, optionally a group after a colon), and set its home in `environment`.
+    """Switch to a user (name or number, optionally a group after a colon).
+
+    For a user other than root, also set HOME, USER and LOGNAME in `environment`.
 
     Raises:
-        ValueError: the system does not have the user.
+        ValueError: the system does not have a user of that name.
     """
     name, _, group = user.partition(":")
     try:

@@ -199,7 +199,7 @@ class Docker(BaseSandbox):
         return egress.name
 
     def reconnect(self, network: str = "none", allowed_hosts: Sequence[str] | None = None) -> None:
-        """Move the container to another network of the daemon; by default, disconnect it."""
+        """Move the container to a network of the daemon; by default, leave it only the networks of its side services."""
         if (network, allowed_hosts) == self._on:
             return
         self._on = (network, allowed_hosts)
@@ -224,7 +224,7 @@ class Docker(BaseSandbox):
         return self._execute({"kind": "command", "command": list(command), "user": user or self._user}, b"", timeout)
 
     def stream(self, user: str, command: Sequence[str], *, most: int = MOST, **request: object) -> ProgramStream:
-        """Start a program as a user (see `run_as`), and return its streams.
+        """Start a program as a user (see `run_as`; or `SAME`), and return its streams, limited to `most` bytes each.
 
         Raises:
             BadConfig: the image has no Python.
@@ -243,7 +243,7 @@ class Docker(BaseSandbox):
     def run_entrypoint(self, command: Sequence[str] = ()) -> None:
         """Start the image's entry point, which may start services, with `command` or an idle command as its arguments.
 
-        Does nothing if the image has no Python.
+        Does nothing if the image has no Python, or if there is neither an entry point nor a command.
         """
         words = [*self._entrypoint, *(command or ("/bin/sh", "-c", "sleep infinity"))]
         if (self._entrypoint or command) and self._shell is None:
@@ -252,7 +252,7 @@ class Docker(BaseSandbox):
 
     @property
     def overfull(self) -> bool:
-        """True if changes to the image's files exceed `storage_mb`, which the daemon did not prevent."""
+        """True if changes to the image's files exceed `storage_mb`; False if the daemon enforces this limit itself."""
         if "storage" not in self._loose:
             return False
         with faults():

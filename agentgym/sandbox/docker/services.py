@@ -73,7 +73,7 @@ class SideServices:
 
 
 class Services:
-    """The running services; raises BadConfig for a missing image, SandboxFault for a service that stays unhealthy."""
+    """The running services; raises BadConfig if an image is missing, SandboxFault if a service fails or stays unhealthy."""
 
     def __init__(self, daemon: Daemon, beside: SideServices, images: Mapping[str, str], outside: str) -> None:
         self._daemon, self._beside, self._images = daemon, beside, images

@@ -70,7 +70,7 @@ class Shell:
         return execution["Id"], attached, stream
 
     def _code(self, execution: str) -> int | None:
-        """Wait for an exec to end and return its exit code; None if the daemon does not know it.
+        """Wait for an exec to end and return its exit code; None if the daemon does not know the code.
 
         Raises:
             SandboxFault: the program does not end.

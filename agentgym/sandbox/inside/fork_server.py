@@ -205,7 +205,7 @@ def _heed(*_: object) -> None:
 
 
 def _watch(program: int, woken: int, lifeline: int, deadline: float, settings: Settings) -> tuple[str, dict[str, object]]:
-    """Wait for the program to end or exceed a limit; return the reason, and its exit status if it exited."""
+    """Wait until the program ends, exceeds a limit or is cancelled; return the reason, and `status` if the program ended."""
     pulse, memory_used = PULSE, 0
     while True:
         left = deadline - time.monotonic()

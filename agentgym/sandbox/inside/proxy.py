@@ -57,6 +57,7 @@ def target(line: bytes) -> Tuple[str, int, bytes]:  # noqa: UP006
     """Parse a request's first line; return the host, the port and the first lines to send to the server.
 
     These lines set the `Host` header from the URL, which is checked, since the client's header may name another host.
+    They are empty for `CONNECT`.
 
     Raises:
         ValueError: the URL is not plain HTTP.

@@ -1,7 +1,8 @@
 """Prints a hash of a sandbox's files, and its processes. Runs inside the sandbox: standard library only.
 
 Standard input is JSON: `roots` (folders to walk), `paths` (single files), `without` (paths to skip) and `most` (maximum
-bytes to read). The output is JSON: the hash, or null if a file could not be read, and the processes.
+bytes to read). The output is JSON: `key` (the hash, or null if a file could not be read), and the processes before and
+after (`processes`, `after`).
 """
 
 import hashlib

@@ -136,7 +136,9 @@ class ForkServerSandbox(BaseSandbox):
     # The protocol
 
     def kernel(self, stdin: int | None = None) -> SandboxKernel:
-        """Start a persistent Python with the sandbox's packages preloaded; its standard input is a copy of `stdin`.
+        """Start a persistent Python with the sandbox's packages preloaded.
+
+        Its standard input is a copy of the file descriptor `stdin`; None: empty.
 
         Two kernels with the two ends of a socket pair as `stdin` can communicate only with each other.
         """

@@ -60,6 +60,7 @@ class SandboxKernel:
 
         Raises:
             EpisodeOver: the kernel was already lost.
+            SandboxFault: the sandbox failed.
         """
         if not self.alive:
             raise EpisodeOver("the kernel has ended and its variables are lost: start another with sandbox.kernel()")
@@ -152,7 +153,9 @@ class SandboxKernel:
         return True
 
     def _end(self, reason: str) -> tuple[str, int]:
-        """Kill the kernel; return the `ExitReason` and exit status of its end.
+        """Kill the kernel if it does not end by itself; return the `ExitReason` and exit status of its end.
+
+        `reason` is the known reason for the end, or `exit` if the sandbox must report it.
 
         Raises:
             SandboxFault: the sandbox does not report them in time.

@@ -23,7 +23,8 @@ class Execution:
     """A running program in a sandbox, seen from outside."""
 
     lifeline: socket.socket
-    """Socket to the program's supervisor, which reports the outcome; `i` interrupts the program, closing kills it."""
+    """Socket to the program's supervisor, which reports the outcome. Sending `i` interrupts the program; closing it or
+    sending anything else kills the program."""
     out: FileIO
     err: FileIO
     report_bytes: bytearray = field(default_factory=bytearray)
@@ -65,7 +66,7 @@ class Execution:
 
 
 class Output:
-    """Standard output and standard error of a program, each up to `cap` bytes."""
+    """Standard output and standard error of a program, each up to `cap` bytes; `overflow` is True if one had more."""
 
     def __init__(self, execution: Execution, cap: int) -> None:
         self.files = (execution.out.fileno(), execution.err.fileno())

@@ -18,8 +18,8 @@ _USERS = itertools.count(200_000 + 1000 * (os.getpid() % 10_000))
 class Process(ForkServerSandbox):
     """Runs trusted programs as the current user, with limits but without isolation.
 
-    Raises BadConfig unless `unsafe=True`. `packages` are imported from the caller's path. Root can set `user`, the user id
-    of programs (`own` for a new id per sandbox), and `work`, the path of the working folder.
+    Raises BadConfig unless `unsafe=True`. `packages` are imported from the current Python's installation. Only root may
+    set `user`, the user id of programs (`own` for a new id per sandbox), and `work`, the path of the working folder.
     """
 
     def __init__(
