@@ -81,7 +81,8 @@ def tool(method: _Method) -> _Method:
     The first paragraph of the docstring describes the tool. An entry `name: text` under `Args:` describes a parameter.
 
     Raises:
-        TypeError: an annotation is undefined or has no JSON type, or `Args:` names an unknown parameter.
+        TypeError: a parameter's annotation is missing, undefined or not str, int, float or bool, or `Args:` names an
+            unknown parameter.
     """
     where = f"tool {method.__qualname__} ({method.__code__.co_filename}:{method.__code__.co_firstlineno})"
     try:
@@ -127,7 +128,7 @@ def described(docstring: str) -> tuple[str, dict[str, str]]:
 
 
 def spell(name: str, *values: object) -> str:
-    """Return a call in the bracket spelling, `name[body]`."""
+    """Return a call in the bracket spelling, `name[body]`; the body is the first of `values`, or empty."""
     return f"{name}[{values[0] if values else ''}]"
 
 
@@ -164,9 +165,9 @@ def parse_call(action: str, tools: Mapping[str, Tool], example: Callable[[Tool],
     """Parse an action that is exactly one tool call; return the call, or a sentence that describes the error.
 
     Spellings: JSON `{"name": …, "arguments": {…}}`; tag `<name>body</name>`; bracket `name[body]`. Tag and bracket work
-    for tools with no required parameter, or with one. The body is everything before the closing tag or bracket at the
-    end of the action: verbatim for a string parameter, else JSON. `example` returns the example call that the error
-    sentence shows.
+    for tools with one required parameter, or with none and an empty body. The body is everything before the closing tag
+    or bracket at the end of the action: verbatim for a string parameter, else JSON. `example` returns the example call
+    that the error sentence shows.
     """
     text = action.strip()
     if text.startswith("{"):

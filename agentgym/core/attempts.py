@@ -51,11 +51,14 @@ class Attempts(TextEnv):
         return Outcome(f"The answer is wrong. Let's try again: {left} attempt{'s' if left > 1 else ''} left.")
 
     def measures(self) -> dict[str, float]:
-        """Return `promptness`, the share of attempts left at a success, else 0; {} if only one attempt is allowed."""
+        """Return `promptness`: at a success, the share of attempts left, counting the successful one; otherwise 0.
+
+        The result is {} if only one attempt is allowed.
+        """
         if self.attempts == 1:
             return {}
         return {"promptness": (self.attempts - len(self.tried)) / self.attempts if self.success else 0.0}
 
     def attempts_state(self) -> object:
-        """Return the attempts' part of the state: the number of wrong answers, and the sorted hashes of different ones."""
+        """Return the attempts' part of the state: the number of wrong answers, and their sorted distinct hashes."""
         return len(self.tried), sorted(set(self.tried))

@@ -44,7 +44,7 @@ class Definition(Pool):
     blocking: bool = False
     """True if a step may wait for something outside of the process; such environments run in worker processes."""
     step_seconds: float = 0.0
-    """Minimum of a rollout's time limit per step, in seconds, for an environment that limits its steps itself."""
+    """Lower bound, in seconds, on a rollout's time limit per step, so that an environment's own limit applies first."""
     tool_seconds: float = 60.0
     """Seconds that an async tool, `act` or `begin` may take; a longer call is an infrastructure error."""
     snapshot_kind: str = "exact"

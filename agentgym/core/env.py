@@ -52,12 +52,12 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     seed: int
     turn: int
     limit: int
-    """Maximum number of turns of this episode; then it is truncated."""
+    """Maximum number of turns of this episode, after which it is truncated."""
     success: bool | None
     totals: dict[str, float]
     """The reward of the episode so far, by role."""
     outcomes: dict[str, RoleReward]
-    """Reward and success by role from the outcome; empty until the episode is over."""
+    """Each role's reward for the outcome, and its success; empty until the episode is over."""
     observation: str
     tools: dict[str, Tool]
     preset: str | None
@@ -139,7 +139,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             raise BadConfig(f"render_mode of {kind} is {self.render_mode!r}; expected 'ansi' or None")
 
     def state_key(self) -> str | None:
-        """Return a hash of `state()`, None if the state is None. Override it to hash a large state incrementally."""
+        """Return a hash of task id, role and `state()`, None if the state is None. Override it for large states."""
         state = self.state()
         if state is None:
             return None
@@ -151,7 +151,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return copied(mine, type(self).__name__), {k: self.__dict__[k] for k in self.shared if k in self.__dict__}
 
     def load(self, payload: object) -> None:
-        """Restore the state from a payload of `save` without modifying the payload; raise Fault if an engine is lost."""
+        """Restore the state from a payload of `save` without modifying it; an override raises Fault if the state is lost."""
         mine, shared = cast("tuple[dict[str, object], dict[str, object]]", payload)
         self.forget()
         self.__dict__.update(copy.deepcopy(mine))
@@ -171,12 +171,12 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
 
     @final
     def invalid(self, text: str, error: str | None = None) -> Outcome:
-        """Return the outcome of an invalid action; `error` explains it if `text` is a reference implementation's answer."""
+        """Return the outcome of an invalid action; with feedback `helpful`, the agent gets `error`, if given, not `text`."""
         helpful = error is not None and self.feedback == "helpful"
         return Outcome(cast("str", error) if helpful else text, valid=False, error=error or text)
 
     def malformed(self, error: str) -> Outcome:
-        """Return the outcome of an action that is not text or no tool call; override it to answer as a reference does."""
+        """Return the outcome of an action that is not text or not a tool call; override it to answer otherwise."""
         return self.invalid(error)
 
     @final
@@ -190,10 +190,10 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     def reset(  # pyright: ignore[reportIncompatibleMethodOverride]  # Info is the dict that Gymnasium means
         self, *, seed: int | None = None, options: Mapping[str, object] | None = None, **others: object
     ) -> tuple[str, Info]:
-        """Start an episode. Options: `task` (a Task, an id, or a number within the split) and `horizon`.
+        """Start an episode. Options: `task` (a Task, an id, or a number within the split; default random) and `horizon`.
 
         Raises:
-            BadConfig: an option is unknown, or other keywords are passed.
+            BadConfig: an option is unknown or has a wrong value, or other keywords are passed.
         """
         if others:
             raise BadConfig(

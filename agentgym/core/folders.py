@@ -65,7 +65,7 @@ def cache(name: str) -> Path:
 
 @contextmanager
 def alone(folder: Path, what: str) -> Generator[None]:
-    """Lock a folder inside the block, so that it has one writer; the system releases the lock even if the process is killed.
+    """Make a folder and lock it inside the block, so that it has one writer; the lock ends even if the process is killed.
 
     Raises:
         BadConfig: the folder is already locked; `what`, such as "evaluation", names the other writer.
@@ -88,7 +88,7 @@ def check_alone(folder: Path, what: str) -> None:
 
 
 def hold(file: IO[str] | IO[bytes], busy: str) -> None:
-    """Lock an open file until it is closed.
+    """Lock an open file until it is closed; do nothing if the system cannot lock it.
 
     Raises:
         BadConfig: another process has the lock; `busy` is the message.

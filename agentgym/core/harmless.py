@@ -11,10 +11,10 @@ TEXTS = ("", "0", "ok")
 
 
 def controls(schema: Mapping[str, object]) -> list[dict[str, object]]:
-    """Return simple objects that fit a schema: the simplest, the simplest with optional fields, and one for each choice.
+    """Return simple objects that fit a schema: the simplest, the one with all fields, and both with each field's choices.
 
     A service may reject the simplest object by a rule that is not in the schema. Several objects are tried, so that
-    such an error counts as the agent's.
+    such an error counts as the agent's; at most `MOST` are returned.
     """
     definitions = _table(schema.get("$defs"))
     plain = cast("dict[str, object]", _table(harmless(schema)))
@@ -42,8 +42,9 @@ def _choices(schema: Mapping[str, object], definitions: Mapping[str, object]) ->
 def harmless(schema: Mapping[str, object], definitions: Mapping[str, object] | None = None, depth: int = 0) -> object:
     """Return the simplest value that fits a schema: required fields only, empty texts, zeros, the first choice.
 
-    `minLength`, `minimum` and `minItems` are respected; other limits are not. The value is at most `DEEPEST` levels
-    deep, so an untrusted schema cannot make it endless.
+    A constant or default value is used as it is. `minLength`, `minimum` and `minItems` are respected; other limits are
+    not. `definitions` are the targets of `$ref`, by default the schema's `$defs`. `depth` is the current level; below
+    level `DEEPEST` the value is None, so an untrusted schema cannot make it endless.
     """
     if definitions is None:
         definitions = _table(schema.get("$defs"))

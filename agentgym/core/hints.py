@@ -36,7 +36,7 @@ class Hint:
 
 
 def stored_hint(raw: Mapping[str, Any] | None) -> Hint | None:
-    """Return the hint of a stored draw or episode; files from before 2026-11-28 have the key `kept` for `in_training`."""
+    """Return the hint of a stored draw or episode, or None; before 2026-11-28, files said `kept` for `in_training`."""
     return None if raw is None else Hint(**{"in_training" if name == "kept" else name: value for name, value in raw.items()})
 
 
@@ -45,6 +45,7 @@ def solution(env: "TextEnv") -> list[str]:
 
     Raises:
         NotImplementedError: neither of them knows a solution.
+        Fault: a step failed while the solution was played.
     """
     try:
         return _played(env, "oracle")
@@ -71,7 +72,7 @@ def _played(env: "TextEnv", policy: str) -> list[str]:
 
 
 def first_share(actions: Sequence[str], level: float) -> str:
-    """Return the first share `level` of a solution, rounded down: of its actions, or of the words of a single action."""
+    """Return text with a share `level` of a solution, rounded down: its first actions, or first words of a single action."""
     if len(actions) == 1:
         words: list[str] = re.findall(r"\s*\S+", actions[0])
         prefix = "".join(words[: _part(level, len(words))])

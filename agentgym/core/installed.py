@@ -24,10 +24,10 @@ class Installed:
 
 
 def installed(points: Iterable[EntryPoint] | None = None) -> tuple[list[Installed], list[str]]:
-    """Return the environments of installed packages without importing them, and a sentence for each invalid entry point.
+    """Return the environments of installed packages without importing them, and a sentence for each rejected entry point.
 
     `points` defaults to the entry points of this Python. If several distributions register the same id, the first in
-    alphabetical order wins.
+    alphabetical order wins, and the others are reported if they name another class.
     """
     envs: dict[str, Installed] = {}
     problems: list[str] = []

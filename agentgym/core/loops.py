@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def own_loop() -> Generator[None]:
-    """Let a blocking function start event loops inside the block while another one is running; that one has to wait.
+    """Let a blocking function start event loops inside the block although a loop is running; the running loop waits.
 
     The function runs in the same thread, so Ctrl-C reaches it as usual. Can also be used as a decorator: `@own_loop()`.
     """

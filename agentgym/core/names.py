@@ -41,13 +41,13 @@ def methods(base: type) -> frozenset[str]:
 
 
 def refuse_taken(kind: type, base: type, settings: Sequence[str], moved: Mapping[str, str], replaces: Sequence[str]) -> None:
-    """Check that a class uses no reserved name of its base class and replaces no method by something else.
+    """Check that a class uses no reserved name of its base class, and replaces no method by a tool or a plain attribute.
 
-    `moved` maps names that the base class had to where they are declared now. `replaces` lists names that the class
-    overrides on purpose.
+    `moved` maps each former name of the base class to its present place of declaration. `settings` and `replaces` list
+    the class's settings and the names that it overrides on purpose.
 
     Raises:
-        TypeError: a name is reserved, has moved, or replaces a method by something else.
+        TypeError: a name is reserved, has moved, or replaces a method.
     """
     fresh = [
         klass for klass in reversed(kind.__mro__) if klass is kind or not (issubclass(klass, base) or klass in base.__mro__)

@@ -86,7 +86,7 @@ class Finish(StrEnum):
     CONTEXT = "context"
     """Nothing was sampled: the prompt leaves no room in the context."""
     REFUSED = "refused"
-    """The engine fails on the text of this agent, although it works otherwise."""
+    """The engine fails on the text of this agent, but works for other text."""
     SILENT = "silent"
     """The policy, for example an expert, has no action for this state."""
 
@@ -104,7 +104,8 @@ def role_outcomes(values: object, source: str) -> dict[str, RoleReward]:
     """Check the result of `role_rewards` and return it as a RoleReward by role; `source` names it in messages.
 
     Raises:
-        TypeError: a value is not a RoleReward, or its success is None; the message names source and role.
+        TypeError: the result is not a mapping, or a value is not a pair (finite number, True or False); the message names
+            source and role.
     """
     if not isinstance(values, Mapping):
         raise TypeError(f"{source} are {values!r:.80}; expected a RoleReward(reward, success) by role")

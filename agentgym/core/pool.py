@@ -51,7 +51,10 @@ class Pool(TaskSpace):
         return self.pool or (self.size(split) if pooled is None else len(pooled))
 
     def named_task(self, task: object, rng: np.random.Generator) -> Task:
-        """Return the task given as a Task, an id or a number within the split; None draws one at random."""
+        """Return the task given as a Task, an id or a number within the split.
+
+        None draws a task at random, from the pool if there is one.
+        """
         tasks = self.pooled() if task is None else None
         return super().named_task(task, rng) if tasks is None else tasks[int(rng.integers(len(tasks)))]
 

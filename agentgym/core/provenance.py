@@ -37,7 +37,7 @@ def session(version: str) -> dict[str, object]:
 def command_line(arguments: Sequence[str]) -> list[str]:
     """Return a command as it was typed, with `***` for the values of secret flags (such as --engine.key) and headers.
 
-    The program is named `agentgym` even if it was started by `python -m agentgym`.
+    The program is named without its folder, and `agentgym` even if it was started by `python -m agentgym`.
     """
     words = [Path(arguments[0]).name, *arguments[1:]]
     if words[0] == "__main__.py":

@@ -4,7 +4,7 @@ import sys
 
 
 def printable(text: str) -> str:
-    """Return text with control, format and surrogate characters escaped, because they could control a terminal."""
+    """Return text with control, format and surrogate characters escaped for a terminal; newline and tab stay."""
     return "".join(c if c in "\n\t" or c.isprintable() else repr(c)[1:-1] for c in text)
 
 

@@ -52,8 +52,11 @@ class TaskSpace:
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
         """Return the task with this number in a split; it is the same on every machine.
 
+        None means the environment's own split or difficulty.
+
         Raises:
-            BadConfig: the difficulty is out of range, or it has too few different tasks to split.
+            UnknownName: the split does not exist.
+            BadConfig: the number is negative, the difficulty is out of range, or it has too few different tasks to split.
         """
         kind, split = type(self).__name__, self._split_for(number, split)
         difficulty = self.difficulty if difficulty is None else difficulty

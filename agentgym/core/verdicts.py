@@ -13,7 +13,8 @@ NUMBERS: tuple[type[Any], ...] = (bool, int, float, np.bool_, np.integer, np.flo
 def verdict(value: Any, source: str) -> bool | None:
     """Return a success as True, False or None.
 
-    Only these values and NumPy's booleans are accepted: nan, `"false"` and `(False, "why")` are all true to Python.
+    Only these values and NumPy's booleans are accepted, because nan, `"false"` and `(False, "why")` are all true in
+    Python.
 
     Raises:
         TypeError: any other value; the message names the source.
@@ -48,7 +49,7 @@ def amounts(values: Any, source: str) -> dict[str, float]:
     """Return named rewards or measures as floats.
 
     Raises:
-        TypeError: a value is not a finite number; the message names source and key.
+        TypeError: `values` is not a mapping, or a value is not a finite number; the message names source and key.
     """
     if not isinstance(values, Mapping):
         raise TypeError(f"{source} are {values!r:.80}; expected numbers by name")

@@ -25,7 +25,7 @@ class TextWrapper(gymnasium.Wrapper[str, str, str, str]):
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]  # Info is the dict that Gymnasium means
         self, action: str
     ) -> tuple[str, float, bool, bool, Info]:
-        """Carry out one action; if an inner wrapper ends the episode without a reason, set one in the info."""
+        """Carry out one action; if an inner wrapper ends the episode without a reason, set `reason` and success False."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if (terminated or truncated) and info.get("reason") is None:
             info = {**info, "reason": "failure" if terminated else "horizon", "success": False}
@@ -38,7 +38,7 @@ class TextWrapper(gymnasium.Wrapper[str, str, str, str]):
 
 
 def checked(step: Any, env: object) -> tuple[str, float, bool, bool, Info]:
-    """Check the values of a step that wrappers may have changed, and return it; the step of a TextEnv needs no check.
+    """Check the values of a step that wrappers may have changed, and return the step; a TextEnv's step needs no check.
 
     Raises:
         TypeError: a reward, end or success has a wrong type; the message names the wrapper.

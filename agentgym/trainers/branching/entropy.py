@@ -13,7 +13,7 @@ from agentgym.trainers.branching.interface import branching, surprise
 from agentgym.trainers.seam import Within
 
 Chance = Callable[[float, int], float]
-"""Maps the rise of the entropy and the number of directly preceding turns that branched to the probability of a branch."""
+"""Returns the probability of a branch, given the rise of the entropy and the number of directly preceding branches."""
 Weight = Annotated[float, Within(0, 1000)]
 Share = Annotated[float, Within(0, 1)]
 
@@ -56,7 +56,7 @@ def aepo(
     tokens: Annotated[int, Within(1)] = 20,
     beams: Annotated[int, Within(1, 1000)] = 1,
 ) -> list[Branch]:
-    """Let a first episode decide how many start at the beginning; branch as in `arpo`, less often after other branches.
+    """Let the first episode decide how many episodes start at the beginning; branch as in `arpo`, less after other branches.
 
     Source: AEPO, arXiv 2510.14545, dynamic entropy-balanced rollout. Of a budget of k rollouts, m = k *
     sigma(`sensitivity` * (H_root - mean H_tool)), rounded up, start at the beginning; H_root is the entropy of the

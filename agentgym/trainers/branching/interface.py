@@ -34,8 +34,8 @@ def branching(name: str) -> Callable[[Target], Target]:
 
     The function returns the next branches of a group (see `GroupInProgress`). It is called again with the resulting
     episodes until the group is complete or it returns no branch; the rest of the group then starts at the beginning of
-    the task. Branches beyond `growth.left` are ignored. It may take `step`, but not `state`, because steps may be
-    played before earlier updates have finished.
+    the task. Branches beyond `growth.left` are ignored. It may take `step`, but neither `run` nor `state`, because
+    steps may be played before earlier updates have finished.
     """
     return BRANCHINGS.declare(name)
 
@@ -44,8 +44,8 @@ def resolve_branching(config: "TrainConfig") -> Stage | None:
     """Return the branching stage of a run; None if the run does not branch.
 
     Raises:
-        BadConfig: an option has no effect without --branching, or the function has a parameter that this stage does not
-            pass.
+        UnknownName: there is no such branching.
+        BadConfig: an option is unknown, invalid or without effect, or the function has a parameter `state` or `run`.
     """
     if not config.branching:
         if config.branching_options:

@@ -25,8 +25,8 @@ def turns(
     Source: continuations from turns of an episode as in VinePPO (arXiv 2410.01679), which does not train on them; here
     they are trained on as episodes of the group. Branches start from turns after the first of whole episodes, in random
     order (`all`); least likely turns first, by the mean of -log p over their first `tokens` tokens (0: all tokens)
-    (`uncertain`); or, in random order, turns whose state the group visited more than once (`anchors`) or once
-    (`alone`). If there are too few such turns, the rest of the group starts at the beginning.
+    (`uncertain`); or, in random order, turns whose state the group visited more than once (`anchors`) or only once, or
+    whose state is unknown (`alone`). If there are too few such turns, the rest of the group starts at the beginning.
     """
     if not growth.episodes:
         return [Branch(max(math.ceil(share * growth.size), 1))]

@@ -20,7 +20,7 @@ def by_base(
 ) -> list[list[Floats]]:
     """Compute the credit `name` and return, per group and episode, an array [output tokens of all turns, in order].
 
-    The state of this credit is stored in `state["base"]`.
+    The base credit's state is stored in `state["base"]`.
 
     Raises:
         BadConfig: the credit is unknown or has needs. A run computes only the needs of the outer credit.

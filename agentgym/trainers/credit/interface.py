@@ -210,7 +210,7 @@ def check(run: "FreshRun") -> None:
     """Check that the run's credit works, and that credit and selection agree on `turn.extra["worth"]`.
 
     Raises:
-        BadConfig: only one of them uses a worth, or a user-defined credit fails on a made-up group.
+        BadConfig: only the credit or only the selection uses a worth, or a user-defined credit fails on a made-up group.
     """
     config, credit, selection = run.config, run.stages.credit, run.stages.selection
     if config.steps:

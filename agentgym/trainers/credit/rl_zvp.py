@@ -10,7 +10,7 @@ from agentgym.trainers.credit.scores import NotNegative
 
 @credit("rl_zvp", needs=("entropy",), uniform=True)
 def rl_zvp(group: Group, *, alpha: NotNegative = 0.1, eps: NotNegative = 1e-6) -> list[Floats]:
-    """Credit as `grpo`, but tokens with alpha * H_t if all succeeded, and with -alpha * (max H - H_t) if all failed.
+    """Credit tokens with alpha * H_t if all succeeded, -alpha * (max H - H_t) if all failed, and else as `grpo`.
 
     Source: RL-ZVP, arXiv 2509.21880. H_t is the token's entropy, and max H the highest entropy of its episode. So
     high-entropy tokens gain most if all episodes succeeded, and lose least if all failed. We did not find the paper's

@@ -22,7 +22,7 @@ def spa(
     gamma: Share = 1.0,
     run: Processes | None = None,
 ) -> list[list[Floats]]:
-    """Reward turn k with its contribution c_k + grounding * valid_k; credit is the whitened return-to-go of these rewards.
+    """Reward turn k with c_k + grounding * valid_k, where c_k is its contribution; credit is the whitened return-to-go.
 
     Source: SPA-RL, arXiv 2505.20732. A progress estimator learns by the loss (sum of c_k - R)^2 to attribute the
     outcome R to turns. Here it is the head of the need `values`, read at the last token of each turn. Its target there

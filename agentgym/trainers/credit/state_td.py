@@ -105,7 +105,7 @@ def finished(
 
 
 def state_keys(episode: Episode, anchor: Anchor = "state") -> list[Hashable]:
-    """Return the anchor of the state before each turn; None if it is unknown or answers an invalid action."""
+    """Return the anchor of each turn; None if its state key is unknown, or if its observation answers an invalid action."""
     if anchor == "state":
         return [turn.state_key for turn in episode.turns]
     refused = [False, *(not turn.valid for turn in episode.turns)]  # the next observation answers an error
@@ -151,7 +151,10 @@ def _errors(
 
 
 def factor_to_grpo(groups: Sequence[Group], errors: Sequence[Sequence[Floats]], run: Processes | None) -> float:
-    """Return the factor that scales the errors, over all processes, to the root mean square of `grpo`'s advantages."""
+    """Return the factor that scales the errors of all processes to the root mean square of `grpo`'s advantages.
+
+    The factor is 0 if the errors are so small that they are only rounding errors.
+    """
     plain = [
         episode_advantages(group, norm="std", ddof=1, eps=1e-6, penalty=0.0, punish="valid", penalty_order="advantage")
         for group in groups

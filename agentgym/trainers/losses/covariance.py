@@ -43,8 +43,8 @@ def clip_cov(
     """Compute Clip-Cov (arXiv 2505.22617, section 4.2): the clipped loss without a few tokens that reduce entropy most.
 
     The covariance of a token is (log p - mean) * (A - mean). The excluded tokens are drawn at random from those with a
-    covariance from `low` to `high`: a `share` of the update's tokens, at least one. Defaults are verl's; verl draws
-    only from tokens that are not clipped already.
+    covariance from `low` to `high`: a `share` of the update's tokens, at least one if there are any. Defaults are
+    verl's; verl draws only from tokens that are not clipped already.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     del share, low, high  # for `choose`, which sees the whole update

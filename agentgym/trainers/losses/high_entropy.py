@@ -27,7 +27,7 @@ def high_entropy(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Compute `clip` on the `share` of tokens with the highest entropy; others have no effect (arXiv 2506.01939).
 
-    Entropies are measured before the update. Tokens are ranked within an optimizer update; with several processes, each
+    Entropies are measured before the step. Tokens are ranked within an optimizer update; with several processes, each
     process ranks its own tokens. The paper ranks a batch, and does not say if that is a mini-batch. The weight of the
     remaining tokens does not depend on the number of excluded ones.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].

@@ -43,9 +43,9 @@ def icepop(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Compute IcePop (Ring-1T, arXiv 2510.18855): the clipped loss of tokens on which engine and trainer roughly agree.
 
-    Tokens have no effect if the ratio trainer / engine of their probabilities before the update is outside `band_low`
-    to `band_high`. The other tokens are multiplied by this ratio, up to `tis_cap`; a tis_cap of at least band_high
-    gives the published loss.
+    Tokens have no effect if the ratio trainer / engine of their probabilities before the step is outside `band_low` to
+    `band_high`. The other tokens are multiplied by this ratio, up to `tis_cap`; a tis_cap of at least band_high gives
+    the published loss.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     gap = (tokens.behaviour - tokens.engine).clamp(-LIMIT, LIMIT).exp()

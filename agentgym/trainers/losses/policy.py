@@ -23,13 +23,13 @@ Sums = dict[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Input of a loss function: the trained tokens of a micro-batch; each field is [tokens]."""
+    """Input of a loss function: the trained tokens of a micro-batch; each tensor is [tokens] unless stated otherwise."""
 
     logprobs: Tensor
     """Log-probabilities under the weights being trained, with gradient."""
     behaviour: Tensor
-    """Denominator of the importance ratio: log-probabilities of the trainer before the update, or else of the engine.
-    For tokens that were sampled with a hint that the training row lacks, it is always the engine's."""
+    """Denominator of the importance ratio: log-probabilities of the trainer before the step, or else of the engine. For
+    tokens that were sampled with a hint that the training row lacks, it is always the engine's."""
     engine: Tensor
     """Log-probabilities recorded by the engine."""
     advantages: Tensor
@@ -56,7 +56,7 @@ class Update:
 
     advantages: Any
     logprobs: Any
-    """Log-probabilities before the update if the trainer computed them, else the engine's."""
+    """Log-probabilities before the step if the trainer computed them, else the engine's."""
     turns: Any
     """Index of each token's turn in the update."""
     episodes: Any
@@ -102,7 +102,7 @@ def policy_loss(
     """Return the loss of a micro-batch (a sum without division: `batch.weights` contain the denominators) and its metrics.
 
     `scores` come from `policy_logprobs`; all tensors are [trained]. `function` is the loss per token; see `loss`. `old`
-    contains the trainer's own log-probabilities before the update. With `old`, the ratio is new / old, and each token's
+    contains the trainer's own log-probabilities before the step. With `old`, the ratio is new / old, and each token's
     loss is multiplied by min(old / engine, `correction`), which corrects for an engine with slightly different numbers.
     Without `old`, the ratio is new / engine.
 

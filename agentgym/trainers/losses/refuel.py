@@ -11,7 +11,7 @@ from agentgym.trainers.seam import Within
 
 
 def pulls(update: Update, *, eta: float = 1.0) -> Any:
-    """Return the derivative of each fork's squared error with respect to the log-probability of its turn, [tokens].
+    """Return the derivative of each fork's squared error with respect to the log-probability of the token's turn, [tokens].
 
     A fork is a set of n siblings: turns that follow the same turns. l is the log ratio of a turn, now against before
     the step, and D = (l - mean l of the other siblings) / eta. The derivative is 4 / (n eta) (D - A); for two siblings

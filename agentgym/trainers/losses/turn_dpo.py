@@ -13,7 +13,7 @@ from agentgym.trainers.seam import Within
 
 
 def pulls(update: Update, *, beta: float = 0.1) -> Any:
-    """Return the derivative of each fork's loss with respect to the log-probability of its turn, [tokens].
+    """Return the derivative of each fork's loss with respect to the log-probability of the token's turn, [tokens].
 
     A fork is a set of siblings: turns that follow the same turns. They are ranked by their advantage. The fork's loss
     is the mean of -log sigmoid(beta (l - l')) over all pairs of a turn from the better half and a turn from the worse

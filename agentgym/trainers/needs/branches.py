@@ -66,10 +66,10 @@ async def branches(
     """Measure the mean reward over `k` continuations from each turn, which is sampled again (VinePPO, arXiv 2410.01679).
 
     Sets a number in every `every`-th turn of an episode, starting with the first, if `at` selects it. `all` selects all
-    turns. `alone` selects turns whose state key occurs once in the group, so that no other turn estimates the state's
-    value. `uncertain` selects the `share` of the step's turns with the least likely sampled tokens on average. Other
-    turns get nan, as do turns that a replay does not reach and turns whose continuations were all faults. A reward j
-    turns later is discounted by gamma^j.
+    turns. `alone` selects turns whose state key is None or occurs once in the group, so that no other turn estimates
+    the state's value. `uncertain` selects the `share` of the step's turns with the least likely sampled tokens on
+    average. Other turns get nan, as do turns that a replay does not reach and turns whose continuations were all
+    faults. A reward j turns later is discounted by gamma^j.
 
     The episode is replayed to bring the environment and the conversation to the turn. Continuations are sampled like
     the run's episodes, at the run's temperature. Returns `branch_episodes`, `branch_tokens` (sampled), `branch_faults`

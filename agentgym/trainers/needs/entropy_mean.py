@@ -1,4 +1,4 @@
-"""The needs `entropy_mean` and `turn_entropy_mean`: mean entropy of tokens in previous steps."""
+"""The needs `entropy_mean` and `turn_entropy_mean`: mean entropy of tokens in the steps so far."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -17,7 +17,8 @@ def entropy_mean(
 ) -> None:
     """Measure the mean entropy, in nats, of the trained tokens of the last `window` steps, including this step (EPO).
 
-    Every turn gets the same number, which covers the tokens of all processes. `state` stores the means of the steps.
+    Every turn gets the same number: the mean over these steps of each step's mean over the tokens of all processes.
+    `state` stores the means of the steps.
     """
     rows = build([episode for group in groups for episode in group])
     entropies = run.learner.score(rows)["entropy"]

@@ -80,7 +80,8 @@ def resolve_needs(names: Sequence[str], options: Mapping[str, object]) -> list[S
     """Return the needs `names`, each once, with their options; an option belongs to the need that has such a parameter.
 
     Raises:
-        BadConfig: there are options but no needs.
+        UnknownName: there is no such need.
+        BadConfig: an option is unknown, invalid or without effect.
     """
     names = list(dict.fromkeys(names))
     bare = [NEEDS.looked_up(name) for name in names]

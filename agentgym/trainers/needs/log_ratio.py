@@ -88,7 +88,7 @@ async def log_ratio(
 
 
 def _critic(run: Any, state: dict[str, Any], lr: float, beta: float) -> "LogRatioCritic":
-    """Return the critic, made from the policy on the first call and restored from `state` if the run was resumed."""
+    """Return the critic, made from the policy on the first call of the process, with the weights stored in `state`."""
     from agentgym.trainers.needs.turn_critics.log_ratio import LogRatioCritic
 
     critic: LogRatioCritic = run.resource(

@@ -47,9 +47,9 @@ async def prover(
     smallest reward. With `best_of` 1 it is the mean, the policy's own value. `temperature` is the prover's sampling
     temperature; 0 means the run's.
 
-    Every `every`-th turn is measured; other turns, and turns that a replay does not reach, get nan. A reward j turns
-    later is discounted by gamma^j. Returns `prover_episodes`, `prover_tokens` (sampled), `prover_faults` and
-    `prover_turns_lost`.
+    Every `every`-th turn is measured; other turns, turns that a replay does not reach, and turns with fewer than
+    `best_of` continuations without faults get nan. A reward j turns later is discounted by gamma^j. Returns
+    `prover_episodes`, `prover_tokens` (sampled), `prover_faults` and `prover_turns_lost`.
     """
     played = Continuations(run, step, k, every, gamma, "prover", temperature or run.config.temperature)
     turn_ids = {id(turn) for group in groups for episode in group for turn in episode.turns}

@@ -33,7 +33,7 @@ def check(*, engine: str, engine_options: object, **_: object) -> None:
     """Check the name and options of the chat engine.
 
     Raises:
-        BadConfig: the engine is unknown or cannot chat.
+        BadConfig: the engine is unknown or cannot chat, or `engine_options` is invalid.
     """
     chat_engine.check("evidence", engine, engine_options)
 
@@ -48,10 +48,10 @@ async def reach(*, engine: str, engine_options: Mapping[str, object] | None, **_
 
 
 def fits(env: TextEnv, name: str) -> None:
-    """Check that an environment's tasks have reference answers.
+    """Check that an environment's tasks have reference answers under the key `answers`.
 
     Raises:
-        BadConfig: the tasks have no reference answers.
+        BadConfig: the tasks have no such key.
     """
     plain: Any = env.unwrapped
     if "answers" not in plain.declared.answers:

@@ -40,7 +40,7 @@ class Prompt:
 
     @property
     def mark(self) -> str:
-        """A hash of everything the model reads, which the material therefore cannot contain."""
+        """A hash of the instructions and the material, so that the material cannot contain it."""
         return hashlib.blake2b(json.dumps([self.instructions, self.content]).encode(), digest_size=8).hexdigest()
 
     @property
@@ -70,7 +70,11 @@ class Grader:
         return chat_engine.shared(self.engine, json.dumps(self.engine_options or {}, sort_keys=True))
 
     async def grades(self, prompts: Sequence[Prompt], path: str) -> list[float | Fault]:
-        """Return each prompt's grade, or a Fault if the model failed; grades are stored in the database `path`."""
+        """Return each prompt's grade, or a Fault as from `grade`; grades are stored in the database `path` and reused.
+
+        Raises:
+            EngineDead: the model is permanently unavailable.
+        """
         limit = asyncio.Semaphore(self.concurrency)
         with closing(grades_file(path, self.name)) as stored:
 
@@ -126,7 +130,7 @@ class Grader:
 
 
 def verdict(reply: str, mark: str) -> float | None:
-    """Return the grade in the last line of a reply; None if that line is no verdict, or if another line is one too."""
+    """Return the grade in the last line of a reply; None unless this line, and no other, is a verdict with `mark`."""
     form = re.compile(rf"VERDICT {mark} (0?\.[0-9]+|1\.0+|[01])")
     lines = [line.strip() for line in reply.strip().split("\n")]
     matches = [form.fullmatch(line) for line in lines]

@@ -149,7 +149,8 @@ async def reach(stages: Sequence[Stage]) -> None:
 async def pay(episodes: Sequence[Episode], stages: Sequence[Stage], *, step: int, run: object) -> None:
     """Add the rewards of each stage to the episodes, in order; they appear by name in the turns' `rewards`.
 
-    In an episode with several roles, each role is judged and paid by its own view of the episode.
+    In an episode with several roles, each role is judged and paid by its own view of the episode. Episodes with a fault
+    are not paid, and an episode becomes a fault if a stage returns a Fault for it.
     """
     for stage in stages:
         pairs = [(e, seen_by_role) for e in episodes if not e.fault and e.turns for seen_by_role in _as_seen(e)]

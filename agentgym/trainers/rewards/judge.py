@@ -17,7 +17,8 @@ def check(*, engine: str, rubric: str, engine_options: object, cache: str, **_: 
     """Check the engine's name, the rubric's file and the folder of the cache.
 
     Raises:
-        BadConfig: the engine is unknown or cannot chat, the rubric cannot be read, or the folder does not exist.
+        BadConfig: the engine is unknown or cannot chat, `engine_options` is invalid, the rubric cannot be read or is empty,
+            or the folder does not exist.
     """
     read_rubric(rubric, "judge")
     chat_engine.check("judge", engine, engine_options)
@@ -72,8 +73,8 @@ async def judge(
 
     `engine` is `chat:URL#MODEL`, or MODULE:NAME of a factory of a `ChatEngine`. The model reads the task, observations
     and replies as JSON, shortened to about `characters`; no text in it can end its JSON string. It gives its grade in a
-    line with a hash of everything it reads, so the episode cannot contain that line. A reply without the line is
-    requested again, up to `tries` times; after that, or if the server fails, the episode is a fault.
+    line with a hash of the rubric and the transcript, so the episode cannot contain that line. A reply without the line
+    is requested again, up to `tries` times; after that, or if the server fails, the episode is a fault.
 
     Before a run, the judge grades ten replies without content (`master_keys`). If a grade is above `fooled`, the run is
     refused; `fooled` 1 skips this test. Grades are stored in `judge.sqlite` in the run's folder, or in the file

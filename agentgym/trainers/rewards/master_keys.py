@@ -38,7 +38,7 @@ async def check(who: str, grade: Grade, most: float, reward: str = "judge") -> N
     """Check that the judge `who` of a reward does not grade a master key above `most`; `most` 1 skips the check.
 
     Raises:
-        BadConfig: it grades one above `most`.
+        BadConfig: the judge grades a master key above `most`.
     """
     found = await fooled(grade, most) if most < 1 else {}
     if found:

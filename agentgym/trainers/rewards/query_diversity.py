@@ -25,7 +25,8 @@ def query_diversity(
 
     Source: the published code of ReZero, arXiv 2504.11001. This mean, with difflib's similarity, is the core of its
     diversity reward. Its bonuses for search operators and single queries, and its other penalties, are not implemented:
-    a repeated query already lowers the mean. With fewer than two queries, nothing is paid.
+    a repeated query already lowers the mean. The first 16 valid calls of `query` are compared, by their first 200
+    characters. With fewer than two, nothing is paid.
     """
     return [{"query_diversity": weight * _diversity(episode, query)} for episode in episodes]
 

@@ -28,7 +28,7 @@ def check(*, engine: str, engine_options: object, **_: object) -> None:
     """Check the name and options of the chat engine.
 
     Raises:
-        BadConfig: the engine is unknown or cannot chat.
+        BadConfig: the engine is unknown or cannot chat, or `engine_options` is invalid.
     """
     chat_engine.check("tinyv", engine, engine_options)
 
@@ -78,9 +78,9 @@ async def tinyv(
     """Pay `weight` for an answer that the environment's program rejected and a model finds equivalent to the reference.
 
     Source: TinyV, arXiv 2505.14625. The program decides first, and a small model sees only the answers that it
-    rejected, so an error of the model never turns a success into a failure. Only episodes that the agent's own answer
-    ended are rechecked. `success` is still the program's decision, and so is every measured success rate. The model is
-    protected and tested as in the reward `judge`; verdicts are stored in `tinyv.sqlite`.
+    rejected, so an error of the model never turns a success into a failure. Only episodes that ended with an answer of
+    the agent are rechecked. `success` is still the program's decision, and so is every measured success rate. The model
+    is protected and tested as in the reward `judge`; verdicts are stored in `tinyv.sqlite`.
 
     The metric `reward/tinyv/false_negatives` estimates the program's error rate: (accepted by the model) / (accepted by
     the model + accepted by the program). A step's counts are weighted by `decay` to the power of their age in steps.

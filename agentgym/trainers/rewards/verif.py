@@ -25,7 +25,7 @@ def check(*, engine: str, rubric: str, engine_options: object, **_: object) -> N
     """Check the chat engine's name and options, and the file of the soft constraints.
 
     Raises:
-        BadConfig: the engine is unknown or cannot chat, or the file cannot be read.
+        BadConfig: the engine is unknown or cannot chat, `engine_options` is invalid, or the file cannot be read.
     """
     read_rubric(rubric, "verif")
     chat_engine.check("verif", engine, engine_options)

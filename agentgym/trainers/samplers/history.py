@@ -31,7 +31,7 @@ class SuccessHistory(Uniform):
         """Decayed (successes, attempts) by environment and task id."""
 
     def rate(self, env: str, task_id: str) -> float:
-        """Return a task's expected success rate, (successes + 1) / (attempts + 2); it is 1/2 for an unseen task."""
+        """Return a task's expected success rate, (successes + 1) / (attempts + 2) of decayed counts; 1/2 if unseen."""
         successes, attempts = self.past[env].get(task_id, (0.0, 0.0))
         return (successes + 1) / (attempts + 2)
 
@@ -63,7 +63,7 @@ class SuccessHistory(Uniform):
 
 @sampler("prioritized")
 class Prioritized(SuccessHistory):
-    """Draws tasks of a file or a pool with probability proportional to p(1 - p), where p is their success rate so far.
+    """Draws tasks of a file or a pool with probability proportional to p(1 - p); p is their expected success rate (`rate`).
 
     Tasks that always or never succeed give no training signal. The probability of a task is (1 - `floor`) p(1 - p) /
     sum + `floor` / tasks, so no task is dropped completely. Within a step, no task is drawn twice before all others
@@ -116,7 +116,7 @@ class Prioritized(SuccessHistory):
         return draws
 
     def state_dict(self) -> dict[str, object]:
-        """Return the history and the number of draws of each task."""
+        """Return the positions, the history and the number of draws of each task."""
         return {**super().state_dict(), "times": self.times}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -165,7 +165,8 @@ def sampler(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Targe
 def dealt(weights: Mapping[str, float], number: int, owed: dict[str, float] | None = None) -> list[str]:
     """Return `number` names, each as often as its weight requires, spread evenly.
 
-    `owed` is the remaining claim of each name; pass the same dict again to continue the sequence.
+    `owed` is the remaining claim of each name, which the function updates; pass the same dict again to continue the
+    sequence, or None to start one.
     """
     total, owed = sum(weights.values()), dict.fromkeys(weights, 0.0) if owed is None else owed
     turns: list[str] = []
@@ -340,6 +341,8 @@ def _try(stage: Stage, sources: Sequence[TaskSource], alone: trial.TrialRun) -> 
 
 def _check_bound(run: "FreshRun", sampler: Stage, why: str, stored: str, queued: str) -> None:
     """Check that no setting plays the sampler's draws in another step or process.
+
+    `why`, `stored` and `queued` are parts of the messages.
 
     Raises:
         BadConfig: async_level or task_queue does so.

@@ -34,10 +34,10 @@ class ProposalEnv(Protocol):
 
 @runtime_checkable
 class GatedProposalEnv(Protocol):
-    """A proposing environment that can test a proposal: can it be answered from the documents that its proposer found?"""
+    """A proposing environment that can test if a question can be answered from the documents that its proposer found."""
 
     def gate(self, data: Data) -> Task:
-        """Return the task of answering a proposal from these documents."""
+        """Return the task of answering a proposed question from the documents that its proposer found."""
         ...
 
 
@@ -82,8 +82,8 @@ class SelfProposed(Sampler):
         """Tasks made in all rounds of the current step, by id."""
         self.step = -1
         self.waiting: list[tuple[Episode, str | None]] = []
-        """This process's proposals, each with the id of its task; the id is empty if the task is not played, None if it
-        is invalid."""
+        """This process's proposals, each with the id of its task; the id is empty if the task is not played, None if
+        the proposal is invalid."""
 
     kind: ClassVar[type] = ProposalEnv
     """Protocol that the proposing environment has to implement."""
@@ -93,11 +93,11 @@ class SelfProposed(Sampler):
         """Return the reward of a proposal whose task was solved at this success rate."""
 
     async def checked(self, proposals: list[Data], step: int, run: Any) -> Sequence[bool | None]:
-        """Return, for each valid proposal, True if it may be played; None if its check ended in an infrastructure error."""
+        """Return, for each valid proposal, True if it may be played, else False; None if its check ended in a fault."""
         return [True] * len(proposals)
 
     async def draw(self, step: int, number: int, *, run: Any) -> list[Draw]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Play proposals and return the tasks to solve."""
+        """Let the policy propose tasks, and return the tasks to solve: accepted proposals, then the environment's own."""
         proposing = [self._proposing(step) for _ in range(min(self.proposers, number - 1))]
         if step != self.step:
             self.step, self.tasks = step, {}
@@ -135,7 +135,11 @@ class SelfProposed(Sampler):
     async def _tasks_of(
         self, every: Sequence[tuple[int, int, Data | None]], step: int, room: int, run: Any
     ) -> dict[tuple[int, int], str | None]:
-        """Return the task id of each proposal ("" if it is not played, None if it is invalid), equal in all processes."""
+        """Return the task id of each proposal ("" if it is not played, None if it is invalid), equal in all processes.
+
+        `every` lists the proposals of all processes as (group, attempt, data); the returned keys are (group, attempt).
+        `room` is the maximum number of tasks to make of them.
+        """
         ids: dict[tuple[int, int], str | None] = {entry[:2]: None for entry in every}
         fresh: list[tuple[tuple[int, int], str, Data]] = []
         for *place, data in every:
@@ -160,7 +164,7 @@ class SelfProposed(Sampler):
         return ids
 
     def completed(self, groups: Sequence[GroupOutcome]) -> list[Episode]:
-        """Return this process's proposals, rewarded by their solvers' results."""
+        """Return this process's proposals, rewarded by their solvers' results; proposals without results are left out."""
         rates = {group.task_id: sum(group.successes) / len(group.successes) for group in groups if group.successes}
         episodes: list[Episode] = []
         for episode, id in self.waiting:
@@ -229,7 +233,10 @@ class SearchSelfPlay(SelfProposed):
         return 1 - rate
 
     async def checked(self, proposals: list[Data], step: int, run: Any) -> Sequence[bool | None]:
-        """Return, for each question, True if the policy answers it from the proposer's documents; None after a fault."""
+        """Return, for each question, True if the policy answers it from the proposer's documents.
+
+        False if the answer is wrong; None after a fault.
+        """
         env: Any = self.proposer.env.unwrapped
         tasks = [replace(env.gate(data), id=f"check/{step}/{self.tasks_made}/{n}") for n, data in enumerate(proposals)]
         draws = [Draw(task, env=self.proposer.name, attempts=1) for task in tasks]

@@ -13,12 +13,12 @@ from agentgym.trainers.seam import Within
 
 @sampler("rising_temperature")
 class RisingTemperature(SuccessHistory):
-    """Draws every task in turn; each time all attempts at a task succeed, its temperature rises, else it is the run's own.
+    """Draws every task in turn; a task's temperature rises if all attempts succeed, and otherwise returns to the run's.
 
     Source: ERPO (exploration-encouraging sampling of residual prompts): prompts that are always solved give no training
     signal, and a higher temperature finds replies that fail. After n such results in a row, the temperature is the
     run's times 1 + n * `rise`, and at most `most` times the run's. We did not find the paper's schedule; this one is
-    ours. It is for repeating tasks. The loss scores every token at its sampling temperature.
+    ours. Only tasks that repeat are affected. The loss scores every token at its sampling temperature.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class RisingTemperature(SuccessHistory):
                 self.streaks[group.env][group.task_id] = before + 1 if all(group.successes) else 0
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return the number of tasks with a raised temperature."""
+        """Return the measures of the history, and the number of tasks with a raised temperature."""
         return {
             **super().measures(step),
             "tasks_raised": {env: sum(n > 0 for n in streaks.values()) for env, streaks in self.streaks.items()},
         }
 
     def state_dict(self) -> dict[str, object]:
-        """Return the history and the streaks."""
+        """Return the positions, the history and the streaks."""
         return {**super().state_dict(), "streaks": self.streaks}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -14,11 +14,12 @@ from agentgym.trainers.seam import Within
 class Starts(Uniform):
     """Begins episodes `back` turns before the end of the expert's demonstration; `back` grows as the policy learns.
 
-    The expert plays each task first, in the agent's tokens; its turns are the beginning of the policy's episode and not
-    trained on. After every `groups` groups that began this way in an environment, its `back` grows by `stride`, up to
-    `most`, if their success rate is at least `high`. If a demonstration is too short or fails, the episode begins at
-    the start of the task. A share `whole` of the tasks always begins there. Source: R3 (arXiv 2402.05808); here success
-    decides when a stage ends.
+    Except for a share `whole` of the tasks, the expert first plays the task, with prompts and tokens as the agent would
+    have them. The policy continues from `back` turns before the end; the expert's turns before that point are not
+    trained on. If the demonstration is too short or fails, the episode begins at the start of the task; the group still
+    counts. After every `groups` groups drawn at an environment's current `back`, this `back` grows by `stride`, up to
+    `most`, if their success rate is at least `high`. Source: R3 (arXiv 2402.05808); here success decides when a stage
+    ends.
     """
 
     def __init__(
@@ -41,10 +42,10 @@ class Starts(Uniform):
         self.back = dict.fromkeys(self.sources, back)
         self.rates: dict[str, list[float]] = {name: [] for name in self.sources}
         self.due = dict.fromkeys(self.sources, 0.0)
-        """Accumulated share of whole tasks per environment; when it reaches 1, a task is played from its beginning."""
+        """Accumulated `whole` per environment; at 1, a task is played from its beginning and 1 is subtracted."""
 
     async def draw(self, step: int, number: int, *, run: Any) -> list[Draw]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the next tasks; those of this process have their starts."""
+        """Return the next tasks; those that this process plays include their starts inside a demonstration."""
         draws = [self._labelled(draw) for draw in super().draw(step, number)]
         places: list[int] = run.share(range(number))
         mine = [place for place in places if draws[place].label]
@@ -63,7 +64,7 @@ class Starts(Uniform):
         return replace(draw, label=f"@{self.back[draw.env]}")
 
     def update(self, groups: Sequence[GroupOutcome]) -> None:
-        """Count successes, and move the starts further back once enough groups have succeeded."""
+        """Count successes; after `groups` groups, move the starts further back if the success rate is high enough."""
         for group in groups:
             if group.successes and group.label == f"@{self.back[group.env]}":
                 self.rates[group.env].append(sum(group.successes) / len(group.successes))
@@ -78,7 +79,7 @@ class Starts(Uniform):
         return {"back": self.back, **progress(self.rates)}
 
     def state_dict(self) -> dict[str, object]:
-        """Return the positions, `back`, the counted success rates and the accumulated shares of whole tasks."""
+        """Return the positions in the task streams, `back`, the counted success rates and the accumulated `whole`."""
         return {**super().state_dict(), "back": self.back, "rates": self.rates, "due": self.due}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

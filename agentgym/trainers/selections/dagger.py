@@ -42,7 +42,8 @@ async def dagger(
 
     With `own`, the policy's episodes stay in their groups, and the credit's base applies to them. Labels have the
     log-probabilities of the policy before the update, so the ratio starts at 1. There is no label for a state that the
-    replay does not reach, a state without an expert action, and a state within a reply of several calls.
+    replay does not reach, a state without an expert action, a state within a reply of several calls, or a state in
+    which the expert's reply would exceed the context. Groups without labels are dropped.
     """
     pairs = [(group, episode) for group in groups for episode in group]
     labels = await _labelled([episode for _, episode in pairs], run)
@@ -65,7 +66,7 @@ async def dagger(
 
 
 async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
-    """Replace the policy's replies in each episode by the expert's, and return the episodes in the same order."""
+    """Return the episodes with the expert's replies in place of the policy's; turns without such a reply are dropped."""
     by_env: dict[str, list[int]] = {}
     for place, episode in enumerate(episodes):
         by_env.setdefault(run.env_name(episode), []).append(place)
@@ -87,7 +88,10 @@ async def _labelled(episodes: Sequence[Episode], run: Any) -> list[Episode]:
 
 
 def _label(turn: Turn, action: str | None, demonstrator: Demonstrator, talk: TokenConversation) -> Turn | None:
-    """Return the expert's reply at a turn of the policy; None without an action or if the reply exceeds the context."""
+    """Return the expert's reply at a turn of the policy.
+
+    None if there is no action, the turn has no prompt tokens, or the reply exceeds the context.
+    """
     if action is None or not turn.prompt_ids:
         return None
     ids, limit = demonstrator.reply_ids(talk, action), demonstrator.agent.context_tokens

@@ -15,7 +15,7 @@ Share = Annotated[float, Within(0, 1)]
 
 @select("void_turns")
 def void_turns(groups: Sequence[Group], *, void: Literal["parsed", "valid"] = "parsed") -> list[Group]:
-    """Select episodes without a void turn, from groups with at least two of them and different returns (SimpleTIR).
+    """Select the episodes without a void turn; drop groups that then have fewer than two, or equal returns (SimpleTIR).
 
     Source: arXiv 2509.02479. A turn is void if no action was found in the reply (`parsed`; SimpleTIR: neither code nor
     an answer), or if the environment rejected the action (`valid`). An episode with a void turn is removed completely:
@@ -40,8 +40,8 @@ def resample_on_correct(
     sampled; with a `share` of 0.5, half of them are trained on. Failures are drawn uniformly. Successes are drawn with
     a probability that falls with their penalty: 1 / (`floor` + share of invalid turns + share of replies without an
     action). At least one success and one failure are selected, if the group has them. The paper does not say how it
-    converts penalties into probabilities. The draw depends on seed, step and group. Groups with equal returns after the
-    selection are dropped.
+    converts penalties into probabilities. The draw depends on seed, step and group. Groups that then have a single
+    episode or equal returns are dropped.
     """
     seed = 0 if run is None else run.config.seed
     resampled: list[Group] = []

@@ -20,7 +20,7 @@ def memorize(
     weight: Annotated[float, Within(0)] = 0.1,
     run: Any,
 ) -> list[Group]:
-    """Select groups whose returns differ, and add the answer that a search found as a direct reply to the question.
+    """Add the answer that a search found as a direct reply to the question; drop other groups with equal returns.
 
     Source: R1-Searcher++, arXiv 2505.17005, external knowledge memorization: a loss -log p on successes that a second
     model rewrote without retrieval. Here no model rewrites. The group's success with the fewest calls of `tool` (at

@@ -22,12 +22,12 @@ def replay(
     state: dict[str, dict[str, list[str]]],
     run: Processes,
 ) -> list[Group]:
-    """Select groups whose returns differ; groups without success get `number` earlier successes at their task.
+    """Select groups whose returns differ; if all attempts failed with equal returns, add earlier successes at the task.
 
-    The newest successes at each task are stored, at most `capacity` episodes in total (as JSON text, also in the
-    checkpoint). They keep the log-probabilities of the policy that sampled them, so the importance ratio is off-policy
-    and its clip limits their effect. RLEP (arXiv 2507.07451) replays successes of an earlier run in a second run that
-    starts from scratch; here they come from the same run.
+    A group gets at most `number` of them. The newest successes at each task are stored, at most `number` per task and
+    `capacity` in total (as JSON text, also in the checkpoint). They keep the log-probabilities of the policy that
+    sampled them, so the importance ratio is off-policy and its clip limits their effect. RLEP (arXiv 2507.07451)
+    replays successes of an earlier run in a second run that starts from scratch; here they come from the same run.
     """
     stored: dict[str, list[str]] = state.setdefault("episodes", {})
     mixed: list[Group] = []
@@ -47,11 +47,11 @@ def replay(
 async def demonstrations(
     groups: Sequence[Group], *, number: Annotated[int, Within(1, 1000)] = 1, step: int, run: Any
 ) -> list[Group]:
-    """Select groups whose returns differ; groups without success get `number` successful expert episodes at their task.
+    """Select groups whose returns differ; groups without success get at most `number` successes of the expert.
 
-    The expert plays without noise, in the agent's tokens, and is rewarded like the policy. Its tokens get the
-    log-probabilities of the policy before the update, so the ratio starts at 1: plain imitation weighted by the
-    advantage and bounded by the clip. LUFFY (arXiv 2504.14945) uses a shaped weight instead.
+    The expert plays the task `number` times without noise, in the agent's tokens, and is rewarded like the policy. Its
+    tokens get the log-probabilities of the policy before the update, so the ratio starts at 1: plain imitation weighted
+    by the advantage and bounded by the clip. LUFFY (arXiv 2504.14945) uses a shaped weight instead.
     """
     poor = [place for place, group in enumerate(groups) if not _solved(group)]
     jobs = [_job(groups[place], n, run) for place in poor for n in range(number)]
@@ -77,7 +77,10 @@ def stand_in(episodes: Sequence[Episode], run: Any) -> None:
 
 
 def joined(group: Group, episodes: Sequence[Episode]) -> Group:
-    """Return the group with `episodes` added as further attempts at its task."""
+    """Return the group with `episodes` added as further attempts at its task.
+
+    The group ids, attempt numbers and forks of `episodes` are overwritten.
+    """
     for place, episode in enumerate(episodes):
         episode.group_id, episode.attempt, episode.forks = group[0].group_id, _attempt(group) + place, []
     return Group(group.task_id, group.role, [*group, *episodes]) if episodes else group

@@ -32,14 +32,14 @@ def self_imitation(
 
     Source: SPEAR, arXiv 2509.22601, and its published code. An episode is stored if its reward R exceeds its group's
     mean by more than `threshold`. It stays for `stale` steps, and at most `capacity` episodes are stored. On replay,
-    its advantage is R minus the median of the mean rewards of the last `baseline` groups. It is used only if that is
-    above 0, so earlier episodes drop out as the policy improves. The advantage is the worth of its turns for credit
-    `off_policy`; that credit's `warmup` is the paper's schedule. Turns keep the log-probabilities of the policy that
-    sampled them, so the ratio is off-policy and the loss's clip bounds it.
+    its advantage is R minus the median of the mean rewards of the last `baseline` groups. The episode is used only if
+    this is above 0, so earlier episodes drop out as the policy improves. The advantage is the worth of its turns for
+    credit `off_policy`; that credit's `warmup` is the paper's schedule. Turns keep the log-probabilities of the policy
+    that sampled them, so the ratio is off-policy and the loss's clip bounds it.
 
     The published code replays when its buffer is full, a power of two episodes at once, and can divide by a median
-    spread; here every step replays a part. All processes have the same buffer and together replay the same episodes as
-    one process would.
+    spread; here every step replays a part. If no group has different returns, one group is selected to contain the
+    replayed episodes. All processes have the same buffer and together replay the same episodes as one process would.
     """
     means: list[float] = state.setdefault("means", [])
     buffer: Buffer = state.setdefault("kept", [])

@@ -28,18 +28,18 @@ class Head(nn.Module):
 
 
 class SavedCritic(nn.Module):
-    """A critic that saves its weights and its optimizer together as bytes, the same in every process."""
+    """A critic whose weights and optimizer are saved as bytes, so that all processes can load the same state."""
 
     optimizer: torch.optim.Optimizer
 
     def saved(self) -> bytes:
-        """Return the state for the checkpoint."""
+        """Return the weights and the optimizer's state as bytes, for the checkpoint."""
         file = io.BytesIO()
         torch.save({"weights": self.state_dict(), "optimizer": self.optimizer.state_dict()}, file)
         return file.getvalue()
 
     def load(self, content: bytes) -> None:
-        """Restore the state from a checkpoint."""
+        """Restore the weights and the optimizer's state from the bytes that `saved` returned."""
         saved: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
         self.load_state_dict(saved["weights"])
         self.optimizer.load_state_dict(saved["optimizer"])

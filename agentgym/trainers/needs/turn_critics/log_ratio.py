@@ -93,13 +93,13 @@ class LogRatioCritic(PairCritic[ScoredTokens]):
         return [advantages.float().cpu().numpy() for advantages in self.advantages(episodes)]
 
     def saved_reference(self) -> bytes:
-        """Return the initial weights for the checkpoint."""
+        """Return the initial weights as bytes, for the checkpoint."""
         file = io.BytesIO()
         torch.save(self.initial, file)
         return file.getvalue()
 
     def load_reference(self, content: bytes) -> None:
-        """Restore the initial weights from a checkpoint."""
+        """Restore the initial weights from the bytes that `saved_reference` returned."""
         self.initial = torch.load(io.BytesIO(content), weights_only=True)
 
 

@@ -13,7 +13,7 @@ Outcome = tuple[bytes, bool]
 class Quality:
     """P(success) = sigmoid(w . (x - mean) / std / sqrt(width) + b), fitted to outcomes by penalized maximum likelihood.
 
-    The constructor fits it to all outcomes by Newton's method, so nothing has to be stored between fits.
+    The constructor fits it to all outcomes by `rounds` steps of Newton's method, with the L2 penalty `ridge` on w.
     """
 
     def __init__(self, outcomes: Sequence[Outcome], *, ridge: float, rounds: int = 12) -> None:
