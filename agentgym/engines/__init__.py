@@ -23,10 +23,12 @@ def engine(name: str, **options: object) -> TokenEngine | ChatEngine:
     """Make an engine from its name.
 
     Names: `hf:PATH`, `vllm:PATH`, `vllm:URL,URL`, `openai:URL`, `chat:URL#MODEL`, `chat:openai/NAME` or
-    `scripted:FILE`. An option `body.KEY` is stored under KEY in the option `body`.
+    `scripted:FILE`. An option with a dotted name, such as `body.KEY`, becomes an entry of a table:
+    KEY in the option `body`.
 
     Raises:
         BadConfig: `name` has none of these forms, or an option is unknown.
+        UnknownName: the kind (the part before the colon) is unknown.
     """
     if not all(name.partition(":")):
         raise BadConfig(f"engine {name!r}: expected KIND:TARGET, for example hf:PATH or vllm:PATH. {as_chat(name)}")

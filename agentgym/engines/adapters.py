@@ -19,7 +19,7 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def is_adapter(path: str | Path) -> bool:
-    """Return True if a folder holds a LoRA adapter, not a whole model."""
+    """Return True if a folder contains an adapter (`adapter_config.json`), rather than a whole model."""
     return (Path(path) / ADAPTER).is_file()
 
 
@@ -52,7 +52,7 @@ def base_of(folder: str | Path) -> str:
     not cause a download.
 
     Raises:
-        BadData: the base model is not on this machine.
+        BadData: the adapter is damaged or names no base model, or the base model is not complete on this machine.
     """
     name = describe(folder).get("base_model_name_or_path")
     advice = f"put the folder of the model it was trained on into base_model_name_or_path of {Path(folder) / ADAPTER}"
@@ -75,10 +75,11 @@ def base_of(folder: str | Path) -> str:
 
 
 def load_adapted(folder: str | Path, dtype: object, trainable: bool = False) -> object:
-    """Load an adapter on top of its base model, without merging the two.
+    """Load an adapter on top of its base model, without merging the two; `trainable` makes the adapter's weights trainable.
 
     Raises:
-        BadData: the adapter or the base model cannot be loaded.
+        BadData: the adapter or the base model cannot be loaded, or the two do not fit.
+        MissingExtra: peft or transformers is not installed.
     """
     transformers = _libraries()
     base = base_of(folder)

@@ -77,7 +77,7 @@ class AnthropicEngine(OpenAIChatEngine):
     """A model of Anthropic's API, named `anthropic/NAME`, with the options and errors of `OpenAIChatEngine`.
 
     The environment variable ANTHROPIC_API_KEY contains the key; ANTHROPIC_BASE_URL overrides the address. The option
-    `body={"thinking": …}` turns on thinking. Every request enables prompt caching for its repeated prefix.
+    `body={"thinking": …}` turns on thinking. Every request enables prompt caching.
     """
 
     kind = MessagesServers
@@ -100,7 +100,7 @@ class AnthropicEngine(OpenAIChatEngine):
         """Return the completion in an answer of the API.
 
         Raises:
-            Garbage: the answer has no reply.
+            Garbage: the answer is an error or not a valid reply.
         """
         blocks, stopped = answer.get("content"), answer.get("stop_reason")
         if not isinstance(stopped, str) or stopped not in _ENDED:
@@ -118,7 +118,10 @@ class AnthropicEngine(OpenAIChatEngine):
 
 
 def turns(messages: Iterable[Mapping[str, object]]) -> list[dict[str, object]]:
-    """Convert messages from OpenAI's format to Anthropic's, where tool results are part of user messages."""
+    """Convert messages from OpenAI's format to Anthropic's.
+
+    Tool results become part of user messages, and consecutive messages of one role are merged.
+    """
     converted: list[dict[str, object]] = []
     for message in messages:
         role = "assistant" if message["role"] == "assistant" else "user"

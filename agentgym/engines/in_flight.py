@@ -28,7 +28,7 @@ class AdmissionGate:
 
     @property
     def paused(self) -> bool:
-        """True if the last call was `pause`, not `resume`."""
+        """True from the end of `pause` until `resume`."""
         return self._paused
 
     @property
@@ -45,7 +45,7 @@ class AdmissionGate:
         raise NotImplementedError
 
     def _notify(self) -> None:
-        """Wake waiting requests, so that they check again if they may start."""
+        """Wake waiting requests, so that they check again if they may start; does nothing here."""
 
     @contextmanager
     def _blocked(self) -> Generator[None]:
@@ -91,7 +91,7 @@ class InFlight(AdmissionGate):
             await self._changed()
 
     async def _changed(self) -> None:
-        """Wait for the next change of state. Each event loop has its own waiters."""
+        """Wait for the next change of state, which may come from another event loop."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         await waiter
@@ -219,7 +219,7 @@ def check_scored(ids: list[int], context: int) -> None:
 
 
 def in_full(sampling: Sampling, limit: int) -> dict[str, object]:
-    """Return every sampling parameter explicitly, so that no default of a vLLM server applies."""
+    """Return every sampling parameter explicitly, so that no default of a vLLM server applies; `limit` is `max_tokens`."""
     return {
         "max_tokens": limit,
         "temperature": sampling.temperature,

@@ -69,7 +69,7 @@ class EngineKind:
         return load(self.path, "engine", {})
 
     def check_installed(self) -> None:
-        """Check that the engine's dependencies are installed.
+        """Check that the engine's dependencies are installed; kinds without such a check do nothing.
 
         Raises:
             MissingExtra: a dependency is missing.
@@ -97,7 +97,7 @@ class EngineKind:
                 raise BadConfig(no_such(f"option of the {self.name} engine", option, named))
 
     def check_run(self, target: str, options: Mapping[str, object]) -> None:
-        """Check the options for a training run, without importing anything heavy.
+        """Check the options for a training run without heavy imports; kinds without such a check do nothing.
 
         Raises:
             BadConfig: an option is invalid.
@@ -143,7 +143,7 @@ class HF(EngineKind):
         return {"slots": demand.concurrency, **options}
 
     def eval_options(self, concurrency: int) -> dict[str, object]:
-        """Return one slot per episode in flight."""
+        """Return the option `slots`: one slot per episode in flight."""
         return {"slots": concurrency}
 
 
@@ -183,7 +183,7 @@ class VLLM(EngineKind):
                 raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from 1")
 
     def run_options(self, demand: EngineRequirements, options: Mapping[str, object]) -> dict[str, object]:
-        """Return the engine options for a training run: weight transport, GPUs, and on a CPU the trainer's precision."""
+        """Return the options for a training run: weight transport, seeds, GPUs, and on a CPU the trainer's precision."""
         transport = demand.weight_transport
         if transport == "auto":
             transport = "shared_memory" if demand.device is None else "ipc"
@@ -202,7 +202,7 @@ def _devices(demand: EngineRequirements, device: int, transport: str, options: M
     """Return the GPUs for this trainer process's engine; used when each of several processes has its own engine.
 
     `device` is this process's GPU. If the option `device_ids` lists GPUs, each process takes its share. Otherwise an
-    engine shares its trainer's GPU, or with the transport `nccl` uses GPUs after those of the trainers.
+    engine shares its trainer's GPU; with the transport `nccl` it uses GPUs after those of the trainers.
 
     Raises:
         BadConfig: the number of GPUs does not fit.
@@ -324,7 +324,7 @@ def kind_of(name: str) -> tuple[EngineKind, str]:
 
     Raises:
         UnknownName: the kind is unknown.
-        BadConfig: the kind requires an address as target, and the target is not one.
+        BadConfig: the kind requires an address as target (for `chat` also PROVIDER/NAME), and the target is not one.
     """
     kind, _, target = name.partition(":")
     if kind not in ENGINES:
@@ -347,7 +347,7 @@ def training_kind(name: str) -> EngineKind:
     """Return the kind of a training run's engine: `hf`, `vllm`, `vllm:URL,…` or `openai:URL`.
 
     Raises:
-        UnknownName: the name is of another kind of engine.
+        UnknownName: the name does not have one of these forms.
     """
     kind, colon, target = name.partition(":")
     engine_kind = _of_target(kind, target) or ENGINES.get(kind)

@@ -1,4 +1,4 @@
-"""Checks of a model's name before anything is loaded. It names a folder, a hub repository or an API's model.
+"""Checks of a model's name before anything is loaded. The name is that of a folder, a hub repository or an API's model.
 
 An API's model (`chat:openai/NAME`) implies an address and the environment variable with the key.
 """
@@ -18,7 +18,8 @@ SECONDS = 10.0
 def check_model(name: str) -> None:
     """Check that `name` is an existing folder, or a model on the hub or in its local cache.
 
-    A name that looks like a path is not looked up on the hub.
+    A name that looks like a path is not looked up on the hub. Without the package huggingface_hub, hub names are not
+    checked.
 
     Raises:
         BadConfig: the model does not exist, or the hub cannot be reached.
@@ -49,7 +50,10 @@ def check_model(name: str) -> None:
 
 
 def is_path(name: str) -> bool:
-    """Return True if a name can only be a path, since hub names have the form NAME or OWNER/NAME."""
+    """Return True if a name is a path, rather than a hub name (NAME or OWNER/NAME).
+
+    A name OWNER/NAME is a path if OWNER is `runs` or an existing folder.
+    """
     first = name.split("/")[0]
     return (
         name.startswith(("/", ".", "~"))

@@ -20,8 +20,9 @@ class Sampling:
     """Complete sampling settings; a model's own `generation_config` is never read."""
 
     temperature: float = 1.0
-    """Sampling temperature; 0 is greedy. `logprobs[i] = log_softmax(logits / temperature)[id]`, and for 0 those of
-    temperature 1. Filters and the repetition penalty are applied first, as in vLLM's processed log-probabilities."""
+    """Sampling temperature: `logprobs[i] = log_softmax(logits / temperature)[id]`. With 0, sampling is greedy and
+    log-probabilities are those of temperature 1. Filters and the repetition penalty are applied before the softmax, as
+    in vLLM's processed log-probabilities."""
     max_tokens: int = 256
     """Maximum tokens of one completion."""
     stop_ids: tuple[int, ...] = ()
@@ -65,7 +66,7 @@ class Completion:
     text: str | None = None
     """Text of the reply; set only by chat engines, which return no token ids."""
     usage: "Usage | None" = None
-    """Token counts as reported by a chat engine's server."""
+    """Token counts as reported by a chat engine's server; None if not reported."""
     reasoning: str = ""
     """The model's thoughts, if the server reports them separately."""
     echo: dict[str, object] = field(default_factory=dict[str, object])
@@ -93,8 +94,8 @@ class Draft:
     """log q of each token, under the weights and the temperature that sampled the reply."""
     lenience: float = 1.0
     known: Sequence[Likeliest] = ()
-    """Further known values of q for each token. With them, a token that is not among the known ones is always rejected,
-    and the first new token is drawn from the remainder of p, (p - min(q, lenience * p))+, so for a lenience up to 1 the
+    """The likeliest tokens at each position, with log q. If given, a token that is not among them is always rejected, and
+    the first new token is drawn from the remainder of p, (p - min(q, lenience * p))+. So for a lenience up to 1 the
     reply is distributed as p. If empty, the first new token is drawn from p, and the reply is distributed approximately
     as p (docs/seams/generation.md)."""
 
@@ -104,7 +105,10 @@ Watch = Callable[[int, float], bool]
 
 
 def watched(completion: Completion, watch: Watch | None) -> Completion:
-    """Call `watch` for each token of a finished completion, and cut the completion where it returns True."""
+    """Return the completion, cut after the first token for which `watch` returns True, with finish `stop`.
+
+    If `watch` is None or never returns True, the completion is returned unchanged.
+    """
     for place, pair in enumerate(zip(completion.ids, completion.logprobs, strict=True) if watch else (), 1):
         if watch and watch(*pair):
             return replace(completion, ids=completion.ids[:place], logprobs=completion.logprobs[:place], finish=Finish.STOP)
@@ -129,7 +133,10 @@ class Request:
     """Number of likeliest tokens to return at every position; only for engines whose kind has `drafts`."""
 
     def room(self, context: int) -> int:
-        """Return the maximum tokens of a completion: `max_tokens`, or the rest of the context after the prompt."""
+        """Return the maximum tokens of a completion: the smaller of `max_tokens` and the context left after the prompt.
+
+        0 or less if the prompt fills the context.
+        """
         return min(self.sampling.max_tokens, context - len(self.prompt_ids))
 
 
@@ -165,6 +172,8 @@ class Completing(Protocol):
 
         Raises:
             Fault: the engine fails (`reason="engine"`).
+            BadConfig: the request is invalid.
+            EngineDead: the engine is permanently unavailable.
         """
         ...
 
@@ -181,12 +190,15 @@ class TokenEngine(Completing, Protocol):
 
     @abstractmethod
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-        """Return the log-probability of each token after the first, [tokens - 1]."""
+        """Return the log-probability of each token after the first, [tokens - 1].
+
+        Engines that only support temperature 1 raise BadConfig for any other.
+        """
         ...
 
     @abstractmethod
     def abort(self, session: str) -> None:
-        """End the session's running request, if any, and free its resources."""
+        """End the session's requests, if any, with finish `abort`, and free the session's resources."""
         ...
 
     @abstractmethod
@@ -201,7 +213,10 @@ class TokenEngine(Completing, Protocol):
 
     @abstractmethod
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Load new weights (a model folder, or named tensors). Nothing cached under old weights is reused."""
+        """Load new weights (a model folder, or named tensors), and set `policy_version` to `version`.
+
+        Nothing cached under old weights is reused.
+        """
         ...
 
     @abstractmethod
@@ -221,7 +236,7 @@ class ChatEngine(Protocol):
 
         Raises:
             Fault: the engine fails (`reason="engine"`).
-            BadConfig: the model does not support tools.
+            BadConfig: the model does not support tools, or every other request would fail, too.
         """
         ...
 

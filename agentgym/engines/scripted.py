@@ -48,9 +48,12 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
         self._closed = False
 
     async def complete(self, request: Request) -> Completion:
-        """Return the session's next reply, ended by the first of `sampling.stop_ids` or cut at `max_tokens`.
+        """Return the session's next reply, which ends with its first stop token or is cut at `max_tokens`.
+
+        Stop tokens are `sampling.stop_ids` (default: the tokenizer's end token); a reply without one gets the first.
 
         Raises:
+            BadConfig: the prompt is empty or contains an invalid id.
             Fault: the engine was closed, or the script has no more replies.
         """
         prompt_ids, sampling, session = request.prompt_ids, request.sampling, request.session
@@ -140,14 +143,14 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
             self.policy_version = version
 
     def close(self) -> None:
-        """Refuse further requests."""
+        """Abort running requests and refuse further ones."""
         self._closed = True
         for session in self._running:
             self.abort(session)
 
 
 def read_replies(path: Path) -> list[str]:
-    """Read replies, one JSON string per line.
+    """Read replies, one JSON string per line; empty lines are skipped.
 
     Raises:
         BadData: the file cannot be read, or a line is not a JSON string; the message names the line.

@@ -91,7 +91,7 @@ def shards(source: Source, limit: int = SHARD_BYTES, folder: str | None = None) 
     """Write a source to files of at most `limit` bytes (or one larger tensor); yield a message for each file.
 
     A file is deleted when the next message is requested or the iterator closes, so at most one exists at a time, and at
-    most one tensor is in memory. The files are in shared memory if the system has it.
+    most one tensor is in memory. The files are in a temporary folder inside `folder` (default: shared memory).
     """
     tensors = iter(source)
     with place(folder) as path_of_folder:
@@ -116,7 +116,8 @@ def written(source: Source, folder: Path, limit: int = SHARD_BYTES) -> list[Json
 def place(folder: str | None = None) -> "tempfile.TemporaryDirectory[str]":
     """Make a temporary folder for weight files (default: in shared memory), and delete leftovers of killed processes.
 
-    If several machines share the parent folder, the new folder's name includes the machine.
+    The default is the system's temporary folder if there is no shared memory. If `folder` is given, several machines
+    may share it, so the new folder's name includes the machine's name.
     """
     prefix = PREFIX if folder is None else f"{PREFIX}{re.sub('[^A-Za-z0-9]', '_', socket.gethostname())}-"
     where = folder or shared_memory() or tempfile.gettempdir()
@@ -125,7 +126,7 @@ def place(folder: str | None = None) -> "tempfile.TemporaryDirectory[str]":
 
 
 def _sweep(folder: Path, prefix: str) -> None:
-    """Delete the folders of processes on this machine that were killed during a transfer."""
+    """Delete the folders of killed processes of this machine; do nothing on a system without `/proc`."""
     for path in folder.glob(f"{prefix}*"):
         process = path.name.removeprefix(prefix).partition("-")[0]
         if process.isdigit() and not Path(f"/proc/{process}").exists() and Path("/proc/self").exists():
@@ -189,7 +190,7 @@ def _metas(path: Path) -> list[TensorMeta]:
 
 
 def parts(metas: Sequence[TensorMeta], limit: int = SHARD_BYTES) -> Iterator[list[TensorMeta]]:
-    """Split tensors into files, and yield the metadata for each: at most `limit` bytes, or one larger tensor."""
+    """Split tensors into parts, one per file, and yield each part's metadata: up to `limit` bytes, or one larger tensor."""
     part: list[TensorMeta] = []
     path_of_folder = 0
     for meta in metas:

@@ -27,7 +27,7 @@ class Slot:
 
 
 class PrefixSource(NamedTuple):
-    """A slot that contains a prefix of a prompt."""
+    """A slot that contains a prefix of a prompt, now or after the next step."""
 
     slot: Slot
     now: int
@@ -50,7 +50,11 @@ class SlotTable:
         return self._by_session.get(session)
 
     def claim(self, session: str) -> Slot | None:
-        """Return the session's slot, else an empty one, else the least recently used idle one; None if all are busy."""
+        """Assign a slot for one request of the session, mark it busy, and return it.
+
+        It is the session's own slot, else an empty one, else the least recently used idle one, which is cleared. None if
+        the session's own slot is busy, or if all slots are.
+        """
         slot = self._by_session.get(session)
         if slot is None:
             idle = [slot for slot in self.slots if not slot.busy]
@@ -67,13 +71,13 @@ class SlotTable:
         return slot
 
     def announce(self, slot: Slot, prompt: Sequence[int]) -> None:
-        """Register a slot under the prefixes of its prompt."""
+        """Register a slot under the prefixes of `prompt`, except those under which another slot is registered."""
         for key in _prefix_keys(prompt):
             if self._by_prefix.setdefault(key, slot) is slot:
                 slot.keys.append(key)
 
     def donor(self, prompt: Sequence[int]) -> PrefixSource | None:
-        """Return a slot whose cache has, now or after the next step, a long prefix of the prompt, or None."""
+        """Return a slot whose cache has, now or after the next step, at least `BLOCK` tokens of the prompt; else None."""
         for key in reversed(_prefix_keys(prompt)):
             slot = self._by_prefix.get(key)
             if slot is None:
@@ -86,7 +90,7 @@ class SlotTable:
         return None
 
     def free(self, slot: Slot) -> None:
-        """Clear a slot."""
+        """Clear a slot and detach it from its session."""
         if slot.session is not None:
             self._by_session.pop(slot.session, None)
         for key in slot.keys:

@@ -32,7 +32,7 @@ class TinkerEngine(InFlight, TokenEngine):
         self.sampler: Any = None
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion; it is empty if the request was aborted.
+        """Return one completion; it is empty if the request was aborted, or if the prompt fills the context.
 
         Raises:
             BadConfig: `sampling` has a setting that these servers do not support.
@@ -72,6 +72,8 @@ class TinkerEngine(InFlight, TokenEngine):
 
         Raises:
             BadConfig: the temperature is not 1.
+            Fault: the request failed.
+            EngineDead: the server is gone.
         """
         if temperature != 1.0:
             raise BadConfig(f"a tinker server scores at temperature 1 only; {temperature} was asked")

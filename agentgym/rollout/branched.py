@@ -129,7 +129,10 @@ class BranchingPlayer:
     async def _origins(
         self, agents: Mapping[str, Any], job: Job, branches: Sequence[Branch], growth: GroupInProgress
     ) -> list[tuple[Episode, int, Start] | None]:
-        """Return the origin of each episode of a round: parent, turn and start, or None for the beginning of the task."""
+        """Return the origin of each episode of a round: parent, turn and start, or None for the beginning of the task.
+
+        A branch whose turn the replay does not reach is left out and counted in `lost`.
+        """
         requested: list[tuple[Episode, int] | None] = []
         for branch in branches:
             origin = None if branch.attempt is None or branch.turn == 0 else self._parent(branch, growth)
@@ -186,7 +189,7 @@ class BranchingPlayer:
 
 
 async def together(growing: Iterable[Coroutine[Any, Any, list[Episode]]]) -> list[list[Episode]]:
-    """Run coroutines concurrently and return their results; the first failure cancels all."""
+    """Run coroutines concurrently and return their results; the first failure cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(item) for item in growing]
@@ -196,7 +199,10 @@ async def together(growing: Iterable[Coroutine[Any, Any, list[Episode]]]) -> lis
 
 
 def graft(episode: Episode, parent: Episode, turn: int) -> None:
-    """Prepend copies of the parent's first `turn` turns to an episode that continued from that point."""
+    """Prepend copies of the parent's first `turn` turns to an episode that continued from that point.
+
+    The episode's forks and reward then include those turns.
+    """
     own, episode.turns, episode.forks = episode.turns, [], []
     for attempt, end, seed in [*parent.forks, [parent.attempt, turn, parent.seed]]:
         if not episode.forks or episode.forks[-1][1] < turn:

@@ -41,10 +41,10 @@ async def acollect(
     """Play `attempts` episodes of every task and return them in order.
 
     `env` is a registered id or a function that makes an environment. `tasks` is a number (that many tasks from the
-    start of the split's fixed list), or a sequence of tasks or their ids. Repetitions of a task have different seeds
-    and separate groups. Each finished episode is appended to `out` at once, as a JSON line. `skip` contains (task id,
-    attempt) pairs to leave out. A fault is retried once. `config` sets the number of episodes in flight and where
-    blocking environments run.
+    start of the split's fixed list), or a sequence of tasks or their ids. If a task occurs several times, each
+    occurrence has its own seed and group. Each finished episode is appended to `out` at once, as a JSON line. `skip`
+    contains (task id, attempt) pairs to leave out. A fault is retried once. `config` sets the number of episodes in
+    flight and where blocking environments run.
 
     Raises:
         BadConfig: an argument is invalid, or no episode could be played with this configuration.
@@ -84,7 +84,8 @@ def jobs_of(
 ) -> list[Job]:
     """Return the jobs, ordered by task, then attempt.
 
-    `repeats` is, for each task, the number of its earlier occurrences in other calls.
+    `prefix` begins every group id. `repeats` is, for each task, the number of its earlier occurrences (default: counted
+    within `tasks`).
     """
     ids = [task.id for task in tasks]
     again = repeats or [ids[:place].count(name) if len(set(ids)) < len(ids) else 0 for place, name in enumerate(ids)]
@@ -101,7 +102,10 @@ def group_of(prefix: str, task: Task, again: int) -> str:
 
 
 def play_out(env: TextEnv, agent: Agent, conversation: Conversation | None = None, *, seed: int = 0) -> Episode:
-    """Play an environment from its current state to the end of its episode, for example from a branch point."""
+    """Play an environment from its current state to the end of its episode, for example from a branch point.
+
+    `conversation` is the agent's conversation so far; None starts a new one.
+    """
     job = Job(env.task, 0, seed, env.task.id, env.spec.id if env.spec else type(env).__name__)
     episode = blank(job, env.limit)
     talks = {} if conversation is None else {env.role: conversation}

@@ -22,7 +22,10 @@ class Dealer(Protocol):
         ...
 
     async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
-        """Play this process's part of the draws, which are the same in all processes; `key` is unique within a session."""
+        """Play this process's part of the draws, which are the same in all processes.
+
+        `key` names this collection; it is equal in all processes and unique within a training session.
+        """
         ...
 
 
@@ -45,9 +48,9 @@ class FixedShare:
 class TaskQueue:
     """Distributes the draws of a step over the processes of a run with a counter in a shared store.
 
-    A process takes the next group when it has free places, so a process with long episodes takes fewer groups. If two
-    steps are in flight, the earlier step goes first. `store.add(key, 1)` increments the counter and returns it; the
-    call may block.
+    A process plays at most `concurrency` episodes at a time, and takes the next group when it has free places. So a
+    process with long episodes takes fewer groups. If two steps are in flight, the earlier step goes first.
+    `store.add(key, 1)` increments the counter and returns it; the call may block.
     """
 
     def __init__(self, play: Play, store: Any, *, concurrency: int, group_size: int, drawn_by: str) -> None:

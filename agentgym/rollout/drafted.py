@@ -35,7 +35,7 @@ class Reply:
 
 
 def packed(replies: Sequence[Reply]) -> Packed:
-    """Encode replies as bytes that are cheap to copy."""
+    """Encode replies as bytes that are cheap to copy; log-probabilities are rounded to float32."""
     known = max((len(tokens) for reply in replies for tokens, _ in reply.likeliest), default=0)
     numbers: list[int] = [len(replies), known]
     logprobs: list[float] = []
@@ -73,7 +73,7 @@ class Drafting(Completing):
 
     `earlier` has the replies of earlier episodes of the same tasks, by episode (`GROUP#ATTEMPT`). A prompt includes all
     earlier turns, so once the environment or the policy answers differently, no later prompt of the episode matches a
-    draft.
+    draft. `lenience` is that of the drafts (see `Draft`); `known` is the number of likeliest tokens to record.
     """
 
     def __init__(self, engine: Any, earlier: Mapping[str, Sequence[Reply]], lenience: float, known: int) -> None:
@@ -89,7 +89,7 @@ class Drafting(Completing):
                 by_prompt.setdefault(reply.prompt, []).append(reply)
 
     async def complete(self, request: Request) -> Completion:
-        """Answer a request with an earlier reply, if any, as a draft."""
+        """Pass a request to the engine, with an earlier reply as a draft if there is one, and record the new reply."""
         episode, prompt = request.session.rpartition("#")[0], key_of(request.prompt_ids)
         drafts = self._drafts.get(episode, {}).get(prompt)
         earlier = drafts.pop(0) if drafts else None

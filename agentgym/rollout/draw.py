@@ -74,7 +74,7 @@ def check_sampling(draw: Draw) -> None:
     """Check that the trainer can compute log-probabilities for a draw's sampling settings.
 
     Raises:
-        BadConfig: the trainer does not support a setting.
+        BadConfig: a setting is neither temperature nor max_tokens, or is not above 0.
     """
     for name, value in draw.sampling.items():
         if name not in ("temperature", "max_tokens"):

@@ -20,7 +20,7 @@ Key = tuple[int, int]
 Request = tuple[Any, ...]
 """A request to an environment, with its arguments: see `_Env.answer`. ("close",) closes the environment."""
 Reply = Callable[[bool, Any], None]
-"""Receives the answer to a request: (True, result), or (False, Fault, BadConfig or traceback) after a failure."""
+"""Receives the answer to a request: (True, result) or (False, error), with a Fault, a BadConfig or a traceback as text."""
 
 
 Packed = tuple[Key, bytes]
@@ -46,7 +46,7 @@ def _cloudpickled(value: object) -> bytes:
 
 
 def sendable(what: str, value: object, dumps: Callable[[object], bytes]) -> bytes:
-    """Pickle a value for a worker.
+    """Pickle a value for a worker by `dumps`; `what` describes the value in the error message.
 
     Raises:
         BadConfig: the value cannot be pickled, which would fail in every episode.
@@ -76,7 +76,10 @@ class EnvThreads:
         self._inboxes: dict[Key, queue.SimpleQueue[tuple[Request, Reply]]] = {}
 
     def ask(self, packed: Packed, reply: Reply) -> None:
-        """Pass a request to its environment's thread, which calls `reply` with the answer."""
+        """Pass a request to its environment's thread, which calls `reply` with the answer.
+
+        If the request cannot be unpickled, call `reply` with the failure at once.
+        """
         env, content = packed
         try:
             request: Request = pickle.loads(content)
@@ -148,7 +151,7 @@ class _Env:
 
 
 def _task(env: TextEnv, named: object, seed: int) -> Task | str:
-    """Return the task that a reset with `seed` would play, or the reason why there is none."""
+    """Return the task with this id or number (None: drawn by the seed), or the reason why there is none."""
     try:
         return env.named_task(named, generator("reset", seed))
     except (BadConfig, BadData, UnknownName, ValueError, OverflowError) as error:

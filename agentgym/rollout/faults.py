@@ -73,12 +73,12 @@ class RetryingEnv:
 
     @property
     def env(self) -> Any:
-        """Object that policies query in place of the environment."""
+        """Object that policies query in place of the environment; None before the first episode."""
         return self.hosted.env if self.hosted else None
 
     @property
     def usable(self) -> bool:
-        """True if another episode may be played here."""
+        """Always True, since a broken environment is replaced at the next reset or restore."""
         return True
 
     async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
@@ -137,7 +137,11 @@ class RetryingEnv:
         return result
 
     async def _judged(self, result: StepResult | None, fault: Exception | None, seconds: float) -> StepResult:
-        """Return the result of the last action; after a fault, determine the cause and repeat the episode's actions."""
+        """Return the result of the last action; after a fault, determine the cause.
+
+        If the cause is the agent, the episode ends as a failure. If the cause is chance, the episode's actions are
+        repeated in another environment. If it is the infrastructure, the fault is returned or raised.
+        """
         while fault is not None:
             self.close()
             if not self._outlived(fault):
@@ -155,7 +159,7 @@ class RetryingEnv:
         return result
 
     def _outlived(self, fault: Exception) -> bool:
-        """Return True if a fault is only the loss of a worker machine, and the episode has not lost too many."""
+        """Return True if a fault is only the loss of a worker machine, and not more than `LOST` were lost; count losses."""
         self._lost += isinstance(fault, WorkerLost)
         return isinstance(fault, WorkerLost) and self._lost <= LOST
 
@@ -180,9 +184,10 @@ class RetryingEnv:
         return (await self._repeated_in(hosted, seconds))[1]
 
     async def _repeated_in(self, hosted: HostedEnv, seconds: float) -> tuple[StepResult | None, Exception | None]:
-        """Repeat the agent's actions; return the last result and the fault.
+        """Repeat the agent's actions; return the last result, and the fault or None.
 
-        All else is repeatable, so a different course is due to the agent's programs, and counts as a fault.
+        Everything except the agent's programs is repeatable. So if the episode ends before the last action, they caused
+        that, and it counts as a fault.
         """
         result, fault = await _tried(self._replay(hosted, self._actions, seconds))
         if result is None and fault is None:
@@ -190,7 +195,7 @@ class RetryingEnv:
         return result, fault
 
     async def _replay(self, hosted: HostedEnv, actions: list[str], seconds: float) -> StepResult | None:
-        """Play actions from the start of the episode; return the last result, or None if the episode ends before it."""
+        """Play actions from the start of the episode; return the last result, or None if the episode ends too early."""
         await self._begin(hosted)
         result = None
         for place, action in enumerate(actions):
@@ -215,7 +220,7 @@ class RetryingEnv:
         await self.hosted.check(seconds)
 
     def close(self) -> None:
-        """Close the environment."""
+        """Close the current environment, if any."""
         hosted, self.hosted = self.hosted, None
         if hosted:
             hosted.close()
@@ -271,7 +276,8 @@ async def take_turn(
 
     `first` makes the episode's first prompt, which contains no text of the agent; `begun` is True if the agent has had
     a turn already. If the engine fails twice but answers that prompt (over plain chat, also with harmless turns after
-    it), the agent's own text is the cause, and the turn has `finish == "refused"`.
+    it), the agent's own text is the cause, and the turn has `finish == "refused"`. If the engine does not answer that
+    prompt, or raises a Fault at the first turn, the error is raised.
 
     Raises:
         BadConfig: no episode could be played with this configuration.

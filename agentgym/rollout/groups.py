@@ -77,7 +77,10 @@ class ExternalAgent(Protocol):
         group_prefix: str = "",
         repeats: Sequence[int] = (),
     ) -> list[Episode]:
-        """Play `attempts` episodes of every task and return them in order."""
+        """Play `attempts` episodes of every task and return them in order.
+
+        `group_prefix` and `repeats` are `prefix` and `repeats` of `jobs_of`.
+        """
         ...
 
 

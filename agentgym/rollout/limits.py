@@ -14,7 +14,9 @@ from agentgym.rollout.interrupts import interrupted
 
 
 def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
-    """Limit the duration of the block. Outside the main thread there is no limit.
+    """Limit the duration of the block; `what` names the operation in the message of the Fault.
+
+    Outside the main thread and on systems without SIGALRM there is no limit.
 
     Raises:
         Fault: the block ran too long (`reason="timeout"`).

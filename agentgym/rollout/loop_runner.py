@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class LoopRunner:
-    """Runs coroutines one by one on its own loop, in the caller's thread, or in another thread if a loop runs there.
+    """Runs coroutines one by one on its own loop: in the caller's thread, or in another if the caller's has a running loop.
 
     Worker processes and engines belong to the event loop that first used them.
     """

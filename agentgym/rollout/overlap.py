@@ -19,13 +19,13 @@ class StepRun(Protocol):
     """The functions of a run that a scheduler calls."""
 
     async def draw(self, step: int, number: int, before: set[str]) -> list[Draw]:
-        """Return draws for a step; `before` contains the ids of the groups that the step already has."""
+        """Return `number` draws for a step; `before` contains the ids of the groups that the step already has."""
         ...
 
     async def collect(
         self, draws: Sequence[Draw], step: int, key: str, progress: Callable[[Episode], None] | None = None
     ) -> list[Episode]:
-        """Play this process's part of the draws and return its episodes."""
+        """Play this process's part of the draws and return the episodes; `key` is unique within a training session."""
         ...
 
     def group_id(self, draw: Draw, step: int) -> str:
@@ -70,7 +70,8 @@ class StepScheduler:
 
     The sampler is paced: the tasks of step s are drawn after the update of step s - level - 1. So at training time no
     token is more than `level` versions old, and no episode is discarded for taking long. Only a step's first round is
-    played ahead; selection and further rounds happen during the step itself.
+    played ahead; selection and further rounds happen during the step itself. `state` is the result of `state_dict` in
+    the session that the run continues.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class StepScheduler:
         return plan.draws, episodes
 
     async def _begun(self, step: int) -> InFlight:
-        """Draw the tasks of a step and start to play them."""
+        """Draw the tasks of a step, or take those of an earlier session, and start to play them."""
         again = self._again.pop(step, None)
         draws = again or await self.run.draw(step, math.ceil(self.pace.tasks * self.pace.oversample), set())
         for draw in draws if self.pace.level else ():
@@ -119,7 +120,7 @@ class StepScheduler:
         return InFlight(draws, playing)
 
     def state_dict(self) -> dict[int, list[dict[str, Any]]]:
-        """Return the draws of steps in flight, for a later session to play, since its sampler will not draw them again."""
+        """Return the draws of steps in flight by step, for a later session, whose sampler will not draw them again."""
         known = {**self._again, **{step: plan.draws for step, plan in self.plans.items()}}
         return {step: [draw.plain() for draw in draws] for step, draws in known.items()}
 

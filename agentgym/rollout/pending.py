@@ -21,7 +21,7 @@ class Pending(ABC):
         self._pending: dict[Key, asyncio.Future[tuple[bool, Any]]] = {}
 
     async def ask(self, env: Key, request: Request, seconds: float) -> Any:
-        """Send a request to an environment and return the answer.
+        """Send a request to an environment and return the answer. A time-out condemns the worker.
 
         Raises:
             Fault: the request takes longer than `seconds` or fails, or the worker ends.
@@ -43,7 +43,7 @@ class Pending(ABC):
         return value
 
     def release(self, env: Key) -> None:
-        """Close an environment; a condemned worker is killed once it has no environments left."""
+        """Close an environment. A condemned worker closes none; it is killed once all have been released."""
         if not self.condemned:
             self._send(env, ("close",))
         elif self.hosted == 0:
@@ -57,7 +57,7 @@ class Pending(ABC):
         """End the worker at once."""
 
     def _read_replies(self) -> None:  # noqa: B027  # overridden if replies can wait unread
-        """Read replies that have arrived while this process was busy with an update or a checkpoint."""
+        """Read replies that arrived while this process was busy, for example with an update; subclasses may override it."""
 
     def _late(self, future: "asyncio.Future[tuple[bool, Any]]", what: str) -> None:
         self._read_replies()

@@ -32,7 +32,8 @@ class Start:
 
     snapshot: Snapshot
     conversations: Mapping[str, Conversation] = field(default_factory=dict[str, Conversation])
-    """The agent's conversations at this point, by role; new episodes get forks. If empty, the agent starts over."""
+    """The agent's conversations at this point, by role; new episodes get forks. If empty, each new episode
+    starts new conversations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +200,10 @@ async def play(
 async def _hint_text(hosted: HostedEnv, job: Job, talks: Mapping[str, Any]) -> Hint | None:
     """Return the job's hint with the text that the agent sees; None if there is no hint or its text is empty.
 
+    For a job without a hint that starts at a branch point, return the hint that the conversations show already.
+
     Raises:
-        BadConfig: the job has both a start and a hint.
+        BadConfig: the job has a hint, and conversations from a branch point.
     """
     if job.hint is None:
         return next((talk.hint for talk in talks.values() if getattr(talk, "hint", None)), None)  # from a branch point

@@ -137,7 +137,7 @@ def _pickled(value: object) -> bytes:
 
 
 def _stands(node: str) -> bool:
-    """Return True if a node is still alive; False for an actor that never ran, which has no node."""
+    """Return True if a node is still alive; False if the cluster is gone, or for an actor that never ran (no node)."""
     ray = importlib.import_module("ray")
     try:
         return any(known["NodeID"] == node and known["Alive"] for known in ray.nodes())

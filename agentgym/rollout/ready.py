@@ -16,7 +16,7 @@ from agentgym.registry import make
 
 @dataclass(frozen=True, slots=True)
 class EnvAnswer:
-    """An environment's answer to an action or its reset."""
+    """An environment's answer to an action or to a reset."""
 
     number: int
     """Index of the environment, from 0."""
@@ -35,8 +35,8 @@ class EnvAnswer:
 class ReadyEnvs:
     """Environments that step in threads, each at its own pace; `recv` returns the answers that are ready first.
 
-    A slow step (a sandbox, a browser) does not delay other environments. The k-th episode of environment i is a
-    function of `seed`, i and k; the order of answers depends on timing. Use this object in a `with` block, or call
+    A slow step (a sandbox, a browser) does not delay other environments. The seed of the k-th episode of environment
+    i is a function of `seed`, i and k; the order of answers depends on timing. Use this object in a `with` block, or call
     `close`. Source of the interface: EnvPool, arXiv 2206.10558.
     """
 
@@ -110,7 +110,7 @@ class ReadyEnvs:
         return answer
 
     def close(self) -> None:
-        """Wait for running steps, and close every environment."""
+        """Wait for running steps, and close every environment, ignoring errors."""
         self._threads.shutdown(cancel_futures=True)
         for env in self.envs:
             with suppress(Exception):

@@ -27,7 +27,7 @@ class Replayed(Completing):
         self._replies = iter(replies([call for turn in episode.turns for call in turn.calls], stop_ids))
 
     async def complete(self, request: Request) -> Completion:
-        """Return the next recorded reply.
+        """Return the next recorded reply; for another session, the real engine's reply.
 
         Raises:
             ValueError: the prompt differs from the recorded one.

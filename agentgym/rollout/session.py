@@ -47,16 +47,16 @@ class Session:
         self.task = Task()
         self.tools: Mapping[str, Tool] = offered(self.env.tools)
         self.observation = ""
-        """Observation of the last step."""
+        """Last observation, from a reset, a step, or a failure of the environment; empty before `reset`."""
         self.rewards: list[float] = []
-        """Reward of each turn."""
+        """Reward of each turn so far, except a turn that ended in a fault."""
         self.turns = self.invalid = self.late = 0
         """Number of actions so far, of those that were invalid, and of actions after the end, which had no effect."""
         self.done = True
         self.success: bool | None = None
         """Outcome of the episode; None while undecided, and after a fault."""
         self.reason: str | None = None
-        """Reason why the episode ended; `timeout`, `crash` and `engine` are faults, which are never trained on."""
+        """Reason for the end, or None. `timeout`, `crash` and `engine` are faults, which are never trained on."""
         self.error: str | None = None
 
     @property
@@ -67,7 +67,8 @@ class Session:
     def reset(self, task: Task | str | int | None = None, *, seed: int = 0, horizon: int | None = None) -> str:
         """Start an episode and return its first observation.
 
-        `task` is a Task, its id or its number; None draws a task by `seed`.
+        `task` is a Task, its id or its number; None draws a task by `seed`. If the environment fails, the episode ends at
+        once as a fault.
 
         Raises:
             BadConfig: the task or the horizon is invalid.

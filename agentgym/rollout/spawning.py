@@ -41,7 +41,7 @@ def spawned(*, script: bool) -> Generator[None]:
 
 
 def check_not_importing() -> None:
-    """Check that this process is not importing its parent's script, which would otherwise run again in it.
+    """Check that this process is not a worker that is importing its parent's script, which would play the episodes again.
 
     Raises:
         BadConfig: this process is importing its parent's script.

@@ -27,7 +27,7 @@ FAILED_STARTS = 3
 
 
 class WorkerLost(Fault):
-    """A worker's machine is gone, or never accepted it. The episode is not at fault: the request is repeated elsewhere."""
+    """A worker's machine is gone, or the worker never ran. The episode did not cause that, so it is repeated elsewhere."""
 
 
 class Worker(Protocol):
@@ -38,7 +38,7 @@ class Worker(Protocol):
     last: int
     """Number of the worker's newest environment."""
     condemned: bool
-    """True if the worker accepts no new environments and ends after closing its last."""
+    """True if the worker accepts no new environments, and ends once all its environments have been released."""
 
     def usable(self) -> bool:
         """Return True if new environments may be placed here."""
@@ -60,7 +60,7 @@ class Worker(Protocol):
         ...
 
     def release(self, env: "Key") -> None:
-        """Close an environment; a condemned worker ends after closing its last."""
+        """Close an environment. A condemned worker closes none; it ends once all have been released."""
         ...
 
     def kill(self) -> None:
@@ -146,7 +146,7 @@ class Workers:
             await asyncio.wait([start.task for start in coming], timeout=wait, return_when=asyncio.FIRST_COMPLETED)
 
     def _fill(self) -> None:
-        """Replace workers that have ended.
+        """Remove workers that have ended or failed to start, and start new ones up to `count`.
 
         Raises:
             BadConfig: workers repeatedly fail to start.
@@ -192,7 +192,7 @@ class RemoteEnv:
 
     @property
     def usable(self) -> bool:
-        """True if another episode may be played here. False during a step that hangs, because its worker has to end."""
+        """True if another episode may be played here. False if the worker has ended, or has to end because a step hangs."""
         return self.worker is None or self.worker.usable()
 
     async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:

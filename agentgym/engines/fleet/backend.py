@@ -48,8 +48,8 @@ class Scores:
 class Backend(Protocol):
     """Interface to one server.
 
-    Every call may raise ServerUnreachable or ServerFailure. It raises BadConfig if every request would fail for the
-    same reason, and Fault if only this one would.
+    Every call may raise ServerUnreachable or ServerFailure. A call raises BadConfig if every request would fail for the
+    same reason, and Fault if only this request fails.
     """
 
     url: str
@@ -61,7 +61,7 @@ class Backend(Protocol):
         ...
 
     async def alive(self) -> str | None:
-        """Return the label of the server's weights, or None if it reports none.
+        """Return the label of the server's weights, or None if the server reports no label.
 
         The answer has to come from the server's sampler, not only from its HTTP front end.
         """
@@ -76,8 +76,9 @@ class Backend(Protocol):
         ...
 
     async def update(self, files: Sequence[dict[str, Any]], label: str) -> None:
-        """Load weights, drop all caches, and sample under `label` from then on.
+        """Load weights, drop all caches, and report `label` from then on.
 
+        `files` describes safetensors files that the server can read, in the format of `shards.message`.
         After an interrupted update, the server must not report `label`.
         """
         ...

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TRIES = 3
-"""Maximum attempts for a request; after the last its episode is a fault, since the request itself may be the cause."""
+"""Maximum attempts for a request. If all fail, the episode ends in a fault, since the request may be the cause."""
 _BEAT = 2.0  # seconds without an answer before a server is asked for a sign of life
 
 
@@ -27,11 +27,11 @@ class Fleet(InFlight, Completing):
     """Routes requests to servers (`Backend`) and keeps all servers at one version of the weights.
 
     An episode stays at its first server. A server is removed if it breaks the connection, fails a health check, or
-    answers from other weights than the current ones; its requests are sampled on other servers, from the same tokens
-    with the same seed. The fleet keeps checking a removed server, and uses it again once it has the current weights. If
-    no server is left, requests wait `wait` seconds for one to return; then they raise EngineDead, which lists the
-    problem of each server. `known` is a text whose log-probabilities distinguish servers of different models. `folder`
-    is the location of stored weights, see `StoredWeights`.
+    answers from other weights than the current ones. The removed server's requests are sampled on other servers, from
+    the same tokens with the same seed. The fleet keeps checking a removed server, and uses it again once it has the
+    current weights. If no server is left, requests wait `wait` seconds for a server to return; then they raise
+    EngineDead, which lists the problem of each server. `known` has the token ids of a text whose log-probabilities
+    distinguish servers of different models. `folder` is the location of stored weights, see `StoredWeights`.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Fleet(InFlight, Completing):
 
     @property
     def policy_version(self) -> int:
-        """Version of the weights that requests are sampled from; it always changes together with the expected label."""
+        """Version of the weights that requests are sampled from."""
         return self.members.version
 
     @property
@@ -68,7 +68,15 @@ class Fleet(InFlight, Completing):
         return self.members.known
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion, sampled by a single server and version; it is empty if the request was aborted."""
+        """Return one completion, sampled by a single server and version of the weights.
+
+        It is empty if the request was aborted, or if the prompt fills the context.
+
+        Raises:
+            BadConfig: the prompt is empty or contains an invalid id.
+            Fault: `TRIES` attempts failed.
+            EngineDead: no server is left.
+        """
         prompt, sampling = request.prompt_ids, request.sampling
         self.check(request.session, prompt)
         limit = request.room(self.context)
@@ -93,7 +101,8 @@ class Fleet(InFlight, Completing):
 
         Raises:
             BadConfig: the temperature is not 1, or the text is invalid or too long.
-            Fault: the fleet was closed, or no server answered.
+            Fault: the fleet was closed, or `TRIES` attempts failed.
+            EngineDead: no server is left.
         """
         ids = list(ids)
         if temperature != 1.0:
@@ -116,7 +125,8 @@ class Fleet(InFlight, Completing):
         """Return the result of `ask` from the session's server, or from another server if that server fails.
 
         Raises:
-            Fault: too many servers failed.
+            Fault: `TRIES` attempts failed.
+            EngineDead: no server is left.
         """
         members, met, before = self.members, list[str](), None
         while len(met) < TRIES:
@@ -143,7 +153,7 @@ class Fleet(InFlight, Completing):
         """Await a request while checking that its server is alive.
 
         Raises:
-            ServerUnreachable: a health check failed.
+            ServerUnreachable: the server was removed meanwhile, for example after a failed health check.
         """
         loop, losses = asyncio.get_running_loop(), member.losses
         if not member.running:  # its last sign of life is from before it was idle
@@ -174,9 +184,10 @@ class Fleet(InFlight, Completing):
     ) -> None:
         """Send new weights (a folder with a model or a LoRA adapter, or named tensors) to all active servers.
 
-        Removed servers get the weights when they return; until the next version the weights are stored as files (an
-        adapter as a copy of its folder). Requests in flight finish first. `expected` is the new weights'
-        log-probabilities for `known`, which each server has to reproduce. `then` runs before requests continue.
+        Removed servers get the weights when they return, from files that exist until the next version: the model
+        folder itself, a copy of the adapter's folder, or a copy of the tensors. Requests in flight finish first.
+        `expected` has the new weights' log-probabilities for `known`, which each server has to reproduce; None takes
+        those of the first server. `then` runs before requests continue.
 
         Raises:
             BadConfig: a server refuses the first weights; a server that fails a later update is removed.

@@ -30,7 +30,7 @@ class CurrentWeights:
     version: int
     label: str
     expected: list[float] | None
-    """Log-probabilities that these weights assign to the known text."""
+    """Log-probabilities that these weights assign to the text `Fleet.known`; None until a server has computed them."""
     adapter: str
     """Name of the LoRA adapter on the servers; empty for a whole model."""
     serving: list[str]
@@ -43,14 +43,14 @@ class Members:
         self.all = [Member(backend) for backend in backends]
         self.known = known
         self.label = ""
-        """Label of the current weights; empty until the servers are first asked for theirs."""
+        """Label of the current weights; empty until a server has reported it or weights were sent."""
         self.version = 0
         """Policy version of the current weights."""
         self.routes = Routes()
         self.counts: Counter[str] = Counter()
         self._wait, self._stored = wait, StoredWeights(folder)
         self._expected: list[float] | None = None
-        """Log-probabilities that the current weights assign to the known text."""
+        """Log-probabilities that the current weights assign to the text `known`; None until a server has computed them."""
         self._adapter = ""
         """Name of the current LoRA adapter on the servers; empty for a whole model."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -82,6 +82,7 @@ class Members:
 
         Raises:
             EngineDead: no server returned in time.
+            BadConfig: two servers have different weights.
         """
         self._in_this_loop()
         if not self.label:
@@ -149,10 +150,13 @@ class Members:
         _log.warning("%s serves with weights %s; %d of %d servers go on", member.backend.url, self.label, *self._numbers())
 
     async def _take_in(self, member: Member) -> None:
-        """Send a server the current weights, verify them, and make it active.
+        """Send a server the current weights, verify them, and make the server active.
+
+        If the expected scores of the known text are not set yet, the server's scores become the expected ones.
 
         Raises:
             BadConfig: the server scores the known text differently.
+            ServerUnreachable: the server reports another label.
         """
         await self._stored.send(member.backend, self.label)
         scores = await member.backend.score(self.known)
@@ -188,7 +192,11 @@ class Members:
             self._gathering.cancel()
 
     async def _gathered(self) -> None:
-        """Poll the servers until at least one answers or the waiting time ends; stop early if weights were sent."""
+        """Poll the servers until at least one answers; stop early if weights were sent.
+
+        Raises:
+            EngineDead: the waiting time ended.
+        """
         began = asyncio.get_running_loop().time()
         async with self._updating:
             while not self.label:
@@ -199,7 +207,9 @@ class Members:
                     await asyncio.sleep(min(0.5, self._wait))
 
     async def _asked_all(self) -> None:
-        """Ask all servers to score the known text; the others must match the first answer's label and scores.
+        """Ask all servers to score the known text, and make those that answer active.
+
+        The first answer sets the current label and scores, which all other answers must match.
 
         Raises:
             BadConfig: two servers have different weights.
@@ -224,9 +234,10 @@ class Members:
             self.label, self._expected = first[1].label, first[1].values
 
     async def bring(self, weights: Any, version: int, expected: list[float] | None) -> None:
-        """Send weights to the active servers, or the first weights to all; removed servers get them when they return.
+        """Send weights to the active servers; removed servers get the weights when they return.
 
-        No request may be running.
+        If no weights are stored (the first update, or one after a failed `write`), send them to all servers. No request
+        may be running.
 
         Raises:
             BadConfig: a server refuses the first weights; a server that refuses later weights is removed.
@@ -271,6 +282,7 @@ class Members:
 
         Raises:
             BadConfig: the server refused the first weights.
+            BaseException: `error`, if calls to a backend do not raise it (`FAILURES`).
         """
         if not isinstance(error, FAILURES):
             raise error
@@ -302,7 +314,7 @@ class Members:
         return CurrentWeights(self.version, self.label, self._expected, self._adapter, serving)
 
     def close(self) -> None:
-        """Cancel every request, delete the stored weights and close all connections."""
+        """Cancel every request and health check, delete the stored weights and close all connections."""
         for member in self.all:
             for task in (*member.running, member.beat, member.search):
                 if task is not None and goes_on(task):

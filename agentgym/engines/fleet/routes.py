@@ -25,7 +25,7 @@ class Member:
     begun: int = 0
     """Number of episodes started on the server since the set of active servers last changed."""
     heard: float = 0.0
-    """Time of the server's last answer to a health check."""
+    """Time of the server's last answer, to a request or a health check; reset when an idle server gets a request."""
     running: "set[asyncio.Task[Any]]" = field(default_factory=lambda: set[asyncio.Task[Any]]())
     """Requests that are running on the server."""
     beat: asyncio.Task[None] | None = None
@@ -46,7 +46,7 @@ class Routes:
         self._homes: dict[str, Member] = {}
 
     def member(self, session: str, serving: Sequence[Member]) -> Member:
-        """Return the server of a session."""
+        """Return the server of a session; choose one of `serving` if the session has none or its server is not active."""
         home = self._homes.pop(session, None)
         if home is None or home not in serving:
             home = min(serving, key=lambda member: (len(member.running), member.begun))

@@ -31,11 +31,11 @@ class StoredWeights:
         self._run = secrets.token_hex(4)
         self._present = WeightFiles()
         self.fresh = True
-        """True until the first weights are written."""
+        """True before the first `write`, and again after `close`."""
 
     @property
     def empty(self) -> bool:
-        """True if no weights are stored: before the first update, and after a `write` that failed or was abandoned."""
+        """True if no weights are stored, for example before the first update or after a `write` that failed."""
         return not (self._present.files or self._present.adapter)
 
     @property
@@ -55,13 +55,14 @@ class StoredWeights:
         return f"{ADAPTERS}{label.replace('/', '-')}" if self._present.adapter else ""
 
     def write(self, weights: "str | Path | Iterable[tuple[str, Any]]") -> WeightFiles:
-        """Write a model folder, an adapter's folder or named tensors to files, which `keep` then makes current; blocks.
+        """Write an adapter's folder or named tensors to files, and return the files for `keep`; blocks.
 
-        The stored weights are deleted first, since both may not fit. From then until `keep` nothing is stored, even if
-        writing fails or is abandoned.
+        The files of a model folder are used where they are. The stored weights are deleted first, since both may not
+        fit. From then until `keep` nothing is stored, even if writing fails or is abandoned.
 
         Raises:
             BadConfig: the weights are an adapter, and whole weights were sent before.
+            BadData: the folder is damaged.
         """
         from agentgym.engines import shards
 

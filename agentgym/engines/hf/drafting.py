@@ -16,18 +16,21 @@ from agentgym.engines.hf.sampling import Draw, sample, uniforms
 from agentgym.engines.protocol import Draft, Likeliest
 
 DrawRequest = tuple[Draw, Draft | None, Sequence[float]]
-"""One request: sampling of its next token, its draft, and its uniform random numbers by position."""
+"""One request: settings for its next token, its draft or None, and its uniform random numbers by position."""
 
 
 class DraftResult(NamedTuple):  # one per sampled token: a dataclass takes four times as long to make
-    """Tokens that one step adds to a request: the accepted tokens of its draft, and the token drawn after them."""
+    """Tokens that one step adds to a request: the accepted tokens of its draft, and the token drawn after them, if any.
+
+    No token is drawn if the accepted tokens complete the request.
+    """
 
     ids: list[int]
     logprobs: list[float]
     """Log-probabilities of all `ids` under the current weights."""
     likeliest: Sequence[Likeliest] = ()
     fresh: int = 1
-    """Number of newly drawn tokens at the end of `ids`."""
+    """Number of newly drawn tokens at the end of `ids`: 1, or 0 if the accepted draft completes the request."""
 
 
 def cut(draft: Draft, tokens: int) -> Draft:
@@ -59,9 +62,9 @@ def _plain(rows: Tensor, draw: Draw) -> DraftResult:
 
 
 def _built_on(rows: Tensor, draw: Draw, draft: Draft, random: Sequence[float]) -> DraftResult:
-    """Return the accepted tokens of a draft, with their current log-probabilities, and the token drawn after them.
+    """Return the accepted tokens of a draft and the token drawn after them, with their current log-probabilities.
 
-    rows: [draft tokens + 1, vocabulary]
+    rows: [draft tokens + 1, vocabulary]. No token is drawn if the accepted tokens complete the request.
     """
     logprobs = _log_softmax(rows, draw)
     accepted_count = accepted(logprobs, draft, uniforms(derive("draft", draw.sampling.seed), len(draft.ids)))
@@ -76,9 +79,9 @@ def _built_on(rows: Tensor, draw: Draw, draft: Draft, random: Sequence[float]) -
 def accepted(logprobs: Tensor, draft: Draft, random: Sequence[float]) -> int:
     """Return the number of accepted draft tokens: the tokens before the first with u >= min(1, lenience * p / q).
 
-    logprobs: [tokens or more, vocabulary], the current distributions. If the draft has `known` tokens, a token that is
-    not among the known ones at its position is also rejected, since its replacement could not be drawn from the right
-    distribution.
+    u is the token's number in `random`. logprobs: [tokens or more, vocabulary], log p. If the draft has `known` tokens,
+    a token that is not among the known ones at its position is also rejected, since its replacement could not be drawn
+    from the right distribution.
     """
     if not draft.ids:
         return 0
@@ -95,7 +98,8 @@ def accepted(logprobs: Tensor, draft: Draft, random: Sequence[float]) -> int:
 def remainder(weights: Tensor, draft: Draft, place: int) -> Tensor:
     """Return the distribution to draw from after a rejected token: (p - min(q, lenience * p))+, [vocabulary].
 
-    weights: p in float64, [vocabulary]. The result is p itself if q has no known tokens or rounding leaves nothing.
+    weights: p in float64, [vocabulary]. `place` is the rejected token's index in the draft. The result is p itself if q
+    has no known tokens or rounding leaves nothing.
     """
     if not draft.known:
         return weights

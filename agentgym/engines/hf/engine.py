@@ -40,7 +40,7 @@ class _Running:
     request: Request
     future: "asyncio.Future[Completion]"
     limit: int
-    """Maximum tokens of the completion: `max_tokens`, or the rest of the context."""
+    """Maximum tokens of the completion: the smaller of `max_tokens` and the rest of the context."""
     random: list[float]
     slot: Slot | None = None
     ids: list[int] = field(default_factory=list[int])
@@ -67,8 +67,9 @@ class HFEngine(AdmissionGate, TokenEngine):
     `load_weights(model.named_parameters(), version)`, which copies nothing, since the tensors are the model's own.
     Requests are batched over `slots`; a session's key-value cache stays in its slot between turns until the slot is
     needed. The same sequence of calls gives the same tokens, independent of timing. `context` is the maximum tokens of
-    prompt and completion together (default: the model's own limit). Prompts are padded together if the longest is at
-    most `prefill_padding` percent longer than the shortest: a lower value is faster on a CPU and changes the rounding.
+    prompt and completion together (default: the model's own limit). A step admits
+    no further request once its new prompt tokens reach `prefill_tokens`. Prompts are padded together if the longest is
+    at most `prefill_padding` percent longer than the shortest: a lower value is faster on a CPU and changes the rounding.
     """
 
     kind = ENGINES["hf"]
@@ -136,10 +137,10 @@ class HFEngine(AdmissionGate, TokenEngine):
         return await future
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
-        """Return the log-probability of each token after the first, [tokens - 1].
+        """Return the log-probability of each token after the first, [tokens - 1]; temperature 0 counts as 1.
 
         Raises:
-            BadConfig: ids are invalid or too many.
+            BadConfig: ids or temperature are invalid, or the text exceeds the context.
             Fault: the computation fails.
         """
         self._check(list(ids), Sampling(temperature=temperature), "")
@@ -173,7 +174,12 @@ class HFEngine(AdmissionGate, TokenEngine):
         """Load new weights after running requests have finished, and clear every cache.
 
         `weights` is a folder with safetensors or (name, tensor) pairs. The model's own tensors are not copied; an empty
-        iterable means that the model was changed in place.
+        iterable means that the model was changed in place. After a failed update, waiting and new requests raise a Fault
+        until an update succeeds.
+
+        Raises:
+            BadConfig: a name is unknown or a shape differs.
+            BadData: the folder is damaged.
         """
         with self._blocked():
             await self.drained()
@@ -190,7 +196,7 @@ class HFEngine(AdmissionGate, TokenEngine):
                     self._fail(waiting, f"the hf engine cannot go on: {self._broken}")
 
     def close(self) -> None:
-        """Abort all requests and free the caches."""
+        """Abort all requests and free the caches; later requests raise a Fault."""
         for session in {r.request.session for r in (*self._waiting, *self._running)}:
             self.abort(session)
         self._table.forget_all()
@@ -262,7 +268,7 @@ class HFEngine(AdmissionGate, TokenEngine):
         self._running = [r for r in running if not r.future.done()]
 
     def _take(self, request: _Running, reply: DraftResult) -> None:
-        """Store the accepted tokens of a draft, if any, and the drawn token."""
+        """Store the accepted tokens of a draft and the drawn token, if any; end the request if it is complete."""
         slot, reused = request.slot, len(reply.ids) - reply.fresh
         assert slot is not None
         if request.draft is not None:

@@ -13,7 +13,7 @@ class LibraryModel:
     """Runs the library's own forward pass with one cache object per slot: slow, but correct for every architecture."""
 
     shares = False
-    """True if `copy` works."""
+    """True if the engine may share prefixes between rows of the cache by `copy`."""
 
     def __init__(self, model: object, slots: int, context: int) -> None:
         self.model, self.slots, self.context = model, slots, context

@@ -29,17 +29,17 @@ FIRST_CAPACITY = 256  # initial tokens per slot; doubled for longer rows
 
 
 class Row(NamedTuple):
-    """Tokens to append to one slot, whose cache already holds `start` tokens."""
+    """Tokens to append to one slot, whose cache already contains `start` tokens."""
 
     slot: int
     start: int
     ids: Sequence[int]
     requested: int = 1
-    """Number of tokens at the end of the row for which the following logits are requested."""
+    """Number of last tokens of the row after which logits are requested."""
 
 
 def unsupported(model: Any) -> str | None:
-    """Return the reason why the fast path cannot run a model, or None."""
+    """Return the reason why the fast path cannot run a model; None if it can."""
     kind, config = type(model).__name__, model.config
     if kind not in SHAPES:
         return f"{kind} is not one of {', '.join(SHAPES)}"
@@ -65,7 +65,7 @@ def _projections(layer: Any) -> list[object]:
 
 @torch.inference_mode()
 def library_forward(model: Any, ids: Sequence[int], **options: Any) -> Any:
-    """Run the library's own forward pass on one text, [tokens]."""
+    """Run the library's own forward pass on one text, [tokens], in evaluation mode; `options` are arguments of the model."""
     training = model.training
     model.eval()  # a trainer may share the module; dropout has no place in sampling
     try:
@@ -106,7 +106,7 @@ class SlotModel:
     """
 
     shares = True
-    """True if `copy` works."""
+    """True if the engine may share prefixes between rows of the cache by `copy`."""
 
     def __init__(self, model: Any, slots: int, context: int, padding: int = PADDING, fuse: bool | None = None) -> None:
         self.model, self.slots, self.context, self.padding = model, slots, context, padding

@@ -24,6 +24,7 @@ def load_model(model: Any, tokenizer: object, device: str, dtype: str | None) ->
 
     Raises:
         BadConfig: the model or its tokenizer cannot be loaded.
+        BadData: a file names compiled code, or weights outside the folder.
     """
     if not isinstance(model, str | Path):
         return model, tokenizer
@@ -48,7 +49,7 @@ def update(model: Any, weights: str | Path | Iterable[tuple[str, "Tensor"]]) -> 
 
     Raises:
         BadConfig: a name is unknown or a shape differs.
-        BadData: the folder has no safetensors.
+        BadData: safetensors are missing or damaged.
     """
     own: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
     own.update(model.named_buffers(remove_duplicate=False))
@@ -90,6 +91,9 @@ def read_folder(folder: Path) -> Iterator[tuple[str, Tensor]]:
     """Yield (name, tensor) for a model folder in safetensors, as one file or as several with an index.
 
     A tensor is [*shape], with the shape and dtype in the file.
+
+    Raises:
+        BadData: a file is missing or damaged.
     """
     for tensors in _opened(folder):
         for name in tensors.keys():  # noqa: SIM118 (not a mapping)

@@ -30,7 +30,7 @@ def read_completion(answer: Object) -> Completion:
     """Return the completion in an answer of `/chat/completions`.
 
     Raises:
-        Garbage: the answer has no reply.
+        Garbage: the answer is an error or not a valid reply.
     """
     choice = only_choice(answer)
     reply = choice.get("message")
@@ -82,7 +82,7 @@ def bounded(completion: Completion, most: int) -> Completion:
     """Return a reply cut to `most` characters of text, names and arguments together, with finish `length` if it is cut.
 
     Servers that ignore `max_tokens` could otherwise fill the memory, since every later prompt repeats the reply.
-    Reasoning has the same limit; `echo` may have twice as many characters; a longer one is dropped.
+    Reasoning is cut to `most` characters, too. `echo` is dropped if the reply is cut or `echo` is longer than 2 * `most`.
     """
     text = completion.text or ""
     left, calls = most - min(len(text), most), list[ToolCall]()
@@ -105,7 +105,7 @@ def bounded(completion: Completion, most: int) -> Completion:
 
 
 def _calls(raw: JSON) -> list[ToolCall]:
-    """Return the tool calls of a message; their arguments stay unparsed JSON text.
+    """Return the first `MOST_CALLS` tool calls of a message; their arguments stay unparsed JSON text.
 
     Raises:
         Garbage: a call has no name, or its arguments are not text.

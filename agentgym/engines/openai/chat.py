@@ -34,17 +34,15 @@ MOST_ADAPTED = 8
 
 
 class OpenAIChatEngine(ServedEngine):
-    """One model of an OpenAI-compatible server, called by `/chat/completions`; `target` is `URL#MODEL` or `openai/NAME`.
+    """One model of an OpenAI-compatible server, called by `/chat/completions`.
 
-    The API key is read from the environment variable `key_env` and sent only in a header: `Authorization`, or the
-    header named by `key_header`, such as Azure's `api-key`. `omit` is a comma-separated list of parameters that the
+    `target` is `URL#MODEL` or `PROVIDER/NAME`, such as `openai/NAME`. The API key is read from the environment variable
+    `key_env` (default: the provider's, or AGENTGYM_API_KEY) and sent only in a header: `Authorization`, or the header
+    named by `key_header`, such as Azure's `api-key`. `omit` is a comma-separated list of parameters that the
     server refuses (`temperature`, `top_p`, `seed`); `limit` is the server's parameter for the maximum tokens of a
     reply. `body` and `header` are added to every request. If the server refuses a parameter by name, the engine omits
     or renames that parameter, unless this would change the meaning of the request, and records the change in `adapted`.
-    Without `#MODEL` the server must list exactly one model.
-
-    Raises:
-        BadConfig: the server refuses the request, and no adaptation helps.
+    Without `#MODEL` the server must list exactly one model. The other options are those of `Servers`.
     """
 
     tokenizer = None
@@ -110,8 +108,10 @@ class OpenAIChatEngine(ServedEngine):
         """Return a reply (text and tool calls); finish is `context` if the server reports that the messages are too long.
 
         Raises:
-            BadConfig: the server would refuse every request, or refuses the tools of an episode's first request.
-            Fault: the last retry failed.
+            BadConfig: `sampling` has filters, penalties or stop tokens, the server would refuse every request, or it
+                refuses the tools of an episode's first request.
+            Fault: the last retry failed, or the server refuses this request.
+            EngineDead: no server can be reached.
         """
         if not sampling.plain() or sampling.stop_ids:
             raise BadConfig("the chat engine takes temperature and max_tokens only: no filters, penalties or stop_ids")
@@ -138,7 +138,7 @@ class OpenAIChatEngine(ServedEngine):
         """Return the completion in a server's answer.
 
         Raises:
-            Garbage: the answer has no reply.
+            Garbage: the answer is an error or not a valid reply.
         """
         return read_completion(answer)
 
@@ -182,7 +182,7 @@ class OpenAIChatEngine(ServedEngine):
         """Adapt later requests to a refusal; return False if the refusal names no parameter that can be adapted.
 
         Raises:
-            BadConfig: the parameter is required; the message names the flag to use.
+            BadConfig: without the parameter the request would mean something else; the message names the flag to use.
         """
         name = named_parameter(refusal, body, first=first)
         if name is None or (too_long(refusal) and not first):
@@ -214,7 +214,7 @@ class OpenAIChatEngine(ServedEngine):
 
 
 def hidden(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values for the run's record, with `***` in place of those whose name looks like a key's."""
+    """Return the values for the run's record, with `***` in place of each value whose name looks like a secret's."""
     return {
         name: "***" if is_secret(name) else hidden(cast("dict[str, object]", value)) if isinstance(value, dict) else value
         for name, value in values.items()
@@ -240,10 +240,12 @@ def _header(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def _key(name: str | None) -> str | None:
-    """Return the API key in the environment variable `name`; error messages never contain the key.
+    """Return the API key in the environment variable `name` (default: `KEY`); error messages never contain the key.
+
+    None if the default variable is not set.
 
     Raises:
-        BadConfig: the variable is empty or its value cannot be a key.
+        BadConfig: the named variable is not set, or its value cannot be a key.
     """
     key = os.environ.get(name or KEY, "").strip()
     if name is not None and not key:

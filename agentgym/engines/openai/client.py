@@ -12,10 +12,10 @@ except ImportError as error:
 
 
 class LoopClient:
-    """Provides the running event loop's HTTP client; another event loop gets its own."""
+    """Provides an HTTP client for the running event loop; a call from another event loop opens a new client."""
 
     def __init__(self, timeout: float) -> None:
-        """Set the maximum seconds between two received bytes; connecting may take at most 30 seconds."""
+        """Set the maximum seconds between two received bytes; connecting may take at most 30 of them."""
         self._timeout = timeout
         self._client: httpx2.AsyncClient | None = None
         self._open: AsyncGenerator[httpx2.AsyncClient] | None = None

@@ -71,11 +71,12 @@ class OpenAIEngine(ServedEngine, TokenEngine):
         """True if `qualify` has accepted the server's log-probabilities for training."""
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion; it is empty if the request was aborted.
+        """Return one completion; it is empty if the request was aborted, or if the prompt fills the context.
 
         Raises:
-            BadConfig: the server refuses the request.
-            Fault: the last retry failed.
+            BadConfig: the prompt is invalid, or the server would refuse every request.
+            Fault: the last retry failed, or the server refuses this request.
+            EngineDead: no server can be reached.
         """
         self.check(request.session, request.prompt_ids)
         limit = request.room(self.context)
@@ -97,6 +98,7 @@ class OpenAIEngine(ServedEngine, TokenEngine):
         """Return the log-probability of each token after the first, [tokens - 1]; vLLM's server supports temperature 1 only.
 
         Raises:
+            BadConfig: the text is invalid or too long, or the server does not support the temperature.
             Fault: the engine was closed, or the last retry failed.
         """
         ids = list(ids)
@@ -178,7 +180,8 @@ def _completion(answer: Object, sampling: Sampling, limit: int, version: int) ->
     """Parse an untrusted answer.
 
     Raises:
-        BadConfig: the answer has no token ids.
+        BadConfig: the server returns no token ids.
+        Garbage: the answer is not a valid completion.
     """
     choice = only_choice(answer)
     if choice.get("token_ids") is None:
@@ -227,7 +230,7 @@ def scored(entry: JSON, id: int) -> float:
     """Return the log-probability of a token in an entry of `prompt_logprobs`.
 
     Raises:
-        Garbage: the entry lacks the token.
+        Garbage: the entry has no valid log-probability for the token.
     """
     value = table(table(entry).get(str(id))).get("logprob")
     if (type(value) is not float and type(value) is not int) or not -_LARGEST < value < 1e-3:
@@ -250,7 +253,7 @@ def _entry(models: list[Object], model: str | None) -> Object:
 
 
 def served_tokenizer(name: object) -> Any:
-    """Load the tokenizer that a server names: a hub name or a local folder, never code.
+    """Load the tokenizer that a server names: a hub name or a local folder. Code in it never runs.
 
     Raises:
         BadConfig: the name has another form, or the tokenizer cannot be loaded.

@@ -56,10 +56,11 @@ class Refused(Fault):
 class Servers:
     """Sends JSON objects by POST to the least loaded of several servers that serve the same model.
 
-    A request is retried, on another server if possible, if the answer is 429, 5xx, garbage, cut off or missing. The
-    delay is `backoff * 2**n` seconds or the time in `Retry-After`, at most `longest`; after `retries` retries the
-    request raises a Fault that lists the failures. 429, and 503 with `Retry-After`, delay all requests to that server
-    (`Traffic`). `timeout` is the maximum seconds for a whole answer. `met` counts all failures.
+    A request is retried, on another server if possible, if the answer is 408, 409, 425, 429, 5xx, garbage, cut off or
+    missing. The delay is `backoff * 2**n` seconds or the time in `Retry-After`, at most `longest`. After `retries`
+    retries, or the third time-out, the request raises a Fault that lists the failures. 429, and 503 with `Retry-After`,
+    delay all requests to that server (`Traffic`). `timeout` is the maximum seconds for a whole answer.
+    `requests_per_minute` limits the requests started; 0 sets no limit. `met` counts all failures.
 
     These failures are not retried: a failure that every request would have (401, 402, a 429 for lack of credit; 403,
     404 and 405 from a server that never answered) raises BadConfig; other refusals raise `Refused`. If no server ever
@@ -101,7 +102,7 @@ class Servers:
         self._client = LoopClient(timeout)
 
     def models(self) -> list[Object]:
-        """Return the models that the first server lists under `/models`; blocks, with retries like `post`.
+        """Return the models that the first server lists under `/models`; blocks, with at most `SLOW_TRIES` retries.
 
         Raises:
             BadConfig: the server does not list its models.
@@ -149,10 +150,12 @@ class Servers:
 
         At most `most` bytes of an answer are read. `cut` is called with the beginning of a longer answer; without
         `cut`, a longer answer is garbage. `took` receives the seconds of each request, from its start to the end of its
-        answer.
+        answer. Requests of one `session` go to the same server if servers are equally loaded.
 
         Raises:
             EngineDead: no server can be connected to, or none ever answered.
+            BadConfig: every request would fail.
+            Refused: the server refuses this request.
             Fault: the last retry failed.
         """
         reading = _Reading(read, most, cut, took)
@@ -333,7 +336,7 @@ def seconds_of(text: str | None) -> float:
 
 
 def _server(address: str) -> Server:
-    """Return the server at an address, whose query is added to every request.
+    """Return the server at an address; the query of the address is added to every request.
 
     Raises:
         BadConfig: `address` is not an address, or contains a secret.

@@ -25,12 +25,12 @@ def too_long(refusal: Refused) -> bool:
 
 
 def unknown_there(refusal: Refused) -> bool:
-    """Return True if the server does not know a parameter, as opposed to refusing its value."""
+    """Return True if a refusal says that the server does not know a parameter, rather than that it refuses the value."""
     return _UNKNOWN.search(refusal.content.decode("utf-8", "replace")) is not None
 
 
 def named_parameter(refusal: Refused, body: Mapping[str, object], *, first: bool) -> str | None:
-    """Return the parameter that a refusal names, or None.
+    """Return the parameter that a refusal names (`ECHO` for reasoning in a message), or None.
 
     Free text is searched only if the request is the first of its conversation: later refusals may quote the model.
     """
@@ -86,7 +86,7 @@ def tools_refused(
 
 
 def results_refused(messages: Sequence[Mapping[str, object]], refusal: Refused) -> Refused | None:
-    """Return the refusal of a request with tool results, extended by advice; None if the request has no tool results."""
+    """Return the refusal with advice added if the request has tool results; otherwise None."""
     if all(message["role"] != "tool" for message in messages):
         return None
     hint = "The request holds results of tools as messages of the role `tool`: if the server takes none, use --tools text"
@@ -94,7 +94,7 @@ def results_refused(messages: Sequence[Mapping[str, object]], refusal: Refused) 
 
 
 def failed_call(refusal: Refused) -> str | None:
-    """Return the model's text if the server refuses it because it contains no valid tool call, as Groq's server does."""
+    """Return the reply that a server such as Groq's refuses for lack of a valid tool call; None for any other refusal."""
     if refusal.status != 400:
         return None
     try:

@@ -1,4 +1,4 @@
-"""An engine over vLLM in this process: tokens in, tokens and processed log-probabilities out."""
+"""An engine over a vLLM that this process starts: tokens in, tokens and processed log-probabilities out."""
 
 import asyncio
 import dataclasses
@@ -112,7 +112,13 @@ class VLLMEngine(InFlight, TokenEngine):
         self._broken = ""
 
     async def complete(self, request: Request) -> Completion:
-        """Return one completion, which is empty with finish `length` if the prompt fills the context."""
+        """Return one completion, which is empty with finish `length` if the prompt fills the context.
+
+        Raises:
+            BadConfig: the prompt is empty or has ids outside the vocabulary.
+            Fault: the request failed.
+            EngineDead: vLLM's engine process has ended.
+        """
         self.check(request.session, request.prompt_ids)
         limit = request.room(self.context)
         if limit < 1:
@@ -125,7 +131,8 @@ class VLLMEngine(InFlight, TokenEngine):
         """Register one of vLLM's requests for the duration of the block.
 
         Raises:
-            Fault: there are no weights to sample from, or the request fails.
+            Fault: the engine was closed or has no consistent weights, or the request failed.
+            EngineDead: vLLM's engine process has ended.
         """
         if self._broken:
             raise Fault(f"the vllm engine cannot go on: {self._broken}", reason=Reason.ENGINE)
@@ -231,12 +238,12 @@ class VLLMEngine(InFlight, TokenEngine):
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Load new weights: a model folder, named tensors as in a checkpoint, or an adapter's folder.
 
-        Otherwise like `receive`. After a Fault for an adapter that cannot be served, the previous adapter stays active.
+        Otherwise like `receive`. If vLLM rejects an adapter, the previous adapter stays active.
 
         Raises:
             BadData: the folder is damaged.
-            BadConfig: the engine gets weights by `ipc` or `nccl`, or the folder is an adapter and the engine has no
-                `lora_rank`.
+            BadConfig: the engine gets weights by `ipc` or `nccl`, or only one of engine and weights is for adapters.
+            Fault: the update failed.
         """
         if isinstance(weights, str | Path) and is_adapter(weights):
             await self._swap(Path(weights), version)
@@ -269,6 +276,7 @@ class VLLMEngine(InFlight, TokenEngine):
         Raises:
             BadConfig: this engine serves adapters.
             Fault: the update failed.
+            EngineDead: vLLM's engine process has ended.
             RuntimeError: vLLM did not clear its prefix cache; the caller receives a Fault instead.
         """
         if self._adapter is not None:

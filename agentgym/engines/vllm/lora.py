@@ -15,11 +15,12 @@ RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 def base_and_options(model: str | Path, rank: int) -> tuple[str, dict[str, object]]:
     """Return the base model for vLLM to load, and the engine arguments for adapters of `rank`.
 
-    For an adapter's folder, the rank is that of the adapter.
+    If `model` is an adapter's folder, the base model and the rank are the adapter's; `rank` must be equal or 0. For
+    another model, rank 0 means no adapters.
 
     Raises:
-        BadConfig: vLLM does not support the rank, or it differs from the adapter's.
-        BadData: the adapter is damaged.
+        BadConfig: vLLM does not support the rank, or the rank differs from the adapter's.
+        BadData: the adapter is damaged, or its base model is not on this machine.
     """
     base = str(model)
     if is_adapter(model):
@@ -51,10 +52,10 @@ class Adapter:
     async def swap(self, folder: Path) -> None:
         """Serve the adapter in a folder and drop the previous one; no request may be running.
 
-        The folder may be deleted afterwards. After a Fault the previous adapter stays.
+        The folder may be deleted afterwards. If vLLM rejects the adapter, the previous one stays active.
 
         Raises:
-            Fault: vLLM rejects the adapter.
+            Fault: vLLM rejects the adapter, or does not drop the previous one.
         """
         old, new = self.request, self._new(folder)
         try:

@@ -46,7 +46,7 @@ class Control:
 
 
 class SharedMemorySender:
-    """Sends a source through files in shared memory, for which vLLM has no sender. Works on every device."""
+    """Sends a source through files in shared memory. Works on every device; vLLM has no sender of this kind."""
 
     def __init__(self, control: Control, source: Source) -> None:
         self._control, self._source = control, source
@@ -74,7 +74,7 @@ def send_files(control: Control, messages: Iterable[dict[str, object]]) -> None:
 
 
 def check_transport(transport: str) -> None:
-    """Check that this machine supports a transport.
+    """Check that this machine supports a transport; for `ipc`, also allow vLLM to pickle the messages to its workers.
 
     Raises:
         BadConfig: the transport is not supported here.
@@ -113,8 +113,7 @@ def sender(transport: str, control: Control, source: Source, workers: int) -> ob
     """Return a sender with `send_weights()` and `shutdown()`; `workers` is the number of vLLM's workers.
 
     The senders for `ipc` and `nccl` are vLLM's own (`vllm.distributed.weight_transfer`). They pack tensors, so at most
-    one buffer of full tensors is in memory. Every trainer process has its own engine, to which it is the sender (rank
-    0).
+    one buffer of full tensors is in memory. Every trainer process has its own engine, so it is rank 0 of the transfer.
     """
     if transport == "shared_memory":
         return SharedMemorySender(control, source)

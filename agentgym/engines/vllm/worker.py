@@ -88,7 +88,10 @@ _factory.register_engine("shared_memory", SharedMemoryTransfer)
 
 
 def _end_with(owner: int) -> None:
-    """Wait until the engine's owner process has ended for any reason, then kill this process and its parent in vLLM."""
+    """Wait until the engine's owner process has ended for any reason, then kill this process and its parent in vLLM.
+
+    Do nothing on systems other than Linux.
+    """
     above = os.getppid()  # vLLM's scheduler, unless it is this process
     if not hasattr(os, "pidfd_open"):  # not Linux
         return

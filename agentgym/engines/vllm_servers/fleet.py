@@ -74,7 +74,7 @@ def _context(answers: list[About], requested: int | None) -> int:
     """Return the largest context, in tokens, that every server supports, or `requested` if that is set.
 
     Raises:
-        BadConfig: no server reports its context, or a server's is smaller than `requested`.
+        BadConfig: `requested` is None and no server reports its context, or a server's is smaller than `requested`.
     """
     served = [about.context for about in answers if about.context is not None]
     if requested is None and not served:

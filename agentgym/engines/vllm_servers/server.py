@@ -69,7 +69,8 @@ class VLLMServer:
 
         Raises:
             ServerUnreachable: the server cannot be reached.
-            BadConfig: the server is not a vLLM server with one model.
+            ServerFailure: the server answers with an error or unexpected content.
+            BadConfig: the server is not a vLLM server with one model, or refuses the key.
         """
         try:
             with httpx2.stream("GET", f"{self.url}/v1/models", headers=self._headers, timeout=self._limits.sign) as answer:
@@ -89,7 +90,10 @@ class VLLMServer:
         return About(self._model, str(bases[0].get("root") or self._model), context)
 
     async def alive(self) -> str | None:
-        """Return the label of the server's weights, as reported by its engine process, which answers even when busy."""
+        """Return the label of the server's weights, from its engine process, which answers even when busy.
+
+        None if the server is healthy but has no endpoint for the label.
+        """
         try:
             answer = await self._call("GET", "/weight_info", self._limits.sign)
         except RequestRefused:
@@ -207,8 +211,10 @@ class VLLMServer:
         """Call an endpoint and return the JSON object in its answer of at most `most` bytes; {} if `parse` is False.
 
         Raises:
-            ServerUnreachable: the server cannot be reached or takes too long.
-            ServerFailure: the answer is too long.
+            ServerUnreachable: the server cannot be reached, takes too long, or has lost the adapter.
+            ServerFailure: the answer is too long or not JSON, or the server may recover (5xx, 408, 409, 425, 429).
+            RequestRefused: the server refuses this request.
+            BadConfig: the key is wrong, or the server does not return token ids.
         """
         client = await self._client.opened()
         try:
@@ -248,10 +254,10 @@ class VLLMServer:
 
 
 def key_of(variable: str | None) -> str:
-    """Return the API key in an environment variable.
+    """Return the API key in an environment variable; empty if `variable` is None or empty.
 
     Raises:
-        BadConfig: the variable is not set.
+        BadConfig: the variable is not set or empty.
     """
     if variable and not os.environ.get(variable):
         raise BadConfig(f"engine.key_env is {variable!r}, and no such environment variable is set")
@@ -288,7 +294,7 @@ def _broken(error: Exception, seconds: float) -> str:
 
 
 def addresses(url: str) -> list[str]:
-    """Return the addresses in `URL,URL,…`.
+    """Return the addresses in `URL,URL,…`, without `/v1` at their ends.
 
     Raises:
         BadConfig: an entry is not an address, or occurs twice.
