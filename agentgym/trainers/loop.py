@@ -127,8 +127,8 @@ def resume(
 ) -> dict[str, object]:
     """Resume a run from its newest checkpoint; on a CPU the result is identical to that of an uninterrupted run.
 
-    `steps`: a new, larger number of updates. Schedules depend on the step and on this number, so with a constant
-    learning rate the result equals that of a run started with it. `processes`: a new number of processes. `settings`
+    `steps`: a new, larger number of steps. The learning rate may depend on this number, so the result equals that of a
+    run that started with it only if the rate is constant. `processes`: a new number of processes. `settings`
     say where and how the run continues, by flag without dashes (`{"engine": "vllm", "env.data": PATH}`); they are never
     read from the folder, because a stranger may have written it.
     """

@@ -1,7 +1,7 @@
 """Common parts of all replaceable stages: table of names, MODULE:NAME, checked options, state.
 
 A stage is a function with a decorator of its kind (`@agentgym.reward("brevity")`) or a class (a task sampler, a
-logger). Its options are its keyword-only parameters, except for three that the run passes: `step` (updates so far, from
+logger). Its options are its keyword-only parameters, except for three that the run passes: `step` (counted from
 0), `state` (a dict of plain data that is stored in the checkpoint) and `run` (the parts of the run that a stage may
 use).
 """
@@ -77,7 +77,7 @@ class Stateful:
 
 
 def unwritten(target: object, base: type) -> str:
-    """Return the methods of `base` that the user's class lacks or leaves abstract, comma-separated."""
+    """Return the methods of `base` that the user's class lacks or leaves abstract, comma-separated; empty for a function."""
     if not inspect.isclass(target):
         return ""
     public = {name for kind in base.__mro__ for name, value in vars(kind).items() if name[0] != "_" and callable(value)}
@@ -220,7 +220,7 @@ class Seam:
             self.looked_up(reference)
 
     def may_be_stored(self, references: Sequence[str], key: str, value: object) -> bool:
-        """Return True if a stored run may set the option `key` to this value; unregistered stages are not imported."""
+        """Return True if a stored run may set option `key` to this value; for an unregistered stage, only to a number."""
         for reference in references:
             hint = _hints(self.looked_up(reference).target).get(key) if self.is_registered(reference) else None
             marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
@@ -239,8 +239,8 @@ class Seam:
 
         Raises:
             UnknownName: there is no such stage.
-            BadConfig: an option is unknown, or its annotation (`Literal`, `Annotated[float, Within(0, 1)]`) does not
-                allow the value.
+            BadConfig: an option is unknown, a required option is missing, or an option's type or annotation (`Literal`,
+                `Annotated[float, Within(0, 1)]`) does not allow the value.
         """
         stage = self.looked_up(reference)
         stage.options = self._bound(stage.name, stage.target, dict(options or {}))
@@ -396,5 +396,5 @@ def unfolded(options: Mapping[str, object], names: Container[str]) -> dict[str, 
 
 
 def given_to(options: Mapping[str, object], name: str) -> dict[str, object]:
-    """Return the options of the stage `name`: in its table, prefixed with its name, or without a prefix."""
+    """Return options with those of the stage `name` under plain keys, whether set in its table, with a prefix or without."""
     return {key.removeprefix(f"{name}."): value for key, value in unfolded(options, (name,)).items()}

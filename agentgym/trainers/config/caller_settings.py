@@ -95,7 +95,8 @@ def with_caller(
     before the check.
 
     Raises:
-        BadConfig: the file sets a field that the caller must give; the message has the full command.
+        BadConfig: the file sets a field that the caller must give (the message has the full command), or the caller sets
+            a field that cannot be changed.
     """
     found = [
         setting
@@ -220,7 +221,7 @@ def _in_env(specs: Sequence[EnvSpec], number: int, key: str, value: object) -> t
 
 
 def _as(flag: str, value: object, default: object) -> object:
-    """Convert a command-line value to the type of its field.
+    """Convert a command-line value to a tuple or an integer if the field's `default` is one; else return it unchanged.
 
     Raises:
         BadConfig: the field is an integer and the value is not.

@@ -51,7 +51,7 @@ class ImitationConfig:
     lr: float = 1e-5
     """Peak learning rate (AdamW)."""
     lr_schedule: Literal["cosine", "linear", "constant"] = "cosine"
-    """Schedule of the learning rate after the warm-up: down to `min_lr_ratio` at the last update, or constant."""
+    """Learning rate after the warm-up: `constant`, or `cosine` or `linear` decay to `min_lr_ratio` at the last update."""
     lr_warmup: int = 0
     """Updates of linear warm-up."""
     min_lr_ratio: float = 0.1
@@ -172,8 +172,8 @@ def read_imitation(
     `agentgym.trainers.config.caller_settings`).
 
     Raises:
-        BadConfig: the folder has no `agentgym sft` run, or its file has an unknown key or sets a field that the caller
-            has to give.
+        BadConfig: the folder has no `agentgym sft` run; or its `config.toml` has an unknown key, a value of the wrong
+            type, or a field that the caller has to give.
     """
     path = Path(folder) / "config.toml"
     raw = read_toml(path) if path.exists() else {}

@@ -59,10 +59,10 @@ def read_run(
     """Read the configuration of the run in a folder that a stranger may have written.
 
     `caller` has the settings that only the caller may make (see `with_caller`), by flag without dashes; `command` is
-    the command line without these settings; the error message completes it.
+    the command line without these settings, which the error message completes (by default `agentgym train --resume`).
 
     Raises:
-        BadConfig: the folder has no run, or the caller must give a setting.
+        BadConfig: the folder has no run, its `config.toml` is invalid, or the caller must give a setting.
     """
     path = Path(folder) / "config.toml"
     if not path.exists():
@@ -72,12 +72,13 @@ def read_run(
 
 
 def read_values(path: Path, *, stored: bool = False) -> dict[str, Any]:
-    """Read the fields that a file sets, converted to their types; nothing else is checked or looked up.
+    """Read the fields that a file and its base set, converted to their types; only `[[envs]]` is checked further.
 
     `stored`: the file is a run's own configuration, which has no base.
 
     Raises:
-        BadConfig: the file belongs to `agentgym sft`, a stored file names a base, or a value has the wrong type.
+        BadConfig: the file belongs to `agentgym sft`, a stored file names a base, a key is unknown, or a value has the
+            wrong type.
     """
     raw = read_toml(path)
     if raw.get("command") == "sft":
@@ -103,7 +104,8 @@ def for_others(below: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str,
     """Return default options for each stage, engine or environment that `chosen` replaces.
 
     `below` has the fields of a recipe, and `chosen` those that override them: options of a replaced choice no longer
-    apply. If the loss is replaced, the result also resets the fields that the new loss does not read.
+    apply. If the environment is replaced, the result also resets `envs` and the splits. If the loss is replaced, it
+    also resets the fields that the new loss does not read.
     """
     unused: dict[str, Any] = {}
     for stage in REPLACED:

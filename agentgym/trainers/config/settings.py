@@ -160,7 +160,7 @@ class SFTConfig:
     sft_batch: int = 8
     """Episodes per update of the SFT warm start."""
     sft_lr: float = 4e-3
-    """Peak learning rate of the SFT warm start (AdamW; matrices of a small policy use Muon at five times this)."""
+    """Peak learning rate of the SFT warm start (AdamW; with `sft_muon`, matrices use Muon at five times this)."""
     sft_muon: bool = True
     """Use Muon for the matrices in the SFT warm start."""
     sft_noise: float = 0.15
@@ -187,7 +187,7 @@ class SamplerConfig:
     train_split: str = ""
     """Split of the tasks for demonstrations and training; by default `train`, or the environment's first split."""
     steps: int = 100
-    """Updates of reinforcement learning; 0 stops after the SFT warm start."""
+    """Steps of reinforcement learning; 0 stops after the SFT warm start."""
     tasks_per_step: int = 16
     """Groups per step."""
     group_size: int = 8
@@ -326,7 +326,7 @@ class LearnerConfig:
     grad_clip: float = 1.0
     """Maximum gradient norm; larger gradients are scaled down."""
     minibatches: int = 4
-    """Optimizer updates per step."""
+    """Mini-batches per pass over a step's episodes (`epochs`), with one optimizer update each."""
     epochs: int = 1
     """Passes over the episodes of a step."""
     batch_tokens: int = 4096

@@ -66,7 +66,7 @@ class TrainConfig(
         checks.check(self)
 
     def with_found(self, **values: object) -> Self:
-        """Return the run with values determined for it (splits, a checkpoint's folder); the values are not checked."""
+        """Return the run with values determined at its start (splits, the model's folder); they are not checked."""
         config = copy.copy(self)
         vars(config).update(values)
         return config
@@ -97,13 +97,16 @@ class TrainConfig(
 
     @property
     def prompt_asked(self) -> str | None:
-        """The requested prompt, or None for the agent's default; a policy made from scratch gets `bare` by default."""
+        """The requested prompt, or None for the agent's default.
+
+        A policy made from scratch gets `bare` by default, except for the agent `completion`.
+        """
         own_model = self.model == "init" or homemade(self.model)
         return self.prompt or ("bare" if own_model and self.agent != "completion" else None)
 
     @property
     def engine_kind(self) -> EngineKind:
-        """Properties of the engine; with the default engine `hf`, a learner on a server also samples.
+        """Properties of the engine; with the default engine `hf`, those of the learner's server if it has one.
 
         Raises:
             UnknownName: a run cannot have this engine.
@@ -154,7 +157,10 @@ class TrainConfig(
         return -(-self.sft_episodes // self.sft_batch)
 
     def horizon_at(self, step: int, stages: tuple[int, ...]) -> int | None:
-        """Return the horizon of a step (counted from 0); it depends on the step alone, so resuming skips no stage."""
+        """Return the horizon of a step (counted from 0), in turns; None without stages.
+
+        It depends on the step alone, so resuming skips no stage.
+        """
         return stages[min(step // self.horizon_steps, len(stages) - 1)] if stages else None
 
     def lr_at(self, step: int) -> float:
@@ -170,7 +176,9 @@ def defaults() -> dict[str, object]:
 
 
 def settings_in(config: TrainConfig, env: EnvSpec) -> TrainConfig:
-    """Return the run with the agent settings of one of its environments.
+    """Return the run with the agent settings of one of its environments and without `envs`.
+
+    If the environment has no agent settings, return the run unchanged.
 
     Raises:
         BadConfig: the settings are invalid for this environment; the message names the environment.
@@ -184,7 +192,7 @@ def settings_in(config: TrainConfig, env: EnvSpec) -> TrainConfig:
 
 
 def homemade(model: str) -> bool:
-    """Return True if a folder has a policy made by `init-policy` or trained from one (its tokenizer has a marker)."""
+    """Return True if a folder has a policy made by `init-policy` or trained from one (the tokenizer has a marker)."""
     try:
         return ACT in (Path(model) / "tokenizer_config.json").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -22,10 +22,10 @@ def conversations(episode: Episode, tools: Mapping[str, Tool] | None = None) -> 
     """Return the messages of an episode, replies included, as one or more conversations.
 
     A new conversation begins at a system message and at a prompt that does not extend the tokens of the previous turn.
-    The calls of a reply are one message, `tool_calls` with `id`, `type` and `function` (`name`, `arguments` as a
-    mapping); the result of each call follows as a `tool` message with `tool_call_id` and `name`. A call that cannot be
-    parsed remains text, and its answer is a user message. `tools` are the environment's tools; some families need them
-    to type the arguments.
+    All calls of a reply are in one message: each entry of `tool_calls` has `id`, `type` and `function` (`name`,
+    `arguments` as a mapping). The result of each call follows as a `tool` message with `tool_call_id` and `name`. A call
+    that cannot be parsed remains text, and the answer to it is a user message. `tools` are the environment's tools; the
+    call syntax of some model families needs them to type the arguments.
     """
     talks: list[_Conversation] = []
     before: Turn | None = None
@@ -90,7 +90,10 @@ class _Conversation:
                 self.messages.append({"role": role, "content": content})
 
     def say(self, turn: Turn, *, native: bool | None, same: bool) -> None:
-        """Add a turn's reply, with its tool calls if it has any; `same`: they belong to the previous turn's reply."""
+        """Add a turn's reply, with its tool calls if it has any.
+
+        `native`: see `_native`. `same`: the calls belong to the previous turn's reply.
+        """
         content, calls = self._calls(turn, native)
         if not calls:
             self._open = []
@@ -127,7 +130,10 @@ class _Conversation:
 
 
 def _in_order(messages: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
-    """Return messages with tool results in the order of the calls; a gateway's client may send another order."""
+    """Return messages with tool results in the order of the calls, if their ids are ours.
+
+    A gateway's client may send another order.
+    """
     count = next((place for place, message in enumerate(messages) if message.get("role") != "tool"), len(messages))
     ids = [str(message.get("tool_call_id")) for message in messages[:count]]
     if not all(_OWN_ID.fullmatch(id) for id in ids):
@@ -136,7 +142,11 @@ def _in_order(messages: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str,
 
 
 def _spelled(turn: Turn, own: Call | None, tools: Mapping[str, Tool]) -> tuple[str, list[Call]]:
-    """Return the text before the calls of a reply in its model family's syntax, and the calls."""
+    """Parse a reply's calls in the syntax of a model family; return the text before the calls, and the calls.
+
+    A family whose first call equals `own`, the call that was executed, is preferred. Without a parsed call, return the
+    whole text and an empty list.
+    """
     text = turn.text
     found: list[Call] = []
     for family in FAMILIES.values():

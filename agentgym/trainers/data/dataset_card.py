@@ -79,7 +79,7 @@ def card(
 
 
 def _split_name(split: object) -> str:
-    """Return a split's name as the Hub allows it: letters, digits and underscores."""
+    """Return a split's name as the Hub allows it: letters, digits and underscores; `unsplit` if it is empty."""
     return re.sub(r"\W", "_", str(split)) if split else "unsplit"
 
 
@@ -91,7 +91,7 @@ def _configs(splits: Sequence[str]) -> list[str]:
 
 
 def by_split(table: Path) -> dict[str, bytes]:
-    """Return each split as a Parquet file; the Hub treats a single file as training data."""
+    """Return a Parquet file of each split, by split name; the Hub would treat a single file as training data."""
     arrow = importlib.import_module("pyarrow")
     parquet = importlib.import_module("pyarrow.parquet")
     whole = parquet.read_table(table)

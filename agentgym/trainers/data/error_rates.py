@@ -2,10 +2,11 @@
 
 
 def false_negative_rate(state: dict[str, float], accepted: float, overturned: float, decay: float) -> float | None:
-    """Add a step's counts to a state and return the share of right answers that a verifier rejected.
+    """Add a step's counts to `state` and return the share of right answers that a verifier rejected.
 
-    The rate is overturned / (overturned + accepted), where a step that is n steps old counts with weight `decay`^n. It
-    is None before the first right answer.
+    `accepted`: right answers that the verifier accepted. `overturned`: right answers that it rejected. The rate is
+    overturned / (overturned + accepted), where a step that is n steps old counts with weight `decay`^n; it is None
+    before the first right answer.
     """
     state["accepted"] = decay * state.get("accepted", 0.0) + accepted
     state["overturned"] = decay * state.get("overturned", 0.0) + overturned

@@ -96,7 +96,11 @@ class Rows:
         return rows
 
     def grpo(self, episodes: Sequence[Episode], credit: Credit | None) -> list[Row]:
-        """Return a row per token sequence with the advantage of every sampled token, stored or computed by `credit`."""
+        """Return a row per token sequence with the advantage of every sampled token.
+
+        `credit` computes the advantages, and groups with one episode are left out. If it is None, the advantages are the
+        stored ones, and episodes without them are left out.
+        """
         scored, advantages = _noted(episodes) if credit is None else _credited(groups(episodes), credit)
         rows: list[Row] = []
         for row in build(scored, advantages):
@@ -124,7 +128,8 @@ class Rows:
     def dpo(self, episodes: Sequence[Episode]) -> list[Row]:
         """Return a row per pair of episodes in a group: best with worst, second best with second worst, and so on.
 
-        The pairs of a group end as soon as two rewards are equal or two prompts differ.
+        Only episodes with a single conversation are paired. The pairs of a group end as soon as two rewards are equal or
+        two prompts differ.
 
         Raises:
             BadConfig: there is no pair.
@@ -166,7 +171,7 @@ def _messages(episode: Episode, row: Segment, talks: list[Messages]) -> Messages
 
 
 def _noted(episodes: Sequence[Episode]) -> tuple[list[Episode], list[Any]]:
-    """Return the episodes whose turns have stored advantages, and the advantages.
+    """Return the episodes whose turns all have stored advantages, and these advantages per turn.
 
     Raises:
         BadConfig: no episode has stored advantages.

@@ -31,10 +31,14 @@ class TrainingRows:
     old_logprobs: list[Floats] | None = None
     """The trainer's log-probabilities before the first update, [tokens] per row; None: ratios use the engine's."""
     gaps: Floats = field(default_factory=lambda: np.empty(0, dtype=np.float32))
-    """The trainer's log-probabilities minus the engine's, [trained tokens of all rows]."""
+    """The trainer's log-probabilities minus the engine's, [trained tokens of all rows]; empty until they are set."""
 
     def set_old_logprobs(self, scored: Sequence[Floats] | None) -> None:
-        """Set the trainer's log-probabilities before the first update, [tokens] per row; None leaves the engine's."""
+        """Store log-probabilities that the trainer computed before the first update as the old ones, and set `gaps`.
+
+        `scored`: [tokens] per row; rows from which a hint was removed keep the engine's. With None, nothing changes, and
+        ratios use the engine's log-probabilities.
+        """
         if scored is not None:
             self.old_logprobs = behaviours(self.rows, scored)
             needs.place(self.episodes, self.rows, ("logprobs",), {"logprobs": self.old_logprobs})  # the report shows them
@@ -102,8 +106,8 @@ def minibatches(
 ) -> Iterator[MiniBatch]:
     """Yield the mini-batches of a step, one per update; skip those without a trained token in any process.
 
-    `gather` returns the numbers of all processes, `score` the trainer's current log-probabilities; every process must
-    call both.
+    `gather` returns the numbers of all processes. `score` returns the trainer's current log-probabilities, for a loss
+    that needs them. Both wait for all processes, so every process must iterate to the end.
     """
     constant = config.constant if config.loss_aggregation == "constant" else None
     for epoch in range(config.epochs):
@@ -122,7 +126,7 @@ def minibatches(
 
 
 def deal(rows: Sequence[Segment], groups: Sequence[Group], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
-    """Deal the rows into mini-batches, all rows of an episode together, in a random order set by seed and step.
+    """Deal the rows into mini-batches, all rows of an episode together, in an order drawn from seed, step and epoch.
 
     If prefixes are shared, episodes of a group are dealt one after another, because they share the longest prefixes.
     """
@@ -144,7 +148,10 @@ def deal(rows: Sequence[Segment], groups: Sequence[Group], config: TrainConfig, 
 
 
 def flat(rows: Sequence[Segment], old: Sequence[Floats] | None, present: Sequence[Floats] | None = None) -> Update:
-    """Return the trained tokens of all rows, concatenated, in the form that a loss's `choose` takes."""
+    """Return the trained tokens of all rows, concatenated, in the form that a loss's `choose` takes.
+
+    `old`: log-probabilities before the update, [tokens] per row; None takes the engine's. `present`: the current ones.
+    """
 
     def joined(values: Sequence[Any]) -> Any:
         return np.concatenate([value[row.mask] for value, row in zip(values, rows, strict=True)])

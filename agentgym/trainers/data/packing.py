@@ -23,8 +23,9 @@ class Batch:
     Rows have nearly equal lengths, so padding is rare; since it is on the right, no real token of a causal model
     attends to it, and no mask is needed. A trained token is predicted from the hidden state of the token before it:
     `places` are indices of these states in the flattened [rows * tokens].
-    Rows that share prefixes are stored as a `tree` instead: `ids` is its single sequence, `lengths` and `counts`
-    describe its spans, and `places` and `targets` hold positions that several rows share once (`shares`).
+    Rows that share prefixes are stored as a `tree` instead: `ids` is the tree's single sequence, and `lengths` and
+    `counts` describe the tree's spans. A position that several rows share then occurs once in `places` and `targets`, and
+    `shares` maps the trained tokens to these positions.
     """
 
     ids: Tensor  # [rows, tokens] int64
@@ -85,7 +86,7 @@ def idle(extra: Sequence[str] = ()) -> Batch:
 def pack(
     segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], tokens: int, *, share: bool = False
 ) -> list[Batch]:
-    """Return micro-batches of at most `tokens` tokens, padding included (a longer row gets its own).
+    """Return micro-batches of at most `tokens` tokens, padding included; a longer row is alone in a micro-batch.
 
     Rows are sorted by length, longest first, so that memory peaks in the first micro-batch. `weights`, [tokens] per
     row, come from `token_weights` over the whole optimizer step, so the gradient does not depend on `tokens`. `share`:

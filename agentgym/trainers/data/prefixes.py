@@ -30,10 +30,11 @@ class Layout:
 
 
 def layouts(rows: Sequence[Ids], tokens: int) -> list[Layout] | None:
-    """Return trees of at most `tokens` tokens that contain all rows (a longer row gets its own), largest first.
+    """Return trees of at most `tokens` tokens that contain all rows, largest first; a longer row is alone in a tree.
 
-    Returns None if less than a share `PAYS` of all tokens would be saved. Rows sorted by their tokens are in
-    depth-first order of their tree, and no earlier row shares a longer prefix with a row than the row just before it.
+    Returns None if less than a share `PAYS` of all tokens would be saved. Rows are added sorted by their tokens: this is
+    the tree's depth-first order, and the longest prefix that a row shares with any earlier row is the one that it shares
+    with the row just before it.
     """
     keys = [row.astype(">i4").tobytes() for row in rows]  # ids are not negative: bytes sort as they do
     order = sorted(range(len(rows)), key=lambda i: (keys[i], i))
@@ -81,7 +82,7 @@ class _GrowingTree:
         self.size += len(fresh)
 
     def layout(self) -> Layout:
-        """Return the tree; a span begins at each fork, and wherever another span branches off."""
+        """Return the tree; a span begins at each fork's first token and after each token that a fork continues."""
         cuts = {*self.forks, *(above + 1 for above in self.forks.values() if above >= 0)} - {self.size}
         starts = np.array(sorted(cuts), dtype=np.int64)
         parents: list[int] = []

@@ -30,7 +30,7 @@ class Segment:
     temperatures: npt.NDArray[np.float32] | None = None
     """Sampling temperature of each token, NaN for the run's temperature; None if all tokens have the run's temperature."""
     shares: npt.NDArray[np.float32] | None = None
-    """Weight of each token if several rows share it (`extra["weight"]` of its turn); None if all weigh 1."""
+    """Weight of each token, below 1 if several rows share it (`extra["weight"]` of its turn); None if all weigh 1."""
     extra: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict[str, npt.NDArray[np.float32]])
     """Further inputs of the loss by name: [tokens], NaN for tokens without a value."""
     hint_removed: bool = False
@@ -177,7 +177,7 @@ def mismatches(rows: Sequence[Segment], scored: Sequence[npt.NDArray[np.float32]
 
 
 def _per_turn(episode: Episode, values: npt.NDArray[np.float32] | None) -> list[npt.NDArray[np.float32]]:
-    """Split an episode's advantages by turn: one number, or an array [output tokens], per turn.
+    """Split an episode's advantages by turn, [1] or [output tokens] each; None gives every turn the advantage 1.
 
     Raises:
         ValueError: the shape is neither [turns] nor [output tokens].

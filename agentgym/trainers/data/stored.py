@@ -112,7 +112,7 @@ def text_only(episode: Episode) -> bool:
 
 
 def called(episode: Episode) -> dict[str, Tool]:
-    """Infer tools from an episode's calls: names and arguments; an argument is required if every call has it."""
+    """Infer tools from an episode's calls: names and arguments; an argument is required if every call of the tool has it."""
     seen: dict[str, list[Mapping[str, object]]] = {}
     for turn in episode.turns:
         try:
@@ -147,9 +147,12 @@ class Encoder:
     def __call__(self, episode: Episode) -> Episode:
         """Return the episode with token ids; an episode that has them is returned unchanged.
 
+        A turn is only context if its action, written in the agent's format, does not parse back to the same action. The
+        first turn without a reply and all later turns are left out.
+
         Raises:
-            BadData: the actions cannot be encoded: the agent has its own memory, the episode has notes, or its
-                environment is not available to describe the tools.
+            BadData: the episode cannot be encoded: the agent has its own memory, the prompt lists the possible actions,
+                the episode has notes, its environment is not available to describe the tools, or no action parses back.
         """
         if not text_only(episode):
             return episode

@@ -6,7 +6,7 @@ from typing import Literal
 from agentgym.episodes.episode import Episode, Group
 
 Key = tuple[int, int]
-"""Key of a turn: (index in the group of the episode that played it, negative if absent; number of the turn)."""
+"""Key of a turn: (index in the group of the episode that played it, negative if it left the group; number of the turn)."""
 
 
 def holders(episodes: Sequence[Episode]) -> dict[Key, list[int]]:
@@ -59,7 +59,7 @@ def weigh_shared_turns(groups: Sequence[Group], shared_turns: Literal["once", "e
 
 
 def copy_extra(groups: Sequence[Group], names: Sequence[str]) -> None:
-    """Copy values of `turn.extra` from the trained turn to its copies in other episodes."""
+    """Copy the values `names` of `turn.extra` from the trained turn to its copies in other episodes."""
     for group in groups:
         for key, places in holders(group.episodes).items() if any(episode.forks for episode in group) else ():
             first, *copies = (group[place].turns[key[1]].calls for place in places)

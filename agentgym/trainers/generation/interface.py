@@ -75,8 +75,8 @@ def check(run: "FreshRun") -> None:
     """Check that the generation can play this run.
 
     Raises:
-        BadConfig: the generation class is incomplete, its check fails, or it needs hidden states and the learner has
-            none.
+        BadConfig: the generation class is incomplete, its check fails, the run lacks one of its requirements, or it needs
+            hidden states and the learner has none.
     """
     stage = run.stages.generation
     if lacks := unwritten(stage.target, Generation):

@@ -52,7 +52,7 @@ def score(episode: Episode, role: str) -> float:
 
 
 def frozen(folder: str) -> dict[str, Path]:
-    """Return the policies in a folder: its subfolders, by name.
+    """Return the model folders in a folder, by opponent name (`frozen/SUBFOLDER`); {} for an empty name.
 
     Raises:
         BadConfig: the folder has no policies.
@@ -128,13 +128,16 @@ class Opponents(Generation):
         self.rating = FIRST_RATING
         self.members = {name: Member(FIRST_RATING) for name in self.frozen}
         self.left: dict[str, int] = {}
-        """Step at which each member left the pool; its files are deleted once no checkpoint to resume from needs them."""
+        """Step at which each member left the pool; a member's files are deleted `checkpoint_every` steps later."""
         self._engines: dict[str, Any] = {}
         """Engine of the opponent that played last, by the opponent's name."""
         run.resource("opponents", lambda: self)  # closed with the run
 
     async def play(self, agents: Mapping[str, Agent], jobs: Sequence[Job], play: Play, step: int) -> list[Episode]:
-        """Play the jobs opponent by opponent (self-play along with the first); return the episodes in job order."""
+        """Play the jobs, opponent by opponent; return the episodes in job order, with the results of the trained roles.
+
+        Games of self-play run together with those of the first opponent.
+        """
         chosen = self._chosen(list(dict.fromkeys((job.group_id, job.env) for job in jobs)), step)
         by_member: dict[str, list[int]] = {}
         for place, job in enumerate(jobs):
@@ -204,7 +207,7 @@ class Opponents(Generation):
         return self.frozen.get(name) or self.run.folder / "opponents" / name
 
     def update(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
-        """Rate the step's games, and add the policy to the pool every `every` steps."""
+        """Rate the step's games, add the policy to the pool every `every` steps (0: never), and return the metrics."""
         scores: list[float] = []
         for episode in episodes:
             name = episode.labels.get(OPPONENT, "")
@@ -236,7 +239,7 @@ class Opponents(Generation):
             self.left[oldest] = step
 
     def state_dict(self) -> dict[str, object]:
-        """Return the ratings; the policies are in the run's folder."""
+        """Return the ratings and the steps in `left`; the policies themselves are in their folders."""
         members = {name: [member.rating, member.games] for name, member in self.members.items()}
         return {"rating": self.rating, "members": members, "left": dict(self.left)}
 
@@ -273,7 +276,7 @@ def _of_role(episode: Episode, opponent: str, role: str) -> None:
 
 
 def _check_roles(episodes: Sequence[Episode]) -> None:
-    """Check that more than one role acted in at least one episode.
+    """Check that more than one role acted in at least one of the faultless episodes with several turns.
 
     Raises:
         BadConfig: the environment plays the other roles itself.

@@ -64,7 +64,10 @@ class _Group:
     _chosen: "asyncio.Future[set[int]] | None" = None
 
     async def passes(self, attempt: int, episode: Episode, prompt: Callable[[], Sequence[int]]) -> bool:
-        """Return True if an episode continues; at the pruning point, wait until the whole group has arrived or ended."""
+        """Return True if an episode continues; at the pruning point, wait until the whole group has arrived or ended.
+
+        `prompt` returns the token ids of the episode's next prompt.
+        """
         self._last[attempt] = episode
         if len(episode.turns) != self.at or attempt in self._ended or attempt in self._waiting:
             return True  # not at the gate, or replayed after a fault
@@ -78,7 +81,7 @@ class _Group:
         return goes_on
 
     def left(self, attempt: int) -> None:
-        """Record the end of an episode."""
+        """Record the end of an episode, and choose the episodes that continue if all others have arrived or ended."""
         episode = self._last.get(attempt)
         if episode is not None and episode.fault:  # its replacement may take another path
             self.states.pop(attempt, None)
@@ -112,11 +115,12 @@ class Prune(Generation):
     later stages never see them. Logged: `pruned_episodes`, `pruned_tokens` (sampled in them), `quality_outcomes`,
     `quality_error` (mean (p - success)^2 of survivors, predicted by the head before it was fitted to them).
     The head is fitted (`ridge`) in every step to the newest `capacity` outcomes of episodes that reached the pruning
-    point, in all processes. Until there are `least` outcomes, and in a share `whole` of the groups, no episode is
-    pruned: otherwise the head would learn only from its own choices. Bias: survivors are not a sample of the policy's
-    episodes. `success_train`, the task sampler's inputs and baselines within a group describe the survivors; no weight
-    corrects for it. Evaluations never prune. Differences from the paper: the pruning point is a number of turns instead
-    of tokens, and the choice of the extremes is ours, because the paper's probabilities were not found.
+    point, in all processes. Until there are `least` outcomes, with a success and a failure among them, no episode is
+    pruned. In a share `whole` of the groups, none is ever pruned: otherwise the head would learn only from its own
+    choices. Bias: survivors are not a sample of the policy's episodes. `success_train`, the task sampler's inputs and
+    baselines within a group describe the survivors; no weight corrects for it. Evaluations never prune. Differences from
+    the paper: the pruning point is a number of turns instead of tokens, and the choice of the extremes is ours, because
+    the paper's probabilities were not found.
     """
 
     def __init__(
@@ -179,7 +183,10 @@ class Prune(Generation):
         return [states[0] for states in self.run.learner.embed(build(contexts), alone=True)]
 
     def update(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
-        """Fit the quality head to the survivors of all processes that reached the pruning point."""
+        """Store the outcomes of the survivors of all processes that reached the pruning point, and return the metrics.
+
+        The next step fits the quality head to the stored outcomes.
+        """
         head = self._head()
         fresh: list[Outcome] = []
         for episode in episodes:

@@ -78,7 +78,10 @@ class Spec(Generation):
         return await play({name: _with(agent, engine) for name, agent in agents.items()}, jobs)
 
     def update(self, episodes: Sequence[Episode], step: int) -> Mapping[str, float]:
-        """Store the replies of all processes: a task may be assigned to another process next time."""
+        """Store the replies of all processes' faultless episodes, and return the metrics.
+
+        Every process stores them, because a task may be assigned to another process next time.
+        """
         engines = [engine for of, engine in self._engines if of <= step]
         self._engines = [pair for pair in self._engines if pair[0] > step]  # steps played ahead
         fresh: list[tuple[str, Packed]] = []

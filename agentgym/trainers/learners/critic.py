@@ -52,7 +52,7 @@ class Critic(nn.Module):
         """Return a micro-batch's share of 1/2 mean max((V - T)^2, (clip(V, V_old +- clip) - T)^2), and its metrics.
 
         PPO's value loss as in verl. The mean is over the update's `total` tokens with a target, in all processes.
-        The loss is a scalar, in squared units of the return.
+        The loss is a scalar, in squared units of the return, times `policy_weight` if that is above 0.
         """
         values = self(scores)
         targets = batch.extra.get(TARGET)
@@ -96,7 +96,10 @@ def taught(row: Segment) -> int:
 
 
 def explained(metrics: dict[str, float]) -> dict[str, float]:
-    """Return the metrics with the mean squares replaced by `value_explained`, 1 - mean (V - T)^2 / variance of T."""
+    """Return the metrics with the mean squares replaced by `value_explained`, 1 - mean (V - T)^2 / variance of T.
+
+    Without variance, `value_explained` is left out.
+    """
     error, square = metrics.pop(ERROR, 0.0), metrics.pop(SQUARE, None)
     if square is not None and (spread := square - metrics["value_target"] ** 2) > 0:
         metrics["value_explained"] = 1 - error / spread

@@ -23,7 +23,8 @@ Embed = Callable[[list[Segment]], list[Floats]]
 def embedded(learner: TrainedModel, rows: list[Segment], config: TrainConfig, *, alone: bool = False) -> list[Floats]:
     """Return the last hidden states that predict the trained tokens under current weights, [trained, width] per row.
 
-    All processes must call it together, except with `alone`, which sharded weights do not support.
+    All processes must call it together. With `alone`, one process may call it by itself; sharded weights do not support
+    this.
     """
     scorer = learner.accelerator.unwrap_model(learner.scorer)
     packed = pack(rows, token_weights(rows), config.batch_tokens, share=config.share_prefixes)
@@ -46,7 +47,7 @@ def embedded(learner: TrainedModel, rows: list[Segment], config: TrainConfig, *,
 def turn_states(
     episodes: Sequence[Episode], embed: Embed, prefixes: Sequence[Sequence[int]] | None = None
 ) -> list[list[Floats | None]]:
-    """Return the hidden states before and after each turn's action, [2, width] each; None for turns without output.
+    """Return the hidden states before and after each turn's action, [2, width] each; None without output or prompt ids.
 
     The state before is at the last token of the prompt, and predicts the turn's first token; the state after is at the
     last output token. `prefixes`: tokens per episode to prepend to all prompts, in this pass only.

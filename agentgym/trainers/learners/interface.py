@@ -67,16 +67,18 @@ class Learner(Stateful, ABC):
         return ()
 
     def old_logprobs(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]] | None:
-        """Return the log-probabilities that importance ratios divide by, [tokens] per row; None for the engine's.
+        """Return the log-probabilities that importance ratios divide by, [tokens] per row.
 
-        Called once, before the first update of a step.
+        None stands for the engine's, or for the trainer's if `update` computes them itself. Called once, before the first
+        update of a step.
         """
         return None
 
     def embed(self, rows: list[Segment], *, alone: bool = False) -> list[npt.NDArray[np.float32]]:
         """Return the hidden states that predict the trained tokens of rows, [trained, width] per row.
 
-        The states are inputs of heads on the policy. All processes must call it together, except with `alone`.
+        The states are inputs of heads on the policy. All processes must call it together; with `alone`, one process may call
+        it by itself.
         """
         raise NotImplementedError
 
@@ -104,16 +106,19 @@ class PartitionedLearner(Protocol):
         ...
 
     def parts_written(self, *, wait: bool = False) -> bool:
-        """Return True if this process has written its part; the checkpoint is complete when all processes have."""
+        """Return True if no write that `save_parts` began is pending in this process.
+
+        `wait`: block until the write has finished. The checkpoint is complete when the result is True in all processes.
+        """
         ...
 
 
 def learner(name: str) -> Callable[[Target], Target]:
-    """Declare a class as a learner, made as `CLASS(accelerator, config, folder, *, state, **options)`, and name it.
+    """Register a class as a learner under a name.
 
-    `state` has `resumed`, `top` (number of likeliest tokens that the loss reads) and, if needed, `critic` (its
-    options). `overlaps = True` in the class declares that `update` may run in a thread while its engine samples
-    (`async_level`).
+    The run makes it as `CLASS(accelerator, config, folder, *, state, **options)`. `state` has `resumed`, `top` (number
+    of likeliest tokens that the loss reads) and, if the run has a critic, `critic` (the critic's options). `overlaps =
+    True` in the class declares that `update` may run in a thread while its engine samples (`async_level`).
     """
     return LEARNERS.declare(name)
 

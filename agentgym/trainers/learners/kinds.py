@@ -36,7 +36,7 @@ class LearnerKind:
     shards: bool = False
     """True if the learner can split the weights over several processes (`sharding`)."""
     engine: EngineKind | None = None
-    """Engine of a run that names none; None means the default of the setting `engine`."""
+    """Engine of a run that does not set `engine`; None means the default of this setting."""
     lacks: Mapping[str, str] = field(default_factory=dict[str, str])
     """Error message for each input of a need that the learner cannot compute; `{need}` and `{learner}` are filled in."""
     in_recipes: Mapping[str, object] = field(default_factory=dict[str, object])

@@ -85,7 +85,10 @@ class LocalLearner(Learner):
         """Turn off gradients of weights that stay fixed, before the model is wrapped; subclasses may override it."""
 
     def _sampled(self) -> PreTrainedModel:
-        """Move the model to its training device and return the model that an engine in this process samples from."""
+        """Move the model to its training device and return the model that an engine in this process samples from.
+
+        It is a copy if `copies_weights` is True, else the model itself.
+        """
         self.model.to(self.accelerator.device)
         copied = self.config.copies_weights  # else updates change the model that the engine uses
         return copy.deepcopy(self.model) if copied else self.model
@@ -125,7 +128,10 @@ class LocalLearner(Learner):
         self.trained.optimizers = [self.accelerator.prepare(optimizer) for optimizer in fresh]
 
     def _reference(self, folder: Path) -> Any:
-        """Return the reference of the KL penalty (the policy at the start of RL), or None without a KL penalty."""
+        """Return a scorer of the KL penalty's reference, or None without a KL penalty.
+
+        The reference is the policy at the start of RL, which `folder` stores, or with adapters the base model.
+        """
         config = self.config
         if not config.kl:
             return None
@@ -163,8 +169,8 @@ class LocalLearner(Learner):
     def old_logprobs(self, rows: list[Segment], loss: Stage) -> Sequence[npt.NDArray[np.float32]] | None:
         """Return the trainer's log-probabilities, [tokens] per row, in nats; None if no extra forward pass is needed.
 
-        The pass is needed if ratios use the trainer's log-probabilities and the step has several updates; a single
-        update computes them in its own forward pass.
+        The pass is needed if ratios use the trainer's log-probabilities, and the step has several updates or the loss reads
+        the current log-probabilities. Otherwise, the single update computes them in its own forward pass.
         """
         again = self.config.updates > 1 or loss.attributes["present"]
         return self.score(rows)["logprobs"] if self.config.differs and again else None
@@ -188,7 +194,7 @@ class LocalLearner(Learner):
         return scored(self.trained, rows, self.config)
 
     async def release_engine_memory(self) -> None:
-        """Release the engine's GPU memory, if it supports that."""
+        """Release the engine's GPU memory if the engine option `enable_sleep_mode` is set."""
         if self.config.sleeps:
             await self.engine.sleep()
 
@@ -197,7 +203,7 @@ class LocalLearner(Learner):
         return embedded(self.trained, rows, self.config, alone=alone)
 
     async def publish(self, version: int) -> None:
-        """Send the weights to the engine."""
+        """Send the weights to the engine as policy version `version`; a server with fixed weights gets nothing."""
         if self.weights is not None:  # None: a server was verified to serve the same weights, and they never change
             await self.weights.push(version)
 

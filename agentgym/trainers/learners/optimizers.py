@@ -26,9 +26,10 @@ class HasParameters(Protocol):
 def optimizers(
     model: HasParameters, lr: float, *, muon: bool, weight_decay: float = 0.0, kind: str = "adamw"
 ) -> list[Optimizer]:
-    """Return optimizers for a model's trainable parameters; a group's learning rate is `lr` times its `share`.
+    """Return optimizers for a model's trainable parameters: AdamW, and with `muon` also Muon for matrices in the layers.
 
-    `kind`: `adamw`, or `adamw8bit`, which stores its state in 8 bits.
+    `kind`: `adamw`, or `adamw8bit` (AdamW with its state in 8 bits). Muon's parameter group has the key `share`, 5: its
+    learning rate is `lr` times `share`.
     """
     parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     if not muon:
@@ -40,7 +41,7 @@ def optimizers(
 
 
 def set_lr(optimizer: Optimizer, lr: float) -> None:
-    """Set each parameter group's learning rate to `lr` times the group's `share`."""
+    """Set each parameter group's learning rate to `lr` times the group's `share` (by default 1)."""
     for group in optimizer.param_groups:
         value = lr * group.get("share", 1.0)
         if isinstance(group["lr"], torch.Tensor):  # a compiled optimizer reads this tensor

@@ -41,7 +41,7 @@ def policy_folder(accelerator: Accelerator, config: TrainConfig, run: Path) -> P
 
 
 def engine(config: TrainConfig, folder: Path, model: Any, tokenizer: Any, device: torch.device) -> Any:
-    """Return the sampling engine; a server must first show that it serves the trainer's weights.
+    """Return the sampling engine; a server with fixed weights must first score a text like the trainer's model.
 
     `device`: the device that this process computes on; the model may be elsewhere, for example before it is sharded.
     """

@@ -101,7 +101,13 @@ class ShardedLearner(LocalLearner):
         self._writing.begin(folder / saved_parts.PARTS, self.model, self._updating)
 
     def parts_written(self, *, wait: bool = False) -> bool:
-        """Return True if this process has written its part."""
+        """Return True if no write that `save_parts` began is pending in this process.
+
+        `wait`: block until the write has finished.
+
+        Raises:
+            BadData: the write failed.
+        """
         return self._writing is None or self._writing.done(wait=wait)
 
     @property
@@ -113,7 +119,7 @@ class ShardedLearner(LocalLearner):
         return {"critic": self.trained.critic.saved() if self.trained.critic else {}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state, and this process's part from the checkpoint that the policy was loaded from."""
+        """Restore the critic from `state`, and this process's part from the checkpoint that the policy was loaded from."""
         if self.trained.critic is not None:
             self.trained.critic.load(state["critic"])
         saved_parts.load(self.folder / saved_parts.PARTS, self.model, self._updating)

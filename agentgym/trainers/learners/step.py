@@ -98,7 +98,10 @@ class TrainedModel:
 
 
 class CannotContinue(RuntimeError):
-    """Raised if the loss or the gradient is not finite, or if the rollouts returned only faults."""
+    """Raised if a run cannot continue.
+
+    The loss or the gradient is not finite, too many episodes are faults, or the engine sampled from other weights.
+    """
 
 
 @dataclass(slots=True)
@@ -207,13 +210,13 @@ def losses(
 
 
 def _saved(batch: Batch, rows: list[Segment]) -> Sums:
-    """Return, as (saved, total), the tokens of a micro-batch that shared prefixes saved, and all its tokens."""
+    """Return the metric `prefix_tokens_shared`: [2] = (tokens that shared prefixes save, tokens of the batch's rows)."""
     total = sum(len(rows[i]) for i in batch.segments)
     return {"prefix_tokens_shared": torch.tensor([total - sum(batch.lengths), total], device=batch.ids.device)}
 
 
 def _measured(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> tuple[list[Sums], list[Tensor]]:
-    """Return the entropy and the gaps (trainer minus engine log-probability) of rows; no gradient is computed."""
+    """Return entropy sums and gaps (trainer minus engine log-probability) per micro-batch, without computing a gradient."""
     batches = even(learner, pack(segments, token_weights(segments), config.batch_tokens, share=config.share_prefixes))
     with torch.no_grad():
         scored = [(batch, learner.scorer(batch)) for batch in batches]
@@ -256,9 +259,9 @@ def even(learner: TrainedModel, batches: list[Batch], extra: Sequence[str] = ())
 
 
 def differentiable(learner: TrainedModel, losses: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Yield each loss for a backward pass, and collect its gradient before computing the next loss.
+    """Yield each loss for a backward pass; with masters, collect the gradient before computing the next loss.
 
-    Each loss is a scalar, times the number of processes, because data-parallel wrappers average gradients.
+    Each yielded loss is a scalar, multiplied by the number of processes because data-parallel wrappers average gradients.
 
     Raises:
         CannotContinue: a loss is not finite.
@@ -278,7 +281,7 @@ def _reduced_once(learner: TrainedModel, config: TrainConfig) -> bool:
 def _in_turn(learner: TrainedModel, batches: list[Batch], config: TrainConfig) -> Generator[Batch]:
     """Yield micro-batches; with `gradient_reduction = "update"`, gradients are reduced only once, not per micro-batch.
 
-    The last backward pass then reduces the accumulated sum; with masters, which collect the gradients, `apply` does.
+    The last backward pass then reduces the accumulated sum; with masters, which collect the gradients, `apply` reduces it.
     """
     once = _reduced_once(learner, config)
     for number, batch in enumerate(batches, 1):

@@ -41,7 +41,7 @@ class Logger(Protocol):
     """
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
-        """Log a row of `metrics.jsonl`: its `phase`, `step` and numbers. `position`: number of updates so far."""
+        """Log a row of `metrics.jsonl`: its `phase`, `step` and numbers. `position`: SFT updates and steps so far."""
         ...
 
     def close(self) -> None:
@@ -150,13 +150,13 @@ def numbers(row: Mapping[str, object]) -> dict[str, float]:
 
 
 def stored_run_id(folder: Path, name: str) -> str | None:
-    """Return the service's run id from an earlier session, or None in a new run."""
+    """Return the run id that the service `name` gave to an earlier session of this run; None in a new run."""
     path = folder / f"{name}.run"
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
 def store_run_id(folder: Path, name: str, run: str) -> None:
-    """Store the service's run id for later sessions."""
+    """Store the run id that the service `name` gave to this run, for later sessions."""
     write_whole(folder / f"{name}.run", run)
 
 

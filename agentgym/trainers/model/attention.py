@@ -42,11 +42,13 @@ def choose(
 ) -> str:
     """Set the attention method of a model and return it; `auto` is the best one that keeps the results the same.
 
-    A method is accepted only if two short rows have the same result together as separately. `compiled`: the layers are
+    Apart from `small` and `rows`, a method is accepted only if two short rows have the same result together as
+    separately. `compiled`: the layers are
     compiled. `shared`: rows share prefixes. `sharded`: the layers gather their weights when they are called.
 
     Raises:
-        BadConfig: the requested method cannot run; the message has the reason.
+        BadConfig: the requested method cannot run, or `auto` finds none that supports shared prefixes; the message has
+            the reason.
     """
     reasons: dict[str, str] = {}
     own = _own(model)
@@ -319,7 +321,7 @@ def _flex_mask(*arguments: Any, **options: Any) -> object:
 
 
 def _plain(options: Mapping[str, object], *allowed: str) -> None:
-    """Raise an error for options that are not implemented here; `choose` then tries another method.
+    """Raise an error for an option that is neither implemented here nor `allowed`; `choose` then tries another method.
 
     Raises:
         NotImplementedError: such an option is set.

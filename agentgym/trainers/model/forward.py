@@ -1,4 +1,4 @@
-"""A forward pass for small Llama-shaped models on a CPU, where the library spends most of its time outside the matrices.
+"""A forward pass for small Llama-shaped models on a CPU, where transformers spends most time outside matrix products.
 
 It is faster for four reasons, none of which changes the result: padding is left out; the scales of norms are folded into
 the following matrix; rotary embedding is one multiplication of complex numbers; and the last layer computes only the
@@ -82,7 +82,7 @@ def _attend(
     places: Tensor | None,
     tree: Tree | None,
 ) -> Tensor:
-    """Return the head outputs of a layer, [tokens, heads * head], for concatenated rows.
+    """Return the head outputs of a layer for concatenated rows, [places, heads * head].
 
     `places`: positions of the query tokens, [places]; None means all tokens.
     """
@@ -116,7 +116,11 @@ def _attend(
 
 
 def _below(depth: int, length: int, queries_at: Tensor | None) -> Tensor | None:
-    """Convert positions of queries in a span to positions in the rows that contain the span."""
+    """Return the positions of a span's queries in the rows that contain the span, [queries].
+
+    `depth` tokens precede the span of `length` tokens. `queries_at`: positions in the span; None if every token is a
+    query. Returns None if every token is a query and the span begins its rows.
+    """
     if queries_at is not None:
         return queries_at + depth
     return torch.arange(depth, depth + length) if depth else None

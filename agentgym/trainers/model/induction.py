@@ -33,10 +33,11 @@ PREVIOUS_SIZE, COPIED_SIZE = 2.0, 1.5
 
 @torch.no_grad()
 def write_induction_heads(model: PreTrainedModel) -> None:
-    """Give a random model of Qwen3's shape small layers and induction heads, in the first key-value head of two layers.
+    """Give a random model of Qwen3's shape small layers, and induction heads (key-value head 0 of layers 0 and 1).
 
     The first layer's head attends to the previous token and writes a projection of it into the free dimensions. The
-    second layer's head compares it with the current token and writes the token that it finds. Before training, such a
+    second layer's head compares these projections with the current token and writes the token at the matching place:
+    the one that followed the current token before. Before training, such a
     model repeats its input: it needs an SFT warm start.
 
     Raises:

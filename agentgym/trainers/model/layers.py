@@ -17,7 +17,8 @@ from agentgym.errors import BadConfig
 def prepare(model: PreTrainedModel, *, gradient_checkpointing: bool, compiled: bool) -> tuple[torch.nn.Module, ...]:
     """Prepare a model's layers and return the layers whose activations `recomputed` recomputes in the backward pass.
 
-    Layers are compiled one by one: they are alike, so this is much faster than compiling the whole model.
+    Without gradient checkpointing, there are none. Layers are compiled one by one: they are alike, so this is much
+    faster than compiling the whole model.
 
     Raises:
         BadConfig: the model does not support gradient checkpointing.
@@ -40,7 +41,7 @@ def prepare(model: PreTrainedModel, *, gradient_checkpointing: bool, compiled: b
 def recomputed(layers: Sequence[torch.nn.Module]) -> Generator[None]:
     """Run the block's forward pass so that only the inputs of these layers are stored.
 
-    The library checkpoints a layer only in training mode. The mode is set on the layers themselves and not on their
+    transformers checkpoints a layer only in training mode. The mode is set on the layers themselves and not on their
     children, so that dropout stays off, and reset afterwards, so that an engine that shares the model keeps its cache.
     """
     for layer in layers:

@@ -115,7 +115,7 @@ def _check_folder(folder: Path, targets: Sequence[str]) -> None:
 
 
 def _matrices(folder: Path) -> list[str]:
-    """Return the names of two-dimensional weights in a folder of safetensors; [] if there are none or a file is damaged."""
+    """Return the names of the layers' matrices in a folder of safetensors; [] if there are none or a file is damaged."""
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError:  # the command reports what to install
@@ -135,7 +135,7 @@ def add_adapters(model: "PreTrainedModel", config: "TrainConfig") -> None:
     """Insert new adapters into a model, which do not change its output yet, and freeze all other weights.
 
     Raises:
-        BadConfig: no linear layer has the name of a target; peft itself ignores such names.
+        BadConfig: no module has the name of a target (peft itself ignores such names), or one is not a linear layer.
         MissingExtra: peft is not installed.
     """
     try:

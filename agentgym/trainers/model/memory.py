@@ -45,7 +45,7 @@ class Memory:
 
 
 def available() -> Memory:
-    """Return the memory of the GPU that training would use or, without a GPU, of this machine."""
+    """Return the memory of the GPU that training would use or, without a GPU, of this machine or its control group."""
     import psutil
     import torch
 

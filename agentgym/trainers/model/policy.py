@@ -137,7 +137,10 @@ def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> PreTrainedMo
 
 
 def policy_shape(size: PolicySize, **tokens: int) -> object:
-    """Return the configuration of a model shaped like Qwen3 or, with experts, like Qwen3-30B-A3B."""
+    """Return the configuration of a model shaped like Qwen3 or, with experts, like Qwen3-30B-A3B.
+
+    `tokens`: ids of special tokens, such as `eos_token_id`.
+    """
     shape: dict[str, Any] = {
         "vocab_size": size.vocabulary,
         "hidden_size": size.width,
@@ -199,7 +202,7 @@ def load_policy(path: str | Path, dtype: torch.dtype = torch.float32) -> tuple[P
 
 
 def set_threads(model: PreTrainedModel, threads: int = 0) -> None:
-    """Set torch's number of CPU threads; 0 means one for a model below `SMALL` parameters, else torch's default."""
+    """Set torch's number of CPU threads; 0 means one for a model on the CPU below `SMALL` parameters, else no change."""
     if not threads and model.device.type == "cpu" and sum(parameter.numel() for parameter in model.parameters()) < SMALL:
         threads = 1
     if threads:
@@ -226,16 +229,17 @@ PRE_TOKENIZERS = ("phrases", "words", "names")
 
 
 def words() -> str:
-    """Return a pattern that splits text into words, for environments that recombine words and copy them one by one."""
+    """Return a pre-tokenizer pattern that splits text into words, for environments whose words are copied one by one."""
     return rf"{WHOLE}| ?\d+|,?[ \n]?\p{{L}}+| ?[^\s\p{{L}}\d]+|\s+"
 
 
 def bare_names(texts: Iterable[str]) -> str:
-    """Return a pattern that splits text into phrases and separates every word that may have to be copied.
+    """Return a pre-tokenizer pattern that splits text into phrases and isolates the words that may have to be copied.
 
-    With the other patterns, a word has one token after a blank and another one after a bracket or at the start of a
-    line, and a new policy cannot copy a word from one place to the other. Here such a word is the same token
-    everywhere, and the blank before it belongs to the preceding token.
+    These are the words that occur in `texts` after at least two of a space, a newline, and anything else. With the
+    patterns of `words` and `phrases`, such a word has one token after a space and another after a bracket or at the
+    start of a line, and an untrained policy cannot copy it from one place to the other. With this pattern, it is the
+    same token everywhere, and the space before it belongs to the preceding token.
     """
     before: dict[str, set[str]] = {}
     for text in texts:
@@ -249,7 +253,7 @@ def bare_names(texts: Iterable[str]) -> str:
 
 
 def phrases(texts: Iterable[str]) -> str:
-    """Return a pattern that splits an environment's text into phrases, the longest texts of one token.
+    """Return a pre-tokenizer pattern that splits an environment's text into phrases, the longest texts of one token.
 
     A word that is followed by a number anywhere ("drawer 2") names an object and is separate, without its number: in
     the goal, in a list and in a command it is then the same token, and the policy only has to learn to copy it. Other

@@ -27,7 +27,7 @@ class Bytes:
     gradients: float
     """Gradients summed over micro-batches, in fp32."""
     state: float
-    """Optimizer state: the averages of the gradients and their squares."""
+    """Optimizer state: averages of the gradients and, except with Muon, of their squares."""
     update: float
     """Temporary memory of an update, after the activations are freed."""
 
@@ -40,9 +40,9 @@ class Bytes:
 def bytes_per_parameter(precision: str, optimizer: str = "adamw", *, muon: bool = False, fused: bool = True) -> Bytes:
     """Return the bytes per trainable parameter under `fp32` or `bf16`.
 
-    `muon`: for a matrix that Muon updates; `optimizer` then does not matter. `fused`: AdamW on a GPU, which makes no
-    temporary tensors. `adamw8bit` stores one fp32 scale per block of 256 numbers; tensors with fewer than 4,096 numbers
-    or an incomplete block stay in fp32.
+    `muon`: for a matrix that Muon updates, with one average per parameter instead of two. `fused`: AdamW on a GPU,
+    which makes no temporary tensors. `adamw8bit` stores one fp32 scale per block of 256 numbers; tensors with fewer
+    than 4,096 numbers or an incomplete block stay in fp32.
     """
     low = precision == "bf16"
     state = 4.0 if muon else {"adamw": 8.0, "adamw8bit": 2.0 * (1 + 4 / 256)}[optimizer]
@@ -72,7 +72,7 @@ class MasterWeights:
     """
 
     def __init__(self, model: nn.Module, *, early: bool = True) -> None:
-        """Make the masters; `early` moves each gradient to its master at once, before a wrapper could reduce it."""
+        """Make the masters; with `early`, for one process, each gradient moves to its master as soon as it is computed."""
         self.pairs: list[tuple[str, nn.Parameter, nn.Parameter]] = []
         for name, weight in model.named_parameters():
             if weight.requires_grad:

@@ -130,7 +130,7 @@ class Run:
         return list(items[self.rank :: self.processes])
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run `work` in a thread, while the event loop continues, and return its result."""
+        """Run `work` in a thread, while the event loop continues, and return the result of `work`."""
 
         def on_device() -> T:
             if self.accelerator.device.type == "cuda":  # the current device is set per thread
@@ -174,7 +174,7 @@ class Run:
         """Return the tasks that the sampler draws; add their group ids to `before`, the group ids of the step so far.
 
         Raises:
-            BadConfig: a task was drawn twice with the same epoch and label.
+            BadConfig: a task was drawn twice in this step with the same epoch and label.
         """
         sampler: object = self.sampler
         arguments = {"run": self} if "run" in parameters(sampler.draw) else {}
@@ -203,7 +203,7 @@ class Run:
         return draw
 
     def outcomes(self, draws: Sequence[Draw], episodes: Sequence[Episode], step: int) -> list[GroupOutcome]:
-        """Return the outcomes of the groups in all processes, in the order of the draws."""
+        """Return the outcomes of all processes' groups, in the order of the draws; faults and branches do not count."""
         ended: dict[str, list[tuple[float, bool, bool]]] = {}
         whole = [episode for episode in episodes if not episode.fault and not episode.forks]
         for group_id, end in self.gather([(e.group_id, (e.reward, e.success is True, e.hint is not None)) for e in whole]):

@@ -47,7 +47,7 @@ def check(config: TrainConfig) -> TrainConfig:
 
 
 def read_shape(config: TrainConfig) -> object:
-    """Return the configuration of a model that is made here or is in a local folder; None for any other model."""
+    """Return the configuration of a model that is made here or is in a local folder; None for others or a damaged folder."""
     from transformers import AutoConfig
 
     if config.model == "init":
@@ -61,7 +61,10 @@ def read_shape(config: TrainConfig) -> object:
 
 
 def plainly_fits(config: TrainConfig, shape: Any, memory: Memory) -> bool:
-    """Return True if a quick, generous upper bound of the memory need is below half of the free memory."""
+    """Return True if a quick, generous upper bound of the memory need is below half of the free memory.
+
+    False if the engine is in another process, since the bound does not cover it.
+    """
     longest, layers = context(config, shape), int(shape.num_hidden_layers)
     tokens = max(config.batch_tokens, longest)
     feed = int(getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size)  # GPT-2 and others have none

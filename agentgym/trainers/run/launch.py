@@ -16,7 +16,7 @@ from agentgym.core.beside import python
 LAUNCHER = "AGENTGYM_LAUNCHER"
 """Environment variable of processes that `launch` started: their standard input closes when the launcher ends."""
 LOST = 75
-"""Exit code of a process that ended because another one had ended; the error of the other one is the cause."""
+"""Exit code of a process that ended because another process had ended; the cause is the other process's error."""
 
 
 def launched() -> bool:
@@ -25,12 +25,15 @@ def launched() -> bool:
 
 
 def main_process() -> bool:
-    """Return True if this process is rank 0, the only one that prints and writes the run's files."""
+    """Return True if this process is rank 0, which prints, and writes the run's files except parts of sharded weights."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def end_with_launcher() -> None:
-    """End this process as soon as the launcher ends, even if the launcher is killed."""
+    """Start a thread that ends this process as soon as the launcher ends, even if the launcher is killed.
+
+    Do nothing in a process that `launch` did not start.
+    """
     if LAUNCHER in os.environ:
         threading.Thread(target=_outlive, daemon=True).start()
 
@@ -108,7 +111,10 @@ def _first(running: Sequence[subprocess.Popen[bytes]]) -> int:
 
 
 def _explained(running: Sequence[subprocess.Popen[bytes]], words: str, folder: str) -> str:
-    """Return the error message of a failure that rank 0 has not printed; an empty string if it has."""
+    """Return the error message of a failure that rank 0 has not printed; an empty string if rank 0 has printed it.
+
+    `words`: output of the other processes.
+    """
     for rank, process in enumerate(running):
         if process.returncode and process.returncode < 0:
             return (
@@ -123,7 +129,10 @@ def _terminated(*_: object) -> None:
 
 
 def _wait(running: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Wait until all processes have succeeded or one has failed, and return the exit code."""
+    """Wait until all processes have succeeded or one has failed, and return the exit code.
+
+    The first Ctrl-C is sent to all processes; a second one ends the wait.
+    """
     interrupted = False
     while True:
         try:

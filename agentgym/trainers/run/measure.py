@@ -42,13 +42,13 @@ class Measures:
         return " and ".join(dict.fromkeys(env.test_split for env in self.config.mix))
 
     def valid(self, step: int) -> dict[str, float]:
-        """Return the success on the validation split if an evaluation is due after a step (counted from 0), else {}."""
+        """Evaluate on the validation split and return the success if due after a step (counted from 0), else {}."""
         if not _due(step + 1, self.config.eval_every):
             return {}
         return self._valid(f"eval/{step + 1}/")
 
     def valid_sft(self, updates: int) -> dict[str, float]:
-        """Return the success on the validation split if an evaluation is due after `updates` SFT updates, else {}."""
+        """Publish the weights, evaluate on the validation split and return the success if due after `updates`, else {}."""
         if not _due(updates, self.config.sft_eval_every):
             return {}
         self.wait(self.run.learner.publish(updates))

@@ -52,9 +52,9 @@ class Mean(NamedTuple):
 def played(episodes: list[Episode]) -> dict[str, Any]:
     """Return the metrics of a step's episodes in this process.
 
-    Rates and means are over whole episodes: from the beginning of the task, without a hint. Episodes with a hint, and
-    episodes that began inside a demonstration, have separate success rates. `cut`: the share of the model's calls that
-    ended at the token limit; `reply_tokens`: the mean number of tokens in a reply.
+    Rates and means are over whole episodes: from the beginning of the task, not branched, without a hint. Episodes with
+    a hint, and episodes that began inside a demonstration, have separate success rates. `cut`: the share of the model's
+    calls that ended at the token limit; `reply_tokens`: the mean number of tokens in a reply.
     """
     faultless = [e for e in episodes if not e.fault]
     scored, hinted = unhinted(whole(episodes)), [e for e in faultless if e.hint is not None]
@@ -81,7 +81,7 @@ def played(episodes: list[Episode]) -> dict[str, Any]:
 
 
 def whole(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the faultless episodes that were played from the beginning of their task, which measure the policy."""
+    """Return the episodes that measure the policy: faultless, from the beginning of the task, and not branched off."""
     return [episode for episode in episodes if not episode.fault and not episode.forks and not episode.started]
 
 
@@ -146,9 +146,9 @@ def mismatch(gaps: npt.NDArray[np.float32]) -> dict[str, float]:
 
 
 def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge the metrics of all processes: sums of counts, means over all episodes or turns, else means over rows.
+    """Merge the metrics of all processes: sums of counts, means over all episodes or turns, else means over processes.
 
-    A mean over nothing is nan.
+    `versions_behind_most` is the maximum over the processes. A mean over nothing is nan.
     """
     counted = (*SUMS, *COUNTED)
     names = dict.fromkeys(name for row in rows for name in row)
@@ -165,7 +165,7 @@ def _joined(values: list[Any]) -> float:
 
 
 def staleness(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
-    """Return the mean and maximum age of the step's tokens: the number of policy versions from sampling to `version`."""
+    """Return the mean and maximum age of the tokens of faultless episodes, in policy versions from sampling to `version`."""
     calls = [call for episode in episodes if not episode.fault for turn in episode.turns for call in turn.calls]
     behind = [(version - call.policy_version, len(call.output_ids)) for call in calls if call.output_ids]
     total = Mean(sum(age * tokens for age, tokens in behind), sum(tokens for _, tokens in behind))

@@ -48,7 +48,8 @@ SEAMS = (learners, rewards, branching, loggers, generation, losses, credit, need
 def check_run(config: TrainConfig, *, fresh: bool = True) -> FreshRun:
     """Check a run and return it with its splits and its model's folder filled in.
 
-    `fresh`: this process is about to start the run, so the run's folder must be free.
+    `fresh`: this process is about to start the run, so the run's folder must be free, and the servers and models that
+    rewards use must be available.
 
     Raises:
         BadConfig: the run would fail later.
@@ -173,7 +174,7 @@ def extended(
 def model_folder(name: str) -> str:
     """Return the folder of a model: for a run's folder the newest checkpoint, else the given folder or hub name.
 
-    A path that does not exist is never looked up on a hub.
+    `init` is returned as it is. A path that does not exist is never looked up on a hub.
 
     Raises:
         BadConfig: the folder contains no model, or the path does not exist.

@@ -22,13 +22,13 @@ from agentgym.trainers.config.train_config import STATE, TrainConfig, newest_che
 from agentgym.trainers.run.preflight import RUN, check_free
 
 OWN = {"init", "checkpoints", "metrics.jsonl", "episodes.jsonl", "config.toml", "manifest.json", ".lock"}
-"""Files that a run writes; some exist before the `Record` does."""
+"""Files and folders that a run writes; some exist before the `Record` does."""
 BEST = "best.json"
 """Name of the file in `checkpoints/best` with the step of the best checkpoint."""
 
 
 class Record:
-    """Metrics, episodes and checkpoints of one run. No written data is lost when the run is interrupted.
+    """Metrics, episodes and checkpoints of one run. An interruption leaves the last complete checkpoint intact.
 
     With several processes, only the process with `writes=True` writes.
     """
@@ -54,7 +54,7 @@ class Record:
 
     @classmethod
     def fresh(cls, config: TrainConfig, writes: bool = True, text: str | None = None) -> "Record":
-        """Start a run in an empty folder; an earlier run in the folder is an error and never overwritten.
+        """Start a run in a folder without a run; an earlier run in the folder is an error and never overwritten.
 
         `text`: content of `config.toml` if it is not a configuration of `train`.
 
@@ -83,7 +83,8 @@ class Record:
     ) -> tuple["Record", dict[str, Any] | None]:
         """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint).
 
-        `config`: the stored configuration, or an extended one, which then replaces the stored one.
+        `config`: the stored configuration, or an extended one, which then replaces the stored one. The files of metrics
+        and episodes are truncated to the checkpoint.
         """
         path = Path(folder) / "config.toml"
         record = cls(folder, config, writes)
@@ -119,7 +120,10 @@ class Record:
             file.seek(offset)
 
     def note_session(self, position: int, processes: int) -> None:
-        """Add this session to `manifest.json`: time, command, versions, hardware, `processes` and `position`."""
+        """Add this session to `manifest.json`: time, command, versions, hardware, `processes` and `position`.
+
+        At position 0, the file starts over.
+        """
         if not self.writes:
             return
         path = self.folder / "manifest.json"
@@ -157,7 +161,7 @@ class Record:
             provenance.write_json(path, {"format": 1, "sessions": sessions})
 
     def tidy(self) -> None:
-        """Remove files that a killed session left incomplete; every process must call this."""
+        """Remove files that a killed session left incomplete, and undo half-done renames; every process must call this."""
         if self.writes:
             remove_parts(self.folder)
             if not self.best.exists() and self.old_best.exists():  # killed between two renames
@@ -263,7 +267,7 @@ class Record:
         )
 
     def is_best(self, success: float) -> bool:
-        """Return True if this process writes and every earlier validation success is lower."""
+        """Return True if this process writes, and `success` is not nan and above every earlier validation success."""
         best = self.best_step() if self.writes else None
         return self.writes and not math.isnan(success) and (best is None or success > best["success_valid"])
 
@@ -307,7 +311,7 @@ class Record:
         write_whole(self.folder / name, json.dumps(_finite(content), indent=2) + "\n")
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files and unlock the folder."""
         self.metrics.close()
         self.episodes.close()
         self.lock.close()

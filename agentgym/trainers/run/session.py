@@ -51,7 +51,7 @@ class RunSession(ABC):
     @property
     @abstractmethod
     def position(self) -> int:
-        """Number of updates so far."""
+        """Number of SFT updates and training steps so far."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, object]:
@@ -81,7 +81,9 @@ class RunSession(ABC):
         self.checkpoint()
 
     def updated(self, *, due: bool) -> None:
-        """After an update, stop if any process was interrupted, else write a checkpoint if `due`.
+        """After an update, stop if any process was interrupted.
+
+        Else complete the checkpoint in progress if all processes have written their parts, and begin another if `due`.
 
         Raises:
             KeyboardInterrupt: a process was interrupted.
@@ -96,7 +98,7 @@ class RunSession(ABC):
             self.checkpoint(wait=False)
 
     def checkpoint(self, *, wait: bool = True) -> None:
-        """Write a checkpoint; without `wait`, training continues while sharded parts are written."""
+        """Write a checkpoint; without `wait`, return while sharded parts are still being written."""
         together = isinstance(self.learner, PartitionedLearner)
         self._finish()
         self.record.checkpoint(self._save, self.position, self.state_dict(), together=together)

@@ -10,7 +10,7 @@ from agentgym.trainers.run.metrics import first_fault
 from agentgym.trainers.run.tally import Tally
 
 FIRST_TASK = 1_000_000_000
-"""Number of the expert's first task; reinforcement learning counts from 0, so the expert never plays its tasks."""
+"""Number of the expert's first generated task; reinforcement learning counts from 0 and never plays the expert's tasks."""
 Lost = tuple[int, int, str]
 """Counts of one process: (number of demonstrations, number of faults among them, message of the first fault)."""
 MOST_LOST = 0.02
@@ -39,7 +39,7 @@ def faultless(
 def too_many_lost(lost: int, attempts: int, config: TrainConfig) -> bool:
     """Return True if more than `MOST_LOST` of the demonstrations so far are faults.
 
-    With fewer than 50 demonstrations (or `sft_episodes`, if smaller), that number is the divisor of the share.
+    `attempts`: number of demonstrations so far. The divisor of the share is at least 50 (or `sft_episodes`, if smaller).
     """
     return lost > MOST_LOST * max(attempts, min(config.sft_episodes, 50))
 

@@ -13,7 +13,7 @@ class Tally:
     """Counts over all processes and sessions."""
 
     position: int = 0
-    """Number of updates so far, including the SFT warm start."""
+    """Number of SFT updates and training steps so far."""
     seconds: float = 0.0
     played: int = 0
     """Number of episodes, including faultless demonstrations."""
@@ -31,7 +31,7 @@ class Tally:
     """Message of the last fault."""
 
     def count(self, row: dict[str, Any]) -> None:
-        """Add a step's counts, and add `fault_share` to its row of metrics."""
+        """Add a step's counts; in its row of metrics, replace `episodes` by `fault_share`."""
         number = row.pop("episodes")
         self.played, self.rollouts = self.played + number, self.rollouts + number
         self.faults += row["faults"]
@@ -47,5 +47,5 @@ class Tally:
         self.fault = next((reason for _, reason in processes if reason), "")
 
     def state_dict(self) -> dict[str, object]:
-        """Return the counters to resume from."""
+        """Return the counters to resume from; `lost_steps` and `fault` start over."""
         return {**dataclasses.asdict(self), "lost_steps": 0, "fault": ""}

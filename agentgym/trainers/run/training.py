@@ -161,7 +161,7 @@ class Training(RunSession):
         tally.seconds += time.perf_counter() - clock.started
 
     def _check_faults(self) -> None:
-        """Check that an episode of the last `LOST_STEPS` steps was faultless.
+        """Check that an episode of the last `LOST_STEPS` steps was faultless; if none was, write a checkpoint and raise.
 
         Raises:
             CannotContinue: every episode was a fault.
@@ -180,7 +180,7 @@ class Training(RunSession):
             self.record.keep_best(self.learner.save, step + 1, success, together=together)
 
     def _sft_step(self) -> None:
-        """Take one update of the SFT warm start on new demonstrations."""
+        """Take one update of the SFT warm start on new demonstrations; after the last, begin reinforcement learning."""
         config, run, tally, started = self.config, self.run, self.tally, time.perf_counter()
         self.progress("SFT warm start, update", tally.position + 1, config.sft_steps)
         draws = run.share(run.demonstrations.draws(tally.position))
@@ -205,7 +205,7 @@ class Training(RunSession):
             tally.seconds += time.perf_counter() - started
 
     def _step_progress(self, step: int, draws: Sequence[Draw]) -> Callable[[Episode], None]:
-        """Return the progress callback of a step; with a task queue, its total counts the episodes of all processes."""
+        """Return the progress callback of a step; with a task queue, the total counts the episodes of all processes."""
         numbers, what = itertools.count(1), f"step {step + 1}, episode"
         total = sum(draw.attempts or self.config.group_size for draw in self.run.dealer.share(draws))
         return lambda _: self.progress(what, next(numbers), total)
@@ -221,12 +221,12 @@ class Training(RunSession):
         return {**where, **self.run.learner.about(), "correction": correction}
 
     def _settle(self) -> None:
-        """Save the stages' state between two steps: Ctrl-C may come after the sampler has drawn the next step."""
+        """Copy the stages' state for the next checkpoint: Ctrl-C may come after the sampler has drawn the next step."""
         self.settled, self.settled_scheduler = copy.deepcopy(self.run.state_dict()), self.scheduler.state_dict()
 
     @property
     def position(self) -> int:
-        """Number of updates so far, including the SFT warm start."""
+        """Number of SFT updates and training steps so far."""
         return self.tally.position
 
     def state_dict(self) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def made_up(run: "FreshRun") -> Group:
 
 
 def _turn(place: int, action: str, role: str, reward: float) -> Turn:
-    """Return a turn with `place` + 2 tokens; its prompt has all tokens before it."""
+    """Return turn `place` with `place` + 2 output tokens; the prompt begins with the tokens of all earlier turns."""
     before = sum(range(2, 2 + place)) + 2 * place
     count = place + 2
     return Turn(

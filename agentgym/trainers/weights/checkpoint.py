@@ -19,11 +19,12 @@ _LAYER = re.compile(r"^(.*?\.\d+)\.")
 
 
 class Checkpoint:
-    """The weights of a model, under the names and in the shapes that `save_pretrained` writes; tied weights once.
+    """The weights of a model, under the names and in the shapes that `save_pretrained` writes; tied weights appear once.
 
-    Engines read the published form of a model, while transformers may store it differently: the experts of a mixture
-    are stacked in memory and separate in files. Every iteration passes over the current values. All processes gather a
-    sharded parameter together when it is its turn, and free it before the next one. Dtypes are those of the model at
+    Engines read the published form of a model, while transformers may store it differently: the experts of
+    mixture-of-experts layers are stacked in memory and separate in files. Every iteration yields the current values. All
+    processes together gather one sharded parameter at a time, or one layer if the files combine parameters of a layer.
+    Dtypes are those of the model at
     construction: if fp32 masters replace weights later, they are still sent in the compute dtype. The class implements
     vLLM's `WeightSource` (`metadata`, iteration).
 
@@ -85,7 +86,7 @@ def _meta(value: Tensor) -> tuple[torch.dtype, tuple[int, ...]]:
 
 
 def _layers(names: list[str]) -> list[list[str]]:
-    """Group names by layer, in order of first appearance."""
+    """Group names by layer, in order of first appearance; a name outside the layers is its own group."""
     groups: dict[str, list[str]] = {}
     for name in names:
         match = _LAYER.match(name)

@@ -16,7 +16,8 @@ from agentgym.trainers.weights.gather import adapter
 def write_model(source: Checkpoint, folder: Path, rank: int, processes: int, limit: int = SHARD_BYTES) -> None:
     """Write a model's weights as safetensors files of at most `limit` bytes, distributed over the processes.
 
-    Every process must call it. At most one tensor is whole at a time.
+    Every process must call it. Each process has at most one whole tensor at a time, or the tensors of one layer if the
+    files combine them.
     """
     tensors, groups = iter(source), list(parts(source.metadata(), limit))
     names = [f"model-{number:05d}-of-{len(groups):05d}.safetensors" for number in range(1, len(groups) + 1)]

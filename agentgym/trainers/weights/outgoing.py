@@ -23,7 +23,7 @@ class Outgoing(Protocol):
     """The trained weights of a model. With several processes, the first offers them while all others gather."""
 
     def offered(self) -> AbstractAsyncContextManager["SinglePass | str"]:
-        """Return a context with the argument of an engine's `load_weights`; its exit gathers the remaining tensors."""
+        """Return a context with the argument of an engine's `load_weights`; leaving it gathers the remaining tensors."""
         ...
 
     def gather(self) -> None:
@@ -51,7 +51,7 @@ class AllWeights:
 
     @asynccontextmanager
     async def offered(self) -> AsyncGenerator["SinglePass"]:
-        """Yield the tensors as a source; on exit the source is iterated to its end, even if its reader failed."""
+        """Yield the tensors as a source; on exit the source is iterated to its end, even if the engine failed."""
         source = SinglePass(self._source)
         try:
             yield source

@@ -23,7 +23,7 @@ from agentgym.errors import BadData
 PARTS = "parts"
 """Name of the folder with the parts in a checkpoint."""
 FAILURES = (Exception, CheckpointException)
-"""Exceptions that torch raises; a failure in one process reaches all as CheckpointException, which is no Exception."""
+"""Exceptions that torch raises. A failure in one process reaches all as CheckpointException, which is a BaseException."""
 
 
 def tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
@@ -48,7 +48,7 @@ class PartWriter:
     def begin(self, folder: Path, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
         """Copy the values and start to write them; every process must call it. A write in progress is finished first.
 
-        8-bit state, which torch cannot copy in this way, is written before this returns.
+        With 8-bit state, which torch cannot copy for a write in a thread, everything is written before this returns.
 
         Raises:
             BadData: the parts cannot be written.
@@ -67,7 +67,9 @@ class PartWriter:
                 raise BadData(_not_written(folder, error)) from error
 
     def done(self, *, wait: bool) -> bool:
-        """Return True if this process's part is written; the checkpoint is complete when this is True in all processes.
+        """Return True if no write that `begin` started is pending in this process.
+
+        `wait`: block until the write has finished. The checkpoint is complete when the result is True in all processes.
 
         Raises:
             BadData: the write failed.
@@ -86,7 +88,7 @@ class PartWriter:
 
 
 def load(folder: Path, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
-    """Load this process's part of a checkpoint, which any number of processes may have written.
+    """Load this process's part of weights and optimizer state; any number of processes may have written the folder.
 
     Raises:
         BadData: the folder is damaged.
@@ -128,7 +130,7 @@ def _step_without_gradient(optimizer: Optimizer) -> None:
 
 
 def _updated(model: nn.Module, optimizers: Sequence[Optimizer]) -> list[tuple[str, Tensor, Optimizer]]:
-    """Return (prefix of its names in a checkpoint, parameter, optimizer) for each parameter that an optimizer updates."""
+    """Return (name prefix of the state in a checkpoint, parameter, optimizer) for each parameter that is updated."""
     names = {id(value): name for name, value in model.named_parameters()}
     return [
         (f"optimizers.{number}.{names[id(parameter)]}", parameter, optimizer)

@@ -152,13 +152,14 @@ class FleetTransfer:
         self._proved: set[tuple[str, int]] = set()
 
     async def push(self, version: int) -> None:
-        """Send the trained weights. After the first version, every server must score a known text like the model.
+        """Send the trained weights.
 
-        Each server's log-probabilities are checked against the requested temperature, as soon as the model's own scores
-        depend on the temperature.
+        Until every server has been checked, servers must then score a known text like the model, and use the requested
+        temperature. A server counts as checked once the model's own scores depend on the temperature. Servers of a
+        sharded model are not checked.
 
         Raises:
-            BadConfig: a server ignores the temperature.
+            BadConfig: a server ignores the temperature, or refuses the first weights.
         """
         if not distributed.is_initialized():
             await self._send(version)
@@ -226,7 +227,7 @@ def _barrier() -> None:
 
 
 async def tempered(server: Any, prompt: list[int], reference: Any) -> bool:
-    """Check that a server's log-probabilities use the requested temperature; return False if no difference is visible.
+    """Return True if a server's log-probabilities use the requested temperature; False if the text does not show it.
 
     `reference`: an engine with the server's model.
 
@@ -247,7 +248,7 @@ async def tempered(server: Any, prompt: list[int], reference: Any) -> bool:
 
 
 async def prove(server: Any, model: Any, tokenizer: Any) -> None:
-    """Check that a server scores like the trainer's model at temperature 0.7.
+    """Check that a server scores like the trainer's model at temperature 0.7, unless the engine has checked this before.
 
     Raises:
         BadConfig: the server's scores differ.

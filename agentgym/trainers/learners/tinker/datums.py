@@ -18,7 +18,7 @@ Reduction = Literal["tokens", "rows"]
 
 
 def scored_datum(ids: Sequence[int]) -> object:
-    """Return a row whose targets are all scored."""
+    """Return token ids as a row in which the server scores every token after the first."""
     return _datum(ids, weights=np.ones(len(ids) - 1, dtype=np.float32))
 
 

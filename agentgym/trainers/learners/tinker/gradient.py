@@ -41,7 +41,7 @@ class Work:
     old_logprobs: list[Floats]
     """The server's log-probabilities before the step's first update: [tokens] per row."""
     reference: list[Floats] | None
-    """The initial policy's log-probabilities, if the loss has a KL penalty: [tokens] per row."""
+    """Log-probabilities of the model without its adapter, [tokens] per row; None without a KL penalty."""
 
 
 def native(loss: Stage, config: TrainConfig) -> tuple[str, dict[str, float]] | None:
@@ -58,7 +58,7 @@ def native(loss: Stage, config: TrainConfig) -> tuple[str, dict[str, float]] | N
 
 
 def policy(trained: ServedAdapter, work: Work, loss: Stage, step: int, config: TrainConfig, server: Qualification) -> Sums:
-    """Add the gradient of a step's loss on the server and return the loss's metrics: name -> [2] = (sum, count)."""
+    """Add the gradient of an update's loss to the server's gradient; return the metrics: name -> [2] = (sum, count)."""
     own = native(loss, config)
     if own is not None and own[0] in server.losses:
         factors = scales(work.rows, server.reduction)
@@ -79,7 +79,10 @@ def policy(trained: ServedAdapter, work: Work, loss: Stage, step: int, config: T
 def imitation(
     trained: ServedAdapter, rows: Sequence[Segment], weights: Sequence[Any], server: Qualification
 ) -> list[Floats]:
-    """Add the gradient of the weighted log-likelihood and return the log-probabilities before it, [tokens] per row."""
+    """Add the gradient of the weighted log-likelihood to the server's gradient.
+
+    Returns the log-probabilities under the current weights, [tokens] per row.
+    """
     if server.reduction == "tokens" and "cross_entropy" in server.losses:
         sent = [imitation_datum(row, weight) for row, weight in zip(rows, weights, strict=True)]
         return [
@@ -94,7 +97,10 @@ def imitation(
 def _linear(
     trained: ServedAdapter, rows: Sequence[Segment], new: Sequence[Floats], pull: Sequence[Any], server: Qualification
 ) -> None:
-    """Add the gradient of the sum of `pull * log p`, starting from the server's current log-probabilities."""
+    """Add the gradient of the sum of `pull * log p` to the server's gradient.
+
+    `new`: the server's current log-probabilities, [tokens] per row. `pull`: [tokens] per row.
+    """
     sent = [
         policy_datum(row, logprobs, np.where(row.mask, weight, 0), factor)
         for row, logprobs, weight, factor in zip(rows, new, pull, scales(rows, server.reduction), strict=True)
@@ -103,13 +109,13 @@ def _linear(
 
 
 def _correction(row: Segment, old: Floats, most: float) -> Floats:
-    """Return min(trainer / engine, most), [tokens], which corrects for slightly different sampler numerics."""
+    """Return min(trainer / engine, most), [tokens], which corrects for slightly different sampler numerics; 1 if unknown."""
     gap = np.clip(old - row.logprobs, -LIMIT, LIMIT)
     return np.nan_to_num(np.minimum(np.exp(gap), most), nan=1.0).astype(np.float32)
 
 
 def _ours(work: Work, new: Sequence[Floats], loss: Stage, step: int, config: TrainConfig) -> tuple[Sums, list[Floats]]:
-    """Return our loss's metrics and its negative derivative with respect to each log-probability, [tokens] per row."""
+    """Return the metrics of our loss, and the loss's negative derivative by each log-probability, [tokens] per row."""
     batches = pack(work.rows, work.weights, config.batch_tokens)
     parts: list[Sums] = []
     pulls: list[torch.Tensor] = []

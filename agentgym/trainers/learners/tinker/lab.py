@@ -83,9 +83,9 @@ class Lab:
         config: dict[str, float] | None = None,
         clip: float = 0.0,
     ) -> Scores:
-        """Like `step`, but undo the step before returning the change, [targets].
+        """Like `step`, but also step back, so that changes do not add up; return the change of the first step, [targets].
 
-        The step back updates `unit`, because each step leaves a second-order change.
+        Small changes are not undone. A large step back updates `unit`, because each step leaves a second-order change.
         """
         move = self.step(*sent, loss=loss, config=config, clip=clip)
         part = self.part(move)
@@ -99,7 +99,10 @@ class Lab:
         return float(move @ self.unit / max(self.unit @ self.unit, 1e-30))
 
     def moves(self) -> bool:
-        """Set `rate` so that a step changes the log-probabilities slightly; return False if no rate changes anything."""
+        """Set `rate` so that a step changes the log-probabilities slightly, and note the result.
+
+        Returns True if such a step raises the token with the advantage.
+        """
         noise = max(0.01, 10 * self.qualified.mismatch)
         for _ in range(10):
             self.unit = self.step([self.datum(self.row, 1.0)])

@@ -88,7 +88,7 @@ class RemoteLearner(Learner):
         return TinkerEngine(self.service, self.tokenizer, self.context)
 
     def _qualified(self, file: str) -> Qualification:
-        """Qualify the server, or read an earlier qualification.
+        """Qualify the server or, if `file` is not empty, read an earlier qualification from it.
 
         Raises:
             BadConfig: the server does not support this run.
@@ -124,7 +124,7 @@ class RemoteLearner(Learner):
         return trained
 
     def about(self) -> dict[str, Any]:
-        """Return metadata for the log."""
+        """Return metadata for the log: number of parameters, trained parameters, attention, precision."""
         architecture = AutoConfig.from_pretrained(self.model, trust_remote_code=False)
         with torch.device("meta"):
             layers = AutoModelForCausalLM.from_config(architecture).named_modules()
@@ -138,7 +138,11 @@ class RemoteLearner(Learner):
         }
 
     def begin(self, phase: str, folder: Path) -> None:
-        """Before reinforcement learning, make a reference for the KL penalty and a fresh optimizer."""
+        """Write `qualified.json` into the run's folder.
+
+        Before the phase `rl`, also make the reference policy if there is a KL penalty, and start with a fresh optimizer
+        after an SFT warm start (not when resuming).
+        """
         write_whole(folder / "qualified.json", json.dumps(asdict(self.qualified), indent=2) + "\n")
         if phase == "rl":
             if self.config.kl:
@@ -229,7 +233,10 @@ class RemoteLearner(Learner):
         return {"logprobs": placed, "entropy": [np.full(len(row), np.nan, dtype=np.float32) for row in rows]}
 
     async def publish(self, version: int) -> None:
-        """Sample from the current weights; a vLLM server must score a known text like the training server."""
+        """Make the engine sample from the current weights, as policy version `version`.
+
+        Running vLLM servers (`vllm:URL`) must score a known text like the training server.
+        """
         if not self.config.engine_kind.sent_weights:
             await self.engine.serve(self.trained.sampler, version)
             return

@@ -121,7 +121,7 @@ def _measure(service: Service, trained: ServedAdapter, model: str, tokenizer: ob
 
 
 def _sampling(service: Service, trained: ServedAdapter, tokenizer: Any, qualified: Qualification) -> list[int] | None:
-    """Check the sampler of a fresh adapter and return a row of tokens that it sampled.
+    """Check the sampler of a fresh adapter; return a prompt with the reply that it sampled, or None if sampling failed.
 
     Raises:
         EngineDead: the server is gone.
@@ -164,7 +164,10 @@ def _sampling(service: Service, trained: ServedAdapter, tokenizer: Any, qualifie
 
 
 def _scores(trained: ServedAdapter, ids: list[int], model: str, qualified: Qualification) -> bool:
-    """Compare the trainer's log-probabilities with the sampler's and with our torch model's, if that can be loaded."""
+    """Compare the trainer's log-probabilities with the sampler's and with our torch model's, if that can be loaded.
+
+    Returns True if no finding so far rules the server out.
+    """
     scores = np.asarray(trained.forward([scored_datum(ids)])[0], dtype=np.float64)
     service = trained.service
     sampler = trained.sampler()

@@ -176,7 +176,7 @@ class Service:
         """Return the model that the server trains: the requested one, or its only one.
 
         Raises:
-            BadConfig: the server lacks the model, or has several and the request names none.
+            BadConfig: the server lacks the model `name`, or `name` is empty and the server does not have exactly one model.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # deprecated in later releases, but the only way in earlier ones
@@ -231,14 +231,17 @@ class ServedAdapter:
     def backward(
         self, datums: Sequence[object], loss: str, config: dict[str, float] | None = None
     ) -> tuple[list[Array], Mapping[str, float]]:
-        """Add to the gradient; return the log-probabilities of each datum's targets, [targets], and the server's metrics."""
+        """Add the gradient of a loss to the server's gradient.
+
+        Returns the log-probabilities of each datum's targets, [targets], and the server's metrics.
+        """
         output = self.service.call("compute a gradient", self.client.forward_backward, list(datums), loss, config)
         return [_array(row["logprobs"]) for row in output.loss_fn_outputs], output.metrics
 
     def step(self, lr: float, *, weight_decay: float = 0.0, clip: float = 0.0, plain: float = 0.0) -> dict[str, float]:
         """Take a step of AdamW with torch's defaults or, with `plain` above 0, a step of `plain` times the gradient.
 
-        Adam without averages and with an eps far above any gradient is plain gradient descent.
+        Returns the server's metrics. Adam without averages and with an eps far above any gradient is plain gradient descent.
         """
         adam = dict(learning_rate=lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=weight_decay)
         if plain:
