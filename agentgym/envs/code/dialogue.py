@@ -37,6 +37,7 @@ class CodeDialogue(Code):
     never code. There are no examples and no public tests. Reward: 1 for a submission that passes every hidden test, else 0.
     A solution without the missing steps fails a hidden test. Metrics: `passed`, the share of hidden tests that pass, and
     `asked`, the share of gaps that the agent asked about.
+
     The setting follows ColBench (SWEET-RL, arXiv 2503.15478), where the collaborator is a language model that sees the
     solution; here, every answer is a sentence of the specification from which the tests were made.
     """

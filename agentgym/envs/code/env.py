@@ -45,11 +45,11 @@ class Code(SandboxEnv):
     Tasks are generated from `families` (default: all of `agentgym.envs.code.families.FAMILIES`). At difficulty d, a
     solution takes d + 1 or d + 2 steps, and inputs grow with d. `split_key` is the statement without the function's name.
 
-    Variables persist between calls of `run`, except on backends without an interpreter that stays (`NO_KERNEL`). `test` and
-    `submit` run the code in a fresh sandbox that contains only the inputs of tests; the results are compared with the
-    expected results outside the sandbox (checks as code run in a second sandbox). Reward: 1 for a submission
-    that passes every hidden test, else 0; a submission ends the episode. Metrics: `passed`, the share of hidden tests that
-    pass; `public`, the share of public tests that passed in the last `test`.
+    Variables persist between calls of `run`, except on backends without a persistent interpreter (`NO_KERNEL`). `test` and
+    `submit` run the code in a fresh sandbox that contains only the inputs of tests; results are compared with the expected
+    results outside the sandbox, and tests that are assertions run in a second sandbox. Reward: 1 for a submission that
+    passes every hidden test, else 0; a submission ends the episode. Metrics: `passed`, the share of hidden tests that pass;
+    `public`, the share of public tests that passed in the last `test`.
     """
 
     horizon = 12

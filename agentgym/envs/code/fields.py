@@ -86,7 +86,7 @@ def text(raw: Data, key: str, where: str) -> str:
     """Return the text under a key.
 
     Raises:
-        BadData: the key is missing, or its value is not a text or blank.
+        BadData: the key is missing, or its value is blank or not a text.
     """
     value = raw.get(key)
     if value is None:

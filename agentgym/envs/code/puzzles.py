@@ -190,7 +190,7 @@ def literals(text: str) -> list[object]:
 
 
 def results(sandbox: Sandbox, code: str, entry: str, inputs: Sequence[object], seconds: float) -> list[list[object]] | str:
-    """Call a function in `sandbox`; return [packed value, error or None] of each input, or an error if the code failed."""
+    """Call a function in `sandbox`; return [packed value, error or None] of each input, or the error if the code failed."""
     request = {
         "code": code, "entry": entry, "kind": "function", "inputs": list(inputs), "seconds": seconds,
         "room": sandbox.limits.output // 2, "patience": PATIENCE,

@@ -31,7 +31,7 @@ from agentgym.errors import BadData, Fault, Reason
 __all__ = ["Database", "QueryError", "Result"]
 
 PATIENCE = 30.0
-"""A process counts as hung after a query's limit on CPU time plus this many seconds of wall-clock time."""
+"""Seconds of wall-clock time, beyond a query's limit on CPU time, after which a query process counts as hung."""
 TRIES = 3
 """Maximum number of times that a query is sent, since its process may die."""
 PROCESSES = 8
@@ -66,7 +66,7 @@ class Database:
             raise BadData(str(error)) from error
 
     def run(self, sql: str, *, first: int | None = None) -> Result:
-        """Run one SELECT (or WITH … SELECT, or VALUES) and return its result, or only the `first` rows.
+        """Run one SELECT (or WITH … SELECT, or VALUES) and return its result, with at most `first` rows (None: all).
 
         Raises:
             QueryError: the query is wrong or exceeds a limit.

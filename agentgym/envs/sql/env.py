@@ -31,9 +31,9 @@ Saved = tuple[str, dict[str, str], tuple[str, float] | None]
 class SQL(TextEnv):
     """Answer questions about a database with one SQL query.
 
-    By default, schema, rows and question are generated; `split_key` is schema and query, so no question of `valid` or
-    `test` occurs in `train`, on any database. Difficulty d uses question families of levels d - 2 to d (from d = 4 on: 2 to
-    4). Levels are 0: one table; 1: NULL, dates, order; 2: joins and groups; 3: subqueries; 4: windows. Tables have about
+    By default, schema, rows and question are generated. `split_key` is the schema and the query, so no question of `valid`
+    or `test` occurs in `train`, on any database. Difficulty d uses question families of levels d - 2 to d (from d = 4 on, 2
+    to 4): 0 has one table; 1 NULL, dates and order; 2 joins and groups; 3 subqueries; 4 windows. Tables have about
     16 + 8 d rows, the number of conditions grows with d, and from d = 1 on, stored categories may have another letter case
     than in the question. `data` is a copy of Spider or BIRD (see `agentgym.envs.sql.files`).
 

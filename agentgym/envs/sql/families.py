@@ -16,7 +16,7 @@ class QuestionFamily:
 
     name: str
     level: int
-    """Minimum difficulty."""
+    """Lowest difficulty with questions of this family."""
     forms: tuple[str, ...]
     """Wordings; names of parts of a frame are in braces."""
     needs: tuple[str, ...] = ()

@@ -125,7 +125,7 @@ class Drawing:
         """Maximum number of references in a path."""
 
     def frame(self, family: QuestionFamily) -> Frame | None:
-        """Draw a frame of the family about the table; None without suitable columns, or if it gives the answer away."""
+        """Draw a frame of the family about the table; None without suitable columns, or if the question gives the answer."""
         parts: dict[str, Any] = {}
         for need in family.needs:
             frame = _DRAWN[need](self)
@@ -159,7 +159,7 @@ class Drawing:
     def conditions(self, least: int) -> dict[str, object] | None:
         """Draw conditions on distinct columns and return them as the part `where`; None if too few are found.
 
-        Their random number is from `least` to 2 + difficulty // 3; if `least` is 0, it is 0 or 1.
+        Their number is random: from `least` to 2 + difficulty // 3, or 0 or 1 if `least` is 0.
         """
         most = 2 + self.difficulty // 3
         count = int(self.rng.integers(least, most + 1)) if least else int(self.rng.integers(0, 2))

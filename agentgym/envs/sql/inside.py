@@ -128,7 +128,7 @@ class GuardedDatabase:
         _guard(self._connection, self._allow, self._tick, memory)
 
     def run(self, sql: str, *, first: int | None = None) -> Result:
-        """Run one SELECT (or WITH … SELECT, or VALUES) and return its result, or only the `first` rows.
+        """Run one SELECT (or WITH … SELECT, or VALUES) and return its result, with at most `first` rows (None: all).
 
         Raises:
             QueryError: the statement is not read-only, fails, or exceeds a limit.
@@ -307,7 +307,7 @@ def _modules() -> frozenset[str]:
 
 
 def _machinery(table: str) -> bool:
-    """Return True if a table is one of SQLite's own modules, which may reveal the file, the build or other statements."""
+    """Return True if a virtual table is built into SQLite; it may reveal the file, the build or other statements."""
     name = table.lower()
     return name in _modules() or name.startswith("pragma_")
 

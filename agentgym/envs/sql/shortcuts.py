@@ -63,7 +63,10 @@ def _after_schema(observations: list[str], write: Callable[[str, str], str]) -> 
 
 
 def _named(observations: list[str]) -> tuple[str, str]:
-    """Return the first table and the table's first column that the question names; else the first table, the last column."""
+    """Return the first table and the table's first column that the question names.
+
+    By default, the first table of the schema, and the last column.
+    """
     question = set(re.findall(r"\w+", _question(observations)))
     tables = _TABLE.findall(observations[1]) or [("sqlite_master", "name TEXT")]
     name, body = next((table for table in tables if table[0] in question), tables[0])

@@ -59,7 +59,7 @@ def _where(frame: Frame, schema: Schema, rng: np.random.Generator) -> str:
 
 
 def _is_date(schema: Schema, table: str, path: Path) -> bool:
-    """Return True if a path ends in a date column; names of dates, such as `held` or `joined`, are not nouns."""
+    """Return True if a path ends in a date column, to add the word `date` to names such as `held` or `joined`."""
     here = schema.by_name[table]
     for step in path[:-1]:
         here = schema.by_name[here.by_name[step].target]

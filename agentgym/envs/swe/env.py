@@ -58,8 +58,8 @@ class SWE(RepositoryEnv):
     `agentgym.envs.swe.tasks.Instance`); by default all.
 
     The agent gets the broken repository without the tests that reveal the bug; if git is installed, it is a git repository
-    with a single commit. Reward: 1 if after `submit` every fail-to-pass and every pass-to-pass test passes, else 0. Tests
-    and configuration are restored before, and the tests run in another sandbox than the code (`grading.py`). Metrics, all
+    with a single commit. Reward: 1 if after `submit` every fail-to-pass and every pass-to-pass test passes, else 0. Before
+    grading, tests and configuration are restored; tests and code run in two sandboxes (`grading.py`). Metrics, all
     0 until `submit`: `fail_to_pass` and `pass_to_pass`, the shares of tests that passed, and `similarity` of the repair to
     the known repair (SWE-RL). `grading` selects other ways of grading.
     """
@@ -77,7 +77,7 @@ class SWE(RepositoryEnv):
     """`tests`: hidden tests decide. `one-process`: they share a process with the code under test, which can then cheat.
 
     `patch`: no test runs, the repair must equal the known repair, and `similarity` is the only metric (SWE-RL). Backends
-    without kernels do not support `tests`.
+    without a persistent interpreter (`NO_KERNEL`) do not support `tests`.
     """
     packages = ("tarfile", *(name for name in PACKAGES if name not in ("pytest", "py")))
     """Modules preloaded in the agent's sandbox: `tarfile` for snapshots, and pytest's dependencies.
@@ -86,7 +86,7 @@ class SWE(RepositoryEnv):
     """
     root = FOLDER
     step_seconds = 900.0
-    """Time limit of a step in seconds. Grading has tighter limits that tell a slow repair from a busy machine."""
+    """Time limit of a step in seconds. Grading has tighter limits that distinguish a slow repair from a busy machine."""
 
     def requires(self) -> None:
         """Check that the sandbox can run pytest.
@@ -124,7 +124,7 @@ class SWE(RepositoryEnv):
         return task.data["package"]
 
     def content_key(self, task: Task) -> object:
-        """Return the package and its bug."""
+        """Return the package and the repaired lines, which identify the bug."""
         return task.data["package"], task.data["fix"]
 
     def begin(self, task: Task) -> str:
@@ -332,7 +332,8 @@ def _pytest_itself() -> dict[str, bytes]:
 def first_change(now: bytes, target: bytes) -> tuple[str, str] | None:
     """Return the first differing lines and their replacement, with enough context to be unique in `now`.
 
-    None if there is no difference, more than `MOST_EDITS` differences, or no unique context, or if either is not UTF-8.
+    None without a difference, with more than `MOST_EDITS` differences, without a unique context, or for text that is not
+    UTF-8.
     """
     try:
         lines, others = (text.decode("utf-8").splitlines(keepends=True) for text in (now, target))

@@ -83,7 +83,7 @@ def unpack(archive: bytes) -> dict[str, Entry]:
 
 
 def staged(index: bytes) -> bytes:
-    """Return the names, modes and content hashes in a git index, without times and inodes; other bytes stay as they are."""
+    """Return the names, modes and content hashes in a git index, without times and inodes; other data is unchanged."""
     if index[:4] != b"DIRC" or index[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
         return index
     sections, place = [index[8:12]], 12

@@ -30,7 +30,7 @@ MOST_WRONG = 3
 DRAWS = 1000
 """Maximum number of specifications drawn to find one that the caller of `ProgramFamily.draw` accepts."""
 PATIENCE = 5
-"""Number of failed specifications per reduction of the number of steps by one; twice as many before the first."""
+"""The number of steps drops by one after each such number of failed specifications, at first after twice as many."""
 LIVELY = 3
 """Minimum number of distinct results of the hidden tests; two suffice if all results are True or False."""
 
@@ -214,7 +214,7 @@ class ProgramFamily:
             return ProgramSpec(entry, _part(frame, rng, difficulty), tuple(steps), end)
 
     def _tested(self, plan: ProgramSpec, rng: Rng, difficulty: int) -> Draft | None:
-        """Return a task with tests for a specification; None if the tests would not tell right from wrong solutions."""
+        """Return a task with tests for a specification; None if the tests cannot distinguish right from wrong solutions."""
         kind, solution = plan.start.kind, plan.solution()
         cases: dict[str, list[Any]] = {}
         for _ in range(3 * (PUBLIC + HIDDEN)):

@@ -105,9 +105,10 @@ def _same_numbers(left: str, right: str) -> bool:
 
 
 def same_words(expected: str, got: str, tolerance: float = 1e-5) -> bool:
-    """Return True if two outputs have the same words, ignoring whitespace; floats, but not integers, may differ a bit.
+    """Return True if two outputs have the same words, ignoring whitespace; floats may differ by `tolerance`.
 
-    This is CodeContests' comparison of a program's output. Up to a value of 1, `tolerance` is absolute, above it relative.
+    This is CodeContests' comparison of a program's output. `tolerance` is absolute for values up to 1, and relative above.
+    Expected integers must be exact.
     """
     left, right = expected.split(), got.split()
     return len(left) == len(right) and all(a == b or _near(a, b, tolerance) for a, b in zip(left, right, strict=True))

@@ -84,7 +84,7 @@ def _judged(answer: list[object], expected: object, tests: CodeTests) -> CaseRes
 
 
 def read_answers(output: bytes, most: int) -> list[list[object]] | str:
-    """Return [packed value, error or None] of each case, up to the first malformed line; an error if the code failed.
+    """Return [packed value, error or None] of each case, up to the first malformed line; the error if the code failed.
 
     The solution may have forged the output, so each value is validated and packed again.
     """

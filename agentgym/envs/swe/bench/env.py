@@ -39,7 +39,7 @@ code=$?; rm -f "$GIT_INDEX_FILE"; exit $code
 class SWEBench(RepositoryEnv):
     """Resolve an issue of SWE-bench or a similar data set in the published container of the instance.
 
-    `data` is a JSON Lines file of SWE-bench, Lite or Verified in the form of swebench 5, SWE-smith, SWE-Gym,
+    `data` is a JSON Lines file of SWE-bench, Lite or Verified (in the form of swebench 5), SWE-smith, SWE-Gym,
     SWE-rebench-V2, R2E-Gym, SWE-bench Pro or Multi-SWE-bench; `bench.rows.FORMATS` has the rules of each data set. The
     instance's image must already exist. The agent works in the image's repository. Its history is replaced by one commit,
     so later commits cannot be looked up, and the image's hidden tests and solutions are removed. Reward: 1 if the data
@@ -82,7 +82,7 @@ class SWEBench(RepositoryEnv):
         return {"instance": item.id, "repo": item.repo, "fix": [item.row["patch"]]}
 
     def split_key(self, task: Task) -> object:
-        """Return the instance id; each row of the file names its own split."""
+        """Return the instance id, which does not decide the split: the split comes from the row."""
         return task.data["instance"]
 
     @property

@@ -94,7 +94,7 @@ def _put_back(sandbox: Sandbox, row: Row, before: set[str]) -> None:
 def _reaches_beyond(patch: str, untracked: set[str]) -> bool:
     """Return True if a patch touches `.git`, or untracked test configuration, which git could not restore.
 
-    `patch`, unlike `git apply`, can write to `.git`: a hook written there would run during grading.
+    The program `patch`, unlike `git apply`, can write to `.git`: a hook written there would run during grading.
     """
     for header in _HEADER.findall(patch):
         named = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), header)

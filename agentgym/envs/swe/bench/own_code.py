@@ -27,7 +27,8 @@ _GIVE = "\nwith os.fdopen(answers, 'w') as file:\n    json.dump(answer, file)\n"
 def answered(root: Path | None, program: str, question: object) -> object:
     """Run a Python program that reads the variable `question` and sets `answer`, both JSON values; return the answer.
 
-    None if the program raises or takes longer than `SECONDS`. `root` is prepended to its `sys.path`.
+    None if the program raises or takes longer than `SECONDS`. `root`, unless None, is prepended to the program's
+    `sys.path`.
     """
     command = [sys.executable, "-I", "-B", "-c", _ANSWER + program + _GIVE, "" if root is None else str(root.absolute())]
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}

@@ -13,7 +13,7 @@ from agentgym.tasks.lines import decoded
 
 T = TypeVar("T")
 WORK = "/testbed"
-"""The repository's path in the images of SWE-bench and its relatives."""
+"""The repository's path in the images of SWE-bench and similar data sets."""
 HOURS = ("<15 min fix", "15 min - 1 hour", "1-4 hours", ">4 hours")
 """Annotated repair times of SWE-bench Verified, for difficulties 0 to 3."""
 GIT_APPLY = (
@@ -77,7 +77,7 @@ class Row:
 
     @property
     def difficulty(self) -> int:
-        """From 0 to 3 by annotated repair time (`HOURS`); 0 without an annotation."""
+        """Difficulty from 0 to 3, by annotated repair time (`HOURS`); 0 without an annotation."""
         annotated = self.row.get("difficulty")
         return HOURS.index(annotated) if annotated in HOURS else 0
 
@@ -138,12 +138,15 @@ class RowFormat:
     def judge(
         self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: FreshSandbox
     ) -> tuple[Verdict, dict[str, object]]:
-        """Return the verdict on the tests' output, and a report."""
+        """Return the verdict on the tests' output, and a report; `evaluation.evaluate` describes `restore`."""
         raise NotImplementedError
 
 
 def verdict_of(row: Row, passed: Collection[str], resolved: bool | None = None) -> Verdict:
-    """Return the verdict, given the names of the passed tests; `resolved=None` requires all of the row's tests to pass."""
+    """Return the verdict, given the names of the passed tests.
+
+    `resolved` decides if the issue is resolved; None: it is if all of the row's tests pass.
+    """
     summary: list[str] = []
     shares: list[float] = []
     for column, which in (("FAIL_TO_PASS", "of the issue"), ("PASS_TO_PASS", "that passed before")):

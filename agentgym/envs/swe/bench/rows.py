@@ -29,7 +29,7 @@ FORMATS: tuple[RowFormat, ...] = (
     SWEGymFormat(),
     SWEBenchFormat(),
 )
-"""The data sets, in order; a row belongs to the first one that owns it."""
+"""The data sets, in order; a row belongs to the first data set whose `owns` returns True."""
 _WITH_PIP = {rules.name: rules.known | {"requirements"} for rules in FORMATS}
 """Known columns by data set, for rows whose `requirements` column is for pip rather than part of the issue."""
 

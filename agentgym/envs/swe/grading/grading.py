@@ -40,7 +40,7 @@ MORE = 4
 """Factor on the time limit when grading is repeated because the machine was too busy for the clean code."""
 PATIENCE = 10
 SLOW = 3
-"""A repair is to blame for slowness from this factor over the clean code's current time; below it, the machine is."""
+"""A repair is to blame if it takes at least this many times as long as the clean code takes now; else the machine is."""
 REMEMBERED = 4096
 DO_NOT_FIT = "The tests cannot be run: the files do not fit the sandbox."
 BROKE = "The tests came to no end: the code under test broke the sandbox."

@@ -25,7 +25,7 @@ MOST_OBJECTS = 200_000
 
 
 class PeerGone(BaseException):
-    """The other end has died or sent a malformed message. A BaseException, so that `pytest.raises(Exception)` fails."""
+    """The other end has died or sent a malformed message; a BaseException, so `pytest.raises(Exception)` cannot catch it."""
 
 
 class Peer:

@@ -40,7 +40,7 @@ class Clock:
     """Seconds of the longest run in a process shared by tests and code."""
 
     def spend(self, seconds: float) -> None:
-        """Subtract a step's duration."""
+        """Subtract a step's duration in seconds from the time left, and add it to the time spent."""
         self.left -= seconds
         self.spent += seconds
 
@@ -54,7 +54,7 @@ class RunOutcome:
     judged: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """Test id -> comparisons of the code under test that may have decided the test, with the operands' classes."""
     seen: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """Test id -> hashes of the values that the test observed (`fresh`), in order; `ERROR` where an exception ended it."""
+    """Test id -> hashes of the values that the test observed (`fresh`), in order; `ERROR` if an exception ended the test."""
     calls: int = 0
     problem: str = ""
     last: str = ""

@@ -214,7 +214,7 @@ class Maker:
         return {"rejected": wrong, "fail_to_pass": list(trial.fail_to_pass), "issue": issue}
 
     def _described_tests(self, candidate: Candidate, failing: tuple[str, ...]) -> list[str]:
-        """Return the failing tests, beginning with one per bug that fails because of that bug alone.
+        """Return the failing tests; with several bugs, first a test for each bug that the other bugs do not make fail.
 
         Empty if a bug has no such test.
         """

@@ -32,7 +32,10 @@ class Observation:
 
 
 def observe(tree: Mapping[str, bytes], test: str, message: str, order: Sequence[str]) -> Observation | None:
-    """Return a test's observation; None if the failure cannot be described in a few lines."""
+    """Return a test's observation; None if the failure cannot be described in a few lines.
+
+    `message` is pytest's failure message, and `order` lists all tests in run order.
+    """
     path, *names = function_of(test)
     module = parse(tree[path].decode("utf-8"))
     function_found = find_function(module, tuple(names))
@@ -195,7 +198,7 @@ def _sides(message: str) -> tuple[str, str]:
 
 
 def _written_out(node: ast.expr) -> bool:
-    """Return True if an expression has no names of local variables, that is, with a lower-case first letter."""
+    """Return True if an expression has no names with a lower-case first letter, such as local variables."""
     return not any(isinstance(inner, ast.Name) and inner.id[:1].islower() for inner in ast.walk(node))
 
 

@@ -46,7 +46,7 @@ class Workbench:
         return sandbox
 
     def run(self, number: int, tree: Mapping[str, bytes], survey: Survey) -> Report:
-        """Run a repository's tests in one of the sandboxes."""
+        """Run a repository's tests in sandbox `number`, 0 or 1."""
         limit = max(5.0, 5 * survey.seconds)
         try:
             return run_files(self.sandbox(number), tree, test_files(tree), timeout=limit, conftest=survey.conftest)

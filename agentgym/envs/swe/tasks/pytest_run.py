@@ -72,7 +72,10 @@ def run_files(
     timeout: float | None = None,
     conftest: bool = False,
 ) -> Report:
-    """Run all tests in some files (none: in the whole repository) and return their outcomes."""
+    """Run all tests in some files (none: in the whole repository) and return their outcomes.
+
+    `conftest` loads the repository's `conftest.py` files, and `timeout` is in seconds (None: the sandbox's own).
+    """
     name = f"{secrets.token_hex(16)}.xml"  # unpredictable for the code under test
     sandbox.restore(pack({f"{FOLDER}/{path}": content for path, content in tree.items()}))
     paths = [f"./{path}" for path in files if path in tree]

@@ -85,7 +85,7 @@ def script(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 @family("repair")
 def repair(ask: Rng, fill: Rng, level: int) -> Scenario:
-    """Create a task: repair a program with a bug in each of its commands; some run forever."""
+    """Create a task: repair a program with a bug in each of its commands; some bugs make a command run forever."""
     commands, path, top = _chosen(ask, level), f"{numbered(ask, 'tool')}.py", numbered(ask, "examples")
     tree, hidden = _examples(commands, top, fill), _hidden(commands, fill, level)
     bugs = {name: number(fill, 0, len(FILTERS[name].bugs) - 1) for name in commands}

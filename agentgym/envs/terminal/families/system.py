@@ -129,7 +129,11 @@ def links(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 
 def _runner(top: str, code: int, start: str, wait: str, end: str) -> str:
-    """Return the command that writes a script to run the workers."""
+    """Return the command that writes a script to run the workers.
+
+    `start`, `wait` and `end` are Bash: starting a worker, waiting for a worker, and the script's exit status. `code` is the
+    value of `$failed` if a worker fails.
+    """
     return (
         f"cat > {top}/run.sh <<'END'\n#!/bin/bash\nmkdir -p out\nfailed=0\nfor w in workers/*.sh; do\n "
         ' n=$(basename "$w")\n'

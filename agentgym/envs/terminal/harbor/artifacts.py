@@ -113,7 +113,7 @@ def _service(raw: Mapping[str, object], file: Path) -> str:
 def collect(sandbox: Any, work: str, hooks: Sequence[Hook], artifacts: Sequence[Artifact]) -> dict[str, bytes]:
     """Run the hooks, ignoring failures, and return the artifacts by path, as sanitized tar archives.
 
-    Missing and too large artifacts are left out, and those that would overwrite an earlier artifact.
+    Artifacts that are missing, too large, or would overwrite an earlier artifact are left out.
     """
     for hook in sorted(hooks, key=lambda hook: hook.service != MAIN):
         if hook.service != MAIN:

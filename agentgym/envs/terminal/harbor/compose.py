@@ -300,7 +300,7 @@ class _Reader:
         return found or {"default": ()}
 
     def _volume(self, entry: object, where: str) -> tuple[str, str, bool] | None:
-        """Return a volume's name, its path in the container, and whether it is read-only; None for Harbor's log folders.
+        """Return a volume's name, its path in the container, and True if it is read-only; None for Harbor's log folders.
 
         Raises:
             BadData: the source may be a folder of this machine.
@@ -379,5 +379,5 @@ def _nanoseconds(value: object, where: str) -> int:
 
 
 def beside_of(compose: Compose, seconds: float) -> SideServices:
-    """Return the side services of a compose file, with the time limit `seconds`."""
+    """Return the side services of a compose file, with `seconds` to build and start them, and root's capabilities."""
     return replace(compose.beside, seconds=seconds, capabilities=ROOT_CAPABILITIES)

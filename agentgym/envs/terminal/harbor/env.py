@@ -50,9 +50,9 @@ class Harbor(ContainerAccess, ServerTools):
     Reward: 1 if the task's own `tests/test.sh` writes a reward of at least 1, else 0; the metric `reward` is the written
     reward, clipped to 0 to 1. If the tests write no reward, they run again without the agent's work: if they write one
     then, the episode is lost; if not, it ends as an infrastructure error. A task with steps is one episode, and `submit`
-    ends a step. The tests are
-    copied into the container at `submit`; only the oracle copies the solution. As in Harbor, the tests run in the agent's
-    container after all its processes have ended, unless there is a separate verifier (`docs/environments/terminal.md`).
+    ends a step. The tests are copied into the container at `submit`; only the oracle copies the solution. As in Harbor, the
+    tests run in the agent's container after all its processes have ended, unless there is a separate verifier
+    (`docs/environments/terminal.md`).
     """
 
     horizon = 50

@@ -26,7 +26,7 @@ class Policy:
 
 
 def baseline(table: Mapping[str, object], name: str, file: Path) -> Policy:
-    """Return an environment's policy, which may have the older spelling `allow_internet`; without mode if unstated."""
+    """Return an environment's network policy, also from the older key `allow_internet`; without a mode if it has neither."""
     internet = table.get("allow_internet")
     older = Policy("public" if internet else "no-network") if isinstance(internet, bool) else Policy()
     return policy(table, name, file) or older

@@ -95,7 +95,7 @@ class ServerTools(SandboxEnv, replaces=("_respond",)):
         return self.invalid(text) if failed else Outcome(text)
 
     def called(self, call: ServerCall, seconds: float) -> tuple[str, bool]:
-        """Call a tool and return its text and whether the call failed."""
+        """Call a tool; return its text, and True if the call failed."""
         if self._servers is None or call.name not in self._servers.tools:
             return f"{call.name} is not offered any more: its server has changed.", True
         return self._servers.call(call.name, json.loads(call.arguments), seconds)

@@ -129,7 +129,7 @@ class Servers:
             self._where[offered] = (connection, name)
 
     def call(self, name: str, arguments: dict[str, object], seconds: float) -> tuple[str, bool]:
-        """Call a tool; return its text and whether it reports failure.
+        """Call a tool; return its text, and True if the tool reports failure.
 
         Raises:
             TimeoutError: the call takes longer than `seconds`.

@@ -199,7 +199,7 @@ class Reader:
         )
 
     def _place_of(self, levels: Sequence[tables.Table], folder: Path, named: bool) -> tuple[Place | None, bool]:
-        """Return the verifier's separate container (None if it has none), and whether its image contains the tests.
+        """Return the verifier's separate container (None if it has none), and True if its image contains the tests.
 
         Raises:
             BadData: the verifier needs several containers.
