@@ -202,7 +202,7 @@ class Tau2Desk(TextEnv):
         return called
 
     def _hear(self) -> str | Outcome:
-        """Let the model answer as the customer, and return the answer; if it ends the conversation, judge the episode."""
+        """Let the model answer as the customer; return the answer, or the verdict if it ends the conversation."""
         assert self._model_user is not None, "without a model there is only the ticket"
         answer = reply(self._model_user, self._case, self.log, self.seed, partial(self._call, "user"))
         self.log.append(Utterance("user", answer))

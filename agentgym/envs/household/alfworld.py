@@ -36,7 +36,7 @@ def parse_game(content: bytes, where: str) -> Game:
     """Build a game from a game file's content.
 
     Raises:
-        BadData: the content is not a game in JSON.
+        BadData: the content is not a game in JSON; the message begins with `where`.
     """
     dialect, sentence, text = _parts(content, where)
     problem = read_problem(text, where)
@@ -47,7 +47,7 @@ def _parts(content: bytes, where: str) -> tuple[Dialect, str, str]:
     """Return the dialect, the goal's sentence and the PDDL problem in a game file's content.
 
     Raises:
-        BadData: the content is not a game in JSON.
+        BadData: the content is not a game in JSON; the message begins with `where`.
     """
     try:
         raw: JSON = json.loads(content)

@@ -89,7 +89,7 @@ def members(mask: int) -> list[int]:
 def build_game(problem: Problem, goal: Goal, sentence: str, dialect: Dialect = NEW, where: str = "game") -> Game:
     """Compute a game from a lower-case problem, its goal, and the goal's sentence (`Your task is to: ….`).
 
-    Raises BadData, naming `where`, if the problem lacks a required part.
+    Raises BadData if the problem lacks a required part or uses an undeclared name; the message begins with `where`.
     """
     return _Builder(problem, where).build(goal, sentence, dialect)
 

@@ -76,7 +76,7 @@ def read_goal(tree: "str | Tree", where: str = "goal") -> Goal:
     """Recognize a PDDL condition as one of the six goals, in any formatting and order.
 
     Raises:
-        BadData: the condition is none of the six goals.
+        BadData: the condition is none of the six goals; the message begins with `where`.
     """
     atoms: list[tuple[str, ...]] = []
     _collect(tree, atoms)

@@ -76,7 +76,7 @@ def read_grammar(domain: str, grammar: str, where: str = "game") -> tuple[Dialec
     """Return a game's dialect and the goal's sentence, read from the embedded domain and grammar.
 
     Raises:
-        BadData: a rule or an action has unknown words; the message names `where`.
+        BadData: a rule or an action has unknown words, or the goal is missing; the message begins with `where`.
     """
     task = _TASK.search(grammar)
     if task is None:

@@ -49,7 +49,7 @@ def _section(text: str, name: str, where: str) -> tuple[int, int]:
     """Return the positions where `(:name …)` and its content start.
 
     Raises:
-        BadData: the section is missing.
+        BadData: the section is missing; the message begins with `where`.
     """
     start = re.search(rf"\(\s*:{name}(?![^\s()])", text)
     if start is None:
@@ -80,7 +80,7 @@ def _read_facts(text: str, start: int, end: int, where: str) -> dict[str, list[t
     """Parse the atoms of a section; `(= …)`, which only defines costs, is skipped.
 
     Raises:
-        BadData: something other than a fact was found.
+        BadData: something other than a fact was found; the message begins with `where` and the line.
     """
     facts: dict[str, list[tuple[str, ...]]] = {}
     section = text[start:end]

@@ -39,7 +39,8 @@ def wording_of(dialect: Dialect) -> str:
 def draw_dialect(wordings: tuple[str, ...], task_id: str) -> Dialect:
     """Return the dialect of a task, chosen by a hash of its id.
 
-    The command for putting down and the naming of locations vary together: the first arrival reveals the command.
+    The command for putting an object down and the naming of locations vary together, so that the first arrival reveals
+    the command.
     """
     wording = draw_wording(wordings, task_id)
     if wording in ("new", "old"):

@@ -23,7 +23,8 @@ def right_answers(row: Mapping[str, object], where: str, of_ids: Mapping[str, li
     `of_ids` maps `answer_id` to further spellings.
 
     Raises:
-        BadData: the row has no answer, or its question is marked unanswerable.
+        BadData: the row has no well-formed answer, or its question is marked unanswerable; the message begins with
+            `where`.
     """
     if row.get("answerable") is False or row.get("is_impossible") is True or row.get("answerable") == "false":
         raise BadData(f"{where}: the question has no answer (answerable, is_impossible); expected one that has")
@@ -72,7 +73,7 @@ def _texts(value: object, where: str, key: str) -> list[str]:
     """Return the texts in a string, a number, a list, or an object in TriviaQA's, SQuAD's or DROP's format.
 
     Raises:
-        BadData: the value is none of these.
+        BadData: the value is none of these; the message begins with `where` and names the column `key`.
     """
     if isinstance(value, str) and value.strip():
         return [plain_text(value.strip())]

@@ -100,7 +100,10 @@ def _numbered(records: Iterable[tuple[str, dict[str, object]]]) -> Iterator[tupl
 
 
 def _question(raw: dict[str, object], where: str, reading: Reading, of_ids: dict[str, list[str]]) -> tuple[str, list[str]]:
-    """Return the text of the question, including other columns that belong to it, and the gold answers."""
+    """Return the text of the question, including other columns that belong to the question, and the gold answers.
+
+    `where` begins error messages, and `of_ids` are further answers by `answer_id`.
+    """
     row = lowered(raw)
     documents = tuple(name for name in DOCUMENTS if name in row and _documents(row[name]))
     known = _known(documents)
@@ -130,7 +133,7 @@ READ = ("question", "answerable", "is_impossible", "answer_start", "answer_id", 
 
 
 def _documents(value: object) -> bool:
-    """Return whether a column contains titled paragraphs: documents to find, not a part of the question."""
+    """Return whether a column contains titled paragraphs (documents to find) and not a part of the question."""
     if isinstance(value, str):
         return value.lstrip()[:1] in ("[", "{")
     if isinstance(value, dict):
@@ -158,7 +161,7 @@ def _of_musique(raw: dict[str, object], where: str) -> list[tuple[str, str, bool
     """Return the title and text of each MuSiQue paragraph, and True if the question needs the paragraph.
 
     Raises:
-        BadData: a paragraph has no title or no text.
+        BadData: a paragraph has no title or no text; the message begins with `where`.
     """
     found: list[tuple[str, str, bool]] = []
     for paragraph in cast("list[object]", raw["paragraphs"]):
@@ -171,10 +174,12 @@ def _of_musique(raw: dict[str, object], where: str) -> list[tuple[str, str, bool
 
 
 def _supporting_titles(raw: dict[str, object], where: str) -> list[str]:
-    """Return the distinct titles of the supporting facts; empty if the row has no such column, as in test files.
+    """Return the distinct titles of the supporting facts or, without that column, of MuSiQue's supporting paragraphs.
+
+    The list is empty if the row has neither column, as in test files.
 
     Raises:
-        BadData: a title is not a string.
+        BadData: a title is not a string; the message begins with `where`.
     """
     if raw.get("supporting_facts") is None:
         own = _of_musique(raw, where) if isinstance(raw.get("paragraphs"), list) else []
@@ -248,7 +253,7 @@ def _chain(
     The result is empty if the row names no supporting documents.
 
     Raises:
-        BadData: no document has a supporting title, and the reading is strict.
+        BadData: with `strict`, no document has one of the supporting titles; the message begins with `where`.
     """
     if raw.get("supporting_titles") is not None:
         titles = [_line(title) for title in _strings(raw, "supporting_titles", where)]

@@ -11,6 +11,8 @@ LONGEST_LITERAL = 1_000_000  # characters; genuine ones have a few thousand
 def read_literal(value: object, what: str, expected: str) -> object:
     """Return a value; if it is a string, parse it as a Python literal without executing code.
 
+    `what` names the value in error messages, and `expected` describes the required form.
+
     Raises:
         BadData: the string is too long or not a literal.
     """
@@ -26,6 +28,8 @@ def read_literal(value: object, what: str, expected: str) -> object:
 
 def as_list(value: object, keys: tuple[str, str], what: str, expected: str) -> list[tuple[object, object]]:
     """Return pairs from a list of pairs, or from an object with two lists of equal length under `keys`.
+
+    `what` names the value in error messages, and `expected` describes the required form.
 
     Raises:
         BadData: the value is neither.

@@ -135,7 +135,7 @@ def _product(raw: JsonObject, attributes: JsonObject, where: str) -> Product | N
     """Return a product by WebShop's rules; None if WebShop leaves it out.
 
     Raises:
-        BadData: the product lacks a field.
+        BadData: the product lacks a field or has a malformed one; the message begins with `where`.
     """
     asin = raw.get("asin", "nan") if isinstance(raw, dict) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if not isinstance(asin, str):

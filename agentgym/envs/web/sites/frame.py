@@ -138,7 +138,7 @@ def number(text: str | None, least: int, most: int) -> int | None:
 
 @dataclass(frozen=True)
 class Slice:
-    """One page of a long list: its rows and its number from 1, and the total numbers of pages and rows."""
+    """One page of a long list: the page's rows, the page's number from 1, and the total numbers of pages and rows."""
 
     rows: list[sqlite3.Row]
     number: int

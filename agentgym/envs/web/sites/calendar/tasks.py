@@ -104,7 +104,7 @@ class NextWith(TaskFamily):
 
 
 class FirstFree(TaskFamily):
-    """Find the start of a day's first gap that is long enough."""
+    """Find the start of the first free period of a given length on a given day."""
 
     name = "calendar-free"
     sites = ("calendar",)
@@ -145,7 +145,7 @@ class FirstFree(TaskFamily):
 
 
 def first_gap(events: list[tuple[str, str]], length: int, start: int = 8 * 60, finish: int = 20 * 60) -> str:
-    """Return the start of a day's first gap of at least `length` minutes between events; "" if there is none.
+    """Return the start of a day's first period of at least `length` minutes without events; "" if there is none.
 
     `events` are pairs of times such as 09:30. `start` and `finish` limit the search, in minutes from midnight.
     """

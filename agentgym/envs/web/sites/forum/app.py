@@ -32,7 +32,7 @@ app = Site("forum", "Common Room", NAV, NOTICES)
 
 @app.context_processor
 def names() -> dict[str, object]:
-    """Provide templates with people's names by user name."""
+    """Return the variables of all templates: `names`, a dict from user name to full name."""
     return {"names": {person.username: person.name for person in state().setting.people}}
 
 

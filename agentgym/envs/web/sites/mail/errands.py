@@ -37,7 +37,7 @@ def overlaps(first: tuple[str, str], second: tuple[str, str]) -> bool:
 
 
 def unique(state: EpisodeState, start: str) -> list[sqlite3.Row]:
-    """Return the messages with a subject that starts with `start`, from senders of exactly one such message."""
+    """Return the messages whose subject starts with `start`, only from contacts who sent exactly one such message."""
     sql = (
         "SELECT message.*, contact.name FROM message JOIN contact ON email = sender WHERE subject LIKE ? ORDER BY message.id"
     )
@@ -162,7 +162,7 @@ class ReviewByMail(TaskFamily):
 
 
 class ProblemByMail(TaskFamily):
-    """Handle a customer's problem report: open an issue in the tracker, and reply with its number."""
+    """Handle a customer's problem report: open an issue in the tracker, and reply with the issue's number."""
 
     name = "mail-tracker-problem"
     sites = ("mail", "tracker")

@@ -38,7 +38,7 @@ def linked(text: str) -> Markup:
 
 @app.context_processor
 def names() -> dict[str, dict[str, str]]:
-    """Provide templates with people's names by user name."""
+    """Return the variables of all templates: `names`, a dict from user name to full name."""
     return {"names": {person.username: person.name for person in state().setting.people}}
 
 

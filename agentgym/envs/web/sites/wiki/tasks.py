@@ -191,7 +191,7 @@ class EditFact(TaskFamily):
 
 
 def changed(facts: str, change: dict[str, str]) -> str:
-    """Return the lines of facts with the values in `change` replaced."""
+    """Return facts, one `Name: value` per line, with the new values that `change` has by name."""
     lines = [line.partition(":") for line in facts.split("\n")]
     return "\n".join(f"{name}: {change.get(name, value.strip())}" for name, _, value in lines)
 
@@ -226,7 +226,7 @@ class Append(TaskFamily):
 
 
 class Revert(TaskFamily):
-    """Restore the version of a page before a person's change."""
+    """Restore the version of a page from just before a person's change."""
 
     name = "wiki-revert"
     sites = ("wiki",)
