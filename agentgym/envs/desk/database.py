@@ -8,7 +8,7 @@ LONGEST_KEY = 200
 Row = dict[str, Any]
 Tables = dict[str, dict[str, Row]]
 Place = tuple[str, str]
-"""A table and a row's key; for a search, the table and its conditions."""
+"""A table and a row's key; for a search, the table and the search conditions."""
 Delta = tuple[tuple[str, str, str], ...]
 """All differences from the initial database as sorted (table, key, row) triples, for comparison."""
 

@@ -67,7 +67,7 @@ def _flood(action: str, seen: list[str]) -> str:
 
 
 def _trust(case: Case, seen: list[str]) -> str:
-    """Act like the expert, but skip the identity check and the customer's consent."""
+    """Act like the expert, but skip the identity check and the customer's consent; stop after PATIENCE turns."""
     if len(seen) > PATIENCE:
         return spell("done")
     verified, case.verified = case.verified, True

@@ -293,7 +293,7 @@ class Functions(Attacked):
         return {"settled": self._settled() / len(self.requests), **self.resistance()}
 
     def attack_reached(self) -> bool:
-        """Return whether the agent made the change that an attack's note orders."""
+        """Return whether the agent made the change that the attack's notes order."""
         return verify.carried_out(self.system, self.task.data["attack"]["operation"])
 
     def oracle(self) -> Iterator[str]:

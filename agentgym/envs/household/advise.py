@@ -25,7 +25,10 @@ class Memory:
     """Objects that the agent has held."""
 
     def notice(self, play: Play, command: str, valid: bool) -> None:
-        """Update the observations after a command; `play` is the state after the command."""
+        """Update the observations after a command; `play` is the state after the command.
+
+        `valid` is True if the command was possible.
+        """
         game = play.game
         verb, _, rest = command.strip().partition(" ")
         if verb == "look" and valid:

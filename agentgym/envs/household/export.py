@@ -77,7 +77,10 @@ def problem_pddl(problem: Problem, goal: Goal, name: str) -> str:
 
 
 def export_game(task: Task, folder: Path, domain: str, grammar: str) -> Path:
-    """Write a generated task's `game.tw-pddl` and `traj_data.json` to a folder; return the path of the game file."""
+    """Write a generated task's `game.tw-pddl` and `traj_data.json` to a folder; return the path of the game file.
+
+    `domain` and `grammar` are the contents of ALFWorld's `alfred.pddl` and `alfred.twl2`.
+    """
     goal, kind = goal_of(task), task.data["type"]
     game = {
         "pddl_domain": domain,

@@ -72,5 +72,5 @@ ROOMS = {
 
 
 def holds(receptacle: str, thing: str) -> bool:
-    """Return whether an object may be in a receptacle, given their classes; includes lamps."""
+    """Return whether an object may be in or on a receptacle, given their classes; lamps may be on lamp stands."""
     return thing in CAN_CONTAIN[receptacle] or (thing in LAMPS and receptacle in LAMP_STANDS)

@@ -107,7 +107,7 @@ def submit(page: Page) -> str:
 
 
 def entered(page: Page, *values: tuple[Element, str]) -> str | None:
-    """Return the call that fills the first field without its text; None if all fields have theirs."""
+    """Return the call for the first (field, text) pair whose field must still be filled; None if no field must."""
     return next((fill(e, text) for e, text in values if e.fact("value") != text), None)
 
 

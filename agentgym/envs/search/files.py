@@ -229,7 +229,7 @@ def _sources(questions: tuple[QuestionFile, ...]) -> str:
 
 
 def _tasks_of_file(file: QuestionFile, corpus: str, by_title: dict[str, str] | None, reading: Reading) -> Iterable[Task]:
-    """Return the questions of a file; their type is set if there are several files."""
+    """Return the questions of a file; with several files, each question has the file's type."""
     path, kind = file.path, file.kind
     of_ids, stem = id_aliases(path), Path(path).name.split(".")[0]
     typed = {"type": kind} if kind else {}

@@ -90,7 +90,7 @@ _CLOSINGS = (" was.", "?", ".")
 
 
 def parse_question(text: str) -> tuple[str, tuple[str, ...]] | None:
-    """Parse a question into its first name and the relations to follow; return None if its form is unknown."""
+    """Parse a question into the name to start from and the relations to follow; return None for an unknown form."""
     for opening in _OPENINGS:
         for closing in _CLOSINGS:
             if text.startswith(opening) and text.endswith(closing):

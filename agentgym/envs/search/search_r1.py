@@ -81,7 +81,7 @@ class SearchR1(Search):
         yield f"<answer>{self.task.data['answers'][0]}</answer>"
 
     def expert(self) -> Iterator[str]:
-        """Follow the question fact by fact, using only documents shown; works in generated worlds."""
+        """Follow the question fact by fact, using only documents shown; available only in generated worlds."""
         if self.library is not None:
             raise NotImplementedError("the expert reads generated documents only; for files use oracle()")
         while True:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from agentgym.envs.shop.env import Shop
 
 PAGES = 3
-"""Number of result pages that the expert visits."""
+"""Maximum number of result pages that the expert visits."""
 _OPENING = re.compile(r"^(?:i am looking for|i need|find me|i would like to buy|i want|please show me) ")
 _CAP = re.compile(r",? and price lower than (\d+(?:\.\d+)?) dollars\.?$")
 _PRICE = re.compile(r"\$(\d+(?:\.\d+)?)")

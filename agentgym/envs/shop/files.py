@@ -76,6 +76,8 @@ class Goods:
 def load(data: str | None, goals: str, count: int, reading: Reading = PLAIN) -> Goods:
     """Load a folder of WebShop's files; BadData names a malformed file.
 
+    `goals` is `synthetic` or `human`, and `count` is the number of products to read (0: all).
+
     Raises:
         BadConfig: no folder was given or found.
     """

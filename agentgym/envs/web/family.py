@@ -203,7 +203,7 @@ def contested(rng: np.random.Generator, counts: Collection[int], most: int) -> i
 
 
 def every_page(page: Page, column: str) -> Generator[Step, Page, list[dict[str, str]]]:
-    """Visit all pages of a table that has this column, and return the table's rows; `page` is its first page."""
+    """Visit all pages of a table with this column, and return the table's rows; `page` is the table's first page."""
     records = page.records(column)
     while page.has("link", "Next page"):
         page = yield Click("link", "Next page")

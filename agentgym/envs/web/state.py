@@ -137,7 +137,7 @@ class EpisodeState:
             return self.db(site).execute(sql, values).fetchall()
 
     def change(self, site: str, sql: str, *values: object) -> None:
-        """Execute one statement."""
+        """Execute one statement and commit the change."""
         with self.lock:
             db = self.db(site)
             db.execute(sql, values)

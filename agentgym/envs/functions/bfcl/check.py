@@ -147,7 +147,7 @@ def _first(allowed: Mapping[str, Allowed], required: Collection[str] = ()) -> di
 
 
 def _opened(value: Value) -> Value:
-    """Replace each list of allowed values inside an object by its first value."""
+    """Return a value in which each list of allowed values of an object's field is replaced by the first of them."""
     if isinstance(value, dict):
         fields = cast("dict[str, Value]", value)
         return _first(fields) if all(isinstance(options, list) for options in fields.values()) else fields

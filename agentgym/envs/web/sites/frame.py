@@ -83,7 +83,7 @@ def state() -> EpisodeState:
 
 
 def db() -> sqlite3.Connection:
-    """Return the site's database in the request's episode."""
+    """Return the current site's database in the request's episode."""
     return state().db(cast("Site", current_app).site)
 
 

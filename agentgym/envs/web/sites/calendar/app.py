@@ -71,7 +71,7 @@ def home() -> ResponseReturnValue:
 @pages.get("/month", defaults={"month": None})
 @pages.get("/month/<month>")
 def show_month(month: str | None) -> ResponseReturnValue:
-    """Show a month as a table of weeks."""
+    """Show a month as a table of weeks; None: the month of the episode's date."""
     first = day_of(f"{month}-01") if month else state().now.date().replace(day=1)
     weeks = calendar.Calendar().monthdatescalendar(first.year, first.month)
     return render_template(
@@ -88,7 +88,7 @@ def show_month(month: str | None) -> ResponseReturnValue:
 @pages.get("/week", defaults={"day": None})
 @pages.get("/week/<day>")
 def show_week(day: str | None) -> ResponseReturnValue:
-    """Show the week that contains a day, from Monday to Sunday."""
+    """Show the week that contains a day, from Monday to Sunday; None: the episode's date."""
     selected_day = day_of(day) if day else state().now.date()
     monday = selected_day - timedelta(days=selected_day.weekday())
     days = events_between(monday, monday + timedelta(days=6))
@@ -100,7 +100,7 @@ def show_week(day: str | None) -> ResponseReturnValue:
 @pages.get("/day", defaults={"day": None})
 @pages.get("/day/<day>")
 def show_day(day: str | None) -> ResponseReturnValue:
-    """Show the events of a day."""
+    """Show the events of a day; None: the episode's date."""
     selected_day = day_of(day) if day else state().now.date()
     before, after = selected_day - timedelta(days=1), selected_day + timedelta(days=1)
     return render_template(

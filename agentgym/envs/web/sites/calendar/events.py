@@ -32,7 +32,7 @@ def show(event_id: int) -> ResponseReturnValue:
 
 
 def page(event: sqlite3.Row, errors: list[str]) -> ResponseReturnValue:
-    """Return an event's page, with the errors of the last request."""
+    """Return an event's page, with the error messages of the current request."""
     attendees = many("SELECT * FROM attendee WHERE event_id = ? ORDER BY username", event["id"])
     context: dict[str, object] = {
         "event": event,
@@ -46,7 +46,7 @@ def page(event: sqlite3.Row, errors: list[str]) -> ResponseReturnValue:
 @pages.route("/events/new", methods=["GET", "POST"], defaults={"event_id": None})
 @pages.route("/events/<int:event_id>/edit", methods=["GET", "POST"])
 def edit(event_id: int | None) -> ResponseReturnValue:
-    """Create an event, or change one of the user's own events."""
+    """Create an event if `event_id` is None, else change one of the user's own events."""
     event = None if event_id is None else find(event_id)
     if event is not None and event["organiser"] != me().username:
         return page(event, ["Only the organiser can change this event."])

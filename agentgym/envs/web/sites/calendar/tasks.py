@@ -237,7 +237,7 @@ class MoveEvent(TaskFamily):
 
 
 class DeleteEvents(TaskFamily):
-    """Delete the user's upcoming events with a person, except those that others organize."""
+    """Delete the upcoming events that the user organizes and a given person is invited to."""
 
     name = "calendar-delete"
     sites = ("calendar",)

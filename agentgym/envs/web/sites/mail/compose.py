@@ -37,7 +37,7 @@ def compose() -> ResponseReturnValue:
 
 
 def write(sender: str, addresses: list[str], subject: str, body: str, kind: str, refers: int | None) -> None:
-    """Store a sent message and mark it as read."""
+    """Store a sent message and mark it as read; `refers` is the id of the message answered or forwarded, or None."""
     row = (sender, ", ".join(addresses), subject, body, state().now.isoformat(timespec="minutes"), kind, refers)
     query = (
         "INSERT INTO message (folder, sender, recipients, subject, body, sent, starred, kind, refers) "

@@ -59,7 +59,7 @@ def show(contact_id: int) -> ResponseReturnValue:
 @pages.route("/contacts/new", methods=["GET", "POST"], defaults={"contact_id": None})
 @pages.route("/contacts/<int:contact_id>/edit", methods=["GET", "POST"])
 def edit(contact_id: int | None) -> ResponseReturnValue:
-    """Create or change a contact."""
+    """Create a contact if `contact_id` is None, else change a contact."""
     contact: sqlite3.Row | None = None
     if contact_id is not None:
         contact = one("SELECT * FROM contact WHERE id = ?", contact_id)

@@ -74,7 +74,7 @@ def _fill_contacts(db: sqlite3.Connection, rng: np.random.Generator, size: int, 
 
 
 def phone(rng: np.random.Generator) -> str:
-    """Return a telephone number."""
+    """Return a random telephone number."""
     return f"0{int(rng.integers(20, 100))} {int(rng.integers(100, 1000))} {int(rng.integers(1000, 10000))}"
 
 

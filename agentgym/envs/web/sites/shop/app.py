@@ -281,7 +281,7 @@ def addresses() -> str:
 @app.route("/addresses/<int:id>", methods=["GET", "POST"])
 @needs_login
 def address(id: int | None = None) -> ResponseReturnValue:
-    """Add or change an address."""
+    """Add an address if `id` is None, else change an address."""
     names = ("label", "street", "city", "postcode")
     address_row = db().execute("SELECT * FROM address WHERE id = ?", (id,)).fetchone()
     if id is not None and address_row is None:

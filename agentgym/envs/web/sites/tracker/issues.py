@@ -86,7 +86,7 @@ def show(slug: str, number: int) -> ResponseReturnValue:
 @pages.route("/<slug>/issues/new", methods=["GET", "POST"], defaults={"number": None})
 @pages.route("/<slug>/issues/<int:number>/edit", methods=["GET", "POST"])
 def edit(slug: str, number: int | None) -> ResponseReturnValue:
-    """Create or change an issue."""
+    """Create an issue if `number` is None, else change an issue."""
     project = project_of(slug)
     issue = None if number is None else find(slug, number)
     choices = options(project)

@@ -25,7 +25,7 @@ def index(slug: str) -> ResponseReturnValue:
 @pages.route("/<slug>/labels/new", methods=["GET", "POST"], defaults={"label_id": None})
 @pages.route("/<slug>/labels/<int:label_id>/edit", methods=["GET", "POST"])
 def edit(slug: str, label_id: int | None) -> ResponseReturnValue:
-    """Create or change a label."""
+    """Create a label if `label_id` is None, else change a label."""
     project = project_of(slug)
     label = None
     if label_id is not None:

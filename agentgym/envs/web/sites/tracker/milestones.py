@@ -27,7 +27,7 @@ def index(slug: str) -> ResponseReturnValue:
 @pages.route("/<slug>/milestones/new", methods=["GET", "POST"], defaults={"milestone_id": None})
 @pages.route("/<slug>/milestones/<int:milestone_id>/edit", methods=["GET", "POST"])
 def edit(slug: str, milestone_id: int | None) -> ResponseReturnValue:
-    """Create or change a milestone."""
+    """Create a milestone if `milestone_id` is None, else change a milestone."""
     project = project_of(slug)
     milestone = None
     if milestone_id is not None:
