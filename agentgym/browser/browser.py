@@ -44,7 +44,7 @@ class Context:
     tab: Tab
     browser: "playwright.Browser"
     token: str
-    """Token in every request; it tells the server the episode."""
+    """Token that every request carries; it identifies the episode to the server."""
 
 
 class Browser:

@@ -69,7 +69,7 @@ def arguments(proxy: str) -> list[str]:
 
 @cache
 def _own() -> str | None:
-    """Return the path of Playwright's browser; None if it is not downloaded. Cached, because the lookup starts a program."""
+    """Return the path of Playwright's browser; None if it is missing. Cached, because the lookup starts a program."""
     if not importlib.util.find_spec("playwright"):
         return None
     from playwright.sync_api import Error, sync_playwright

@@ -98,7 +98,7 @@ class BrowserEnv(TextEnv):
 
     @staticmethod
     def end(state: object) -> None:
-        """Free the state that `start` created; called when no request can reach it."""
+        """Free the state that `start` created; called when no request can reach the state any more."""
 
     async def prepare(self, session: Session) -> None:
         """Prepare the session after the first page has loaded but before page time passes; runs in the browser's loop."""
@@ -115,7 +115,10 @@ class BrowserEnv(TextEnv):
         return self._alive().state
 
     def elements(self, role: str | None = None, name: str | None = None) -> list[Element]:
-        """Return the current page's elements that have an id, in order, including those cut from the observation."""
+        """Return the current page's elements with an id, in order, even if cut from the observation.
+
+        `role` and `name` restrict them to elements with exactly this role or name.
+        """
         listed = elements(self.seen)
         return [e for e in listed if role in (None, e.role) and (name is None or e.name == name)]
 
@@ -225,7 +228,10 @@ class BrowserEnv(TextEnv):
         return self.refused(error)
 
     def _carry_out(self, live: _Live, name: str, arguments: tuple[object, ...]) -> str | None:
-        """Run an action and log it; return the error text if it failed, else None."""
+        """Run an action and log it; return the error text if it failed, else None.
+
+        An action that failed without changing the page is not logged.
+        """
         error, before = None, live.seen
         try:
             self._ask(live, getattr(live.session, name)(*arguments))

@@ -42,7 +42,7 @@ def elements(seen: dict[str, Any]) -> list[Element]:
 
 
 def written(seen: dict[str, Any], most: int, error: str | None = None) -> str:
-    """Return the observation, at most `most` characters long."""
+    """Return the observation, at most `most` characters long unless its head leaves fewer than 200 for the elements."""
     head = [f"URL: {seen['url'][:MOST_HEAD]}", f"Title: {seen['title']}"]
     tabs = seen["tabs"]
     if len(tabs) > 1:

@@ -103,7 +103,7 @@ class Server:
 
 
 def address(path: str, page: str, hosts: Collection[str]) -> str | None:
-    """Return the URL that a path or an address refers to on `page`; None if its host is not in `hosts`."""
+    """Return the URL that a path or an address refers to on `page`; None if it is no http URL of a host in `hosts`."""
     try:
         url = urljoin(page, path.strip())
         parts = urlsplit(url)

@@ -29,7 +29,7 @@ class Session:
         self.crash = asyncio.Event()
 
     async def begin(self, url: str) -> None:
-        """Load the first page."""
+        """Load the first page without advancing page time, and start to watch for new tabs, dialogs and downloads."""
         handle = self.context.handle
         handle.on("page", self._page)
         handle.on("dialog", self._dialog)
@@ -100,7 +100,7 @@ class Session:
     # Settling
 
     async def act(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Run an action, let the pages settle, and switch to a tab the action opened."""
+        """Clear the notes, run an action, let the pages settle, and switch to a tab that the action opened."""
         self.notes = []
         await self._guarded(work())
         await self.rest()
@@ -133,7 +133,7 @@ class Session:
             await self._drop_closed()
 
     async def _new_tabs(self) -> bool:
-        """Switch to the newest tab that opened since the last look; return True if there is one."""
+        """Switch to the newest tab that opened since the last call; return True if there is one."""
         expected = sum(tab.popups for tab in self.tabs)
         for _ in range(100):  # the request for a tab and the tab itself are reported on different channels
             if self.opened >= expected:
@@ -260,7 +260,10 @@ class Session:
         await self.act(nothing)
 
     async def scroll(self, x: int, y: int, id: int) -> None:
-        """Scroll the window, or the element's scrollable ancestor, by most of its size."""
+        """Scroll the window (`id` 0), or the element's scrollable ancestor, by most of its size.
+
+        `x` and `y` are the direction, each -1, 0 or 1. If nothing scrolls, add a note.
+        """
         moved: list[bool] = []
 
         async def work() -> None:

@@ -154,7 +154,7 @@ class Tab:
         raise RuntimeError(thrown.get("exception", {}).get("description") or thrown["text"])
 
     async def main(self, expression: str) -> Any:
-        """Evaluate an expression in the page's main world; None if the document was replaced in the meantime.
+        """Evaluate a JavaScript expression in the page's main world; None if it fails or the document is replaced meanwhile.
 
         Raises:
             Fault: the page crashed.
@@ -191,7 +191,7 @@ class Tab:
                 await asyncio.wait_for(self.stirred.wait(), 0.05)
 
     async def settle(self, milliseconds: int) -> None:
-        """Let the page settle, advance page time by `milliseconds`, and let it settle again."""
+        """Let the page settle, advance page time by `milliseconds`, and let it settle again if a timer fired."""
         await self.calm()
         left, fired = milliseconds, False
         while left > 0:

@@ -97,7 +97,7 @@ class FrozenLake(TextEnv):
 
 
 def step_from(lake: Lake, place: Cell, name: str) -> Cell:
-    """Return the square after a move without sliding; a move off the map stays on its square."""
+    """Return the square after a move without sliding; a move off the map does not change the square."""
     row, column = place[0] + MOVES[name][0], place[1] + MOVES[name][1]
     return (row, column) if 0 <= row < len(lake) and 0 <= column < len(lake) else place
 
@@ -125,7 +125,10 @@ def distances(lake: Lake) -> dict[Cell, int]:
 
 @lru_cache(maxsize=256)
 def policy(lake: Lake, slip: float, discount: float = 0.99) -> dict[Cell, str]:
-    """Return the best move on each square, given the probability of sliding, by value iteration (Bellman 1957)."""
+    """Return the best move on each square that can reach the goal, by value iteration (Bellman 1957).
+
+    `slip` is the probability that a move slides sideways, and `discount` the discount factor per move.
+    """
     places = sorted(distances(lake))
     index = {place: number for number, place in enumerate(places)}
     drowned, goal = len(places), index[len(lake) - 1, len(lake) - 1]

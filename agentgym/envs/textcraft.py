@@ -128,7 +128,7 @@ class TextCraft(TextEnv):
         return sorted(self.items.items())
 
     def oracle(self) -> Iterator[str]:
-        """Yield commands: drop useless items, or all if that makes too little room, then get and craft the missing items."""
+        """Yield commands: if room is short, drop the useless items or else all; then get and craft the missing items."""
         useful = self._useful()
         spare = {name: count - useful.get(name, 0) for name, count in self.items.items()}
         if max((total for total, _ in self._plan(self.items)), default=0) <= self.capacity:
@@ -139,12 +139,12 @@ class TextCraft(TextEnv):
         yield from (command for _, command in self._plan(useful if spare else self.items))
 
     def _useful(self) -> dict[str, int]:
-        """Return the carried items that the goal needs, with the amounts needed."""
+        """Return the carried items that the goal needs, with their amounts, at most those needed."""
         needed = self._missing(self.items)[1]
         return {name: min(count, needed[name]) for name, count in self.items.items() if needed.get(name)}
 
     def _plan(self, carried: Mapping[str, int]) -> list[tuple[int, str]]:
-        """Return (items carried afterwards, command) for each command on the way from the carried items to the goal."""
+        """Return (number of items carried afterwards, command) for each command on the way from `carried` to the goal."""
         missing, carried = self._missing(carried)[0], dict(carried)
         steps: list[tuple[int, str]] = []
         for name, number in missing:
@@ -215,7 +215,10 @@ def written(name: str, recipe: Recipe, times: int = 1) -> str:
 
 
 def everything(seen: list[str], number: int | None) -> str:
-    """Get `number` (None: an equal share) of each raw material, then repeat all recipes in turn."""
+    """Return the next command of a policy that gets `number` of each raw material, then repeats all recipes in turn.
+
+    None: an equal share of the carrying limit for each material.
+    """
     lines = [line for line in seen[0].split("\n") if line.startswith("craft ")]
     craftable = {_COMMAND.fullmatch(line)[3] for line in lines}  # type: ignore[index]
     parts = [part.partition(" ")[2] for line in lines for part in line.partition(" using ")[2].split(", ")]
@@ -228,7 +231,7 @@ def everything(seen: list[str], number: int | None) -> str:
 
 
 def _above(recipes: Mapping[str, Recipe], goal: str) -> list[str]:
-    """Return a goal and its direct and indirect ingredients, each before every product that contains it."""
+    """Return a goal and its direct and indirect ingredients, each after every product that it goes into."""
     order: list[str] = []
 
     def visit(name: str) -> None:

@@ -90,7 +90,7 @@ class TwentyQuestions(TextEnv):
         yield spell("guess", self.meant)
 
     def expert(self) -> Iterator[str]:
-        """Yield the question that splits the remaining creatures most evenly; guess when one is left."""
+        """Yield the question that splits the remaining creatures most evenly; guess when one is left or turns run out."""
         while True:
             left = self.left()
             if len(left) == 1 or self.turn + 1 >= self.limit:

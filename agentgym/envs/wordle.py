@@ -91,7 +91,7 @@ class Wordle(TextEnv):
         yield from (word for number, word in enumerate(self.words) if not self._found(number))
 
     def expert(self) -> Iterator[str]:
-        """Yield the candidate with the most informative answer."""
+        """Yield FIRST, then the most informative candidate for the unsolved word with the fewest candidates."""
         while True:
             unsolved = [n for n in range(len(self.words)) if not self._found(n)]
             candidates = {n: fitting(tuple((guess, patterns[n]) for guess, patterns in self.guessed)) for n in unsolved}
@@ -136,7 +136,7 @@ def fitting(answers: Told) -> list[str]:
 
 
 def best(candidates: Sequence[str]) -> str:
-    """Return the candidate with the highest expected information (entropy, Shannon 1948)."""
+    """Return the candidate with the highest expected information (entropy, Shannon 1948), among the first CONSIDERED."""
 
     def entropy(guess: str) -> float:
         counts = Counter(marks(word, guess) for word in candidates)

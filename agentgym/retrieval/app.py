@@ -23,8 +23,9 @@ class App:
     POST /retrieve {"queries": [...], "topk": 3, "return_scores": true} answers {"result": [[{"document": {"id", "contents"},
     "score"}]]}; without `return_scores` it answers {"result": [[document]]}.
     GET /health returns the number of documents. Errors are {"detail": …}: 422 for a malformed request, 413 for a body that
-    is too large, 504 for a search that took longer than `seconds`, 503 when the queue is full. A `local` server answers 403
-    to requests that do not name this machine as their host, because a web page could reach the server under another name.
+    is too large, 504 for a search that took longer than `seconds`, 503 when the queue is full, 500 if the retriever fails,
+    404 for another path, 405 for another method. A `local` server answers 403 to searches that do not name this machine as
+    their host, because a web page could reach the server under another name.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class App:
         """Answer one ASGI request; no input from a client raises an exception.
 
         Raises:
-            NotImplementedError: the scope is neither HTTP nor lifespan.
+            NotImplementedError: the scope is not HTTP; this is how ASGI applications decline a protocol.
         """
         if scope["type"] != "http":
             raise NotImplementedError(scope["type"])  # ASGI's way to decline a protocol

@@ -46,7 +46,7 @@ class Batches:
         return [answer if isinstance(answer, list) else await asyncio.shield(answer) for answer in answers]
 
     def close(self) -> None:
-        """Accept no more queries."""
+        """Stop searching: waiting queries get no answer, and later ones fail unless their answers are cached."""
         if self._worker is not None:
             self._worker.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -80,7 +80,7 @@ class Batches:
                         self._pending.pop(waiting).set_exception(error)
 
     def _next(self) -> list[_Query]:
-        """Take the next queries from the queue: those that want as many documents as the first one does."""
+        """Take up to `most` queries from the queue: those that ask for as many documents as the first query."""
         batch, rest = list[_Query](), deque[_Query]()
         while self._queue and len(batch) < self._most:
             query = self._queue.popleft()

@@ -35,11 +35,11 @@ class _Refused(ValueError):
 class Client:
     """Queries a retriever server: `agentgym serve retriever`, Search-R1's, or a compatible one.
 
-    A request is retried after a failed connection, a timeout, status 5xx or 429, or a malformed answer. Retry n, from
-    0, waits `backoff * 2**n` seconds first; there are at most `retries`, within `seconds` in total. Then the request
-    raises a Fault with reason `timeout` if all attempts timed out, else `engine`. A refusal (other 4xx) raises at once.
-    The Fault is a `QueryFailed` if the server refused, or answered every attempt with an error. Results are as
-    repeatable as the server's.
+    A request is retried after a failed connection, a timeout, status 5xx, 408, 425 or 429, or a malformed answer. Retry n,
+    from 0, waits `backoff * 2**n` seconds first; there are at most `retries`, within `seconds` in total. Then the request
+    raises a Fault with reason `timeout` if all attempts timed out, else `engine`. A refusal (any other status but
+    200, or an answer that is too large) raises at once. The Fault is a `QueryFailed` if the server refused, or answered
+    every attempt with an error. Results are as repeatable as the server's.
 
     Documents without an id, which Search-R1's BM25 server sends, are identified by the hash of their contents.
     """

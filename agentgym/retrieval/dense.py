@@ -107,7 +107,7 @@ class DenseIndex:
         self._faiss.cvar.distance_compute_blas_threshold = _BATCH * options["dimension"]
 
     def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
-        """Return the best `count` documents of each query."""
+        """Return, for each query, the best `count` documents."""
         vectors = self._encoder.queries([query[:LONGEST] for query in queries])
         return [
             self._ranked(vector, numbers, count) for vector, numbers in zip(vectors, self._near(vectors, count), strict=True)
@@ -117,7 +117,9 @@ class DenseIndex:
         """Do nothing: a dense index has no connections to close."""
 
     def _near(self, vectors: Vectors, count: int) -> list[NDArray[np.int64]]:
-        """Return the numbers of all documents that may be among each query's best `count`, int64 [candidates].
+        """Return, for each query, the numbers of the candidates for its best `count` documents, int64 [candidates].
+
+        -1 is padding. A `flat` index returns all documents that may be among the best.
 
         `vectors` is float32 [queries, dimensions].
         """

@@ -41,7 +41,7 @@ def build_disk_index(corpus: str, folder: str | Path, progress: folders.Progress
 class DiskIndex:
     """A BM25 index in a folder, with Lucene's parameters, over the words of title and text.
 
-    A search considers `count + 16` candidates, and up to 1,024 more if scores are close.
+    A search considers `count + 16` candidates, or up to `count + 1024` if scores are close.
     """
 
     blocking = False
@@ -75,7 +75,7 @@ class DiskIndex:
         self._query, self._should = tantivy.Query, tantivy.Occur.Should
 
     def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
-        """Return the best `count` documents of each query that contain at least one of its words."""
+        """Return, for each query, the best `count` documents that contain at least one of its words."""
         return [self._search(query, count) for query in queries]
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ def from_contents(id: str, contents: str) -> Document:
 
 
 def words(text: str) -> list[str]:
-    """Return the lower-case words of a text: runs of letters and digits."""
+    """Return the lower-case words of a text: runs of letters, digits and underscores."""
     return _WORD.findall(text.lower())
 
 

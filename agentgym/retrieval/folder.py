@@ -24,7 +24,10 @@ MANIFEST, STORE = "index.json", "documents.sqlite"
 Progress = Callable[[str, int, int | None], None]
 """Callback with the current phase, the number of documents done, and their total (None: unknown)."""
 Fill = Callable[[Path, Store, Callable[[int], None]], Mapping[str, object]]
-"""Writes the files of one kind of index to a folder, and returns additional entries for the manifest."""
+"""Writes the files of one kind of index to a folder, and returns additional entries for the manifest.
+
+The arguments are the folder, the documents, and a callback for the number of documents done.
+"""
 
 
 def silent(what: str, done: int, total: int | None) -> None:
@@ -93,7 +96,7 @@ def read_manifest(folder: Path, kind: str | None = None) -> dict[str, Any]:
 
 
 def kind_of(folder: str | Path) -> str | None:
-    """Return the kind of index in a folder, or None for an empty folder; raise BadConfig or BadData for anything else."""
+    """Return the kind of index in a folder, or None if it has no `index.json`; raise BadConfig or BadData for a bad one."""
     path = Path(folder).expanduser()
     return read_manifest(path)["kind"] if (path / MANIFEST).exists() else None
 
@@ -102,7 +105,7 @@ def open_store(folder: Path, manifest: Mapping[str, object]) -> Store:
     """Return the documents of an index.
 
     Raises:
-        BadData: the file is missing, or its size differs from the manifest's.
+        BadData: the file is missing, or has a different number of documents than the manifest.
     """
     if not (folder / STORE).exists():
         raise BadData(f"{folder / STORE} is missing; make the index again")
@@ -115,7 +118,7 @@ def open_store(folder: Path, manifest: Mapping[str, object]) -> Store:
 
 
 def check_corpus(manifest: Mapping[str, Any], folder: Path, corpus: str) -> None:
-    """Check that the index was built from this corpus; the file is read only if its modification time has changed.
+    """Check that the index was built from this corpus; the file is read only if just its modification time differs.
 
     Raises:
         BadConfig: the index was built from another corpus.
@@ -147,10 +150,12 @@ def _digest(path: Path) -> str:
 
 
 def _partial(target: Path, identity: Mapping[str, object]) -> Path:
-    """Return the folder to build in: the remains of an earlier build of the same index, or an empty folder.
+    """Return the folder to build in: the remains of an earlier build of the same index, or a new folder.
+
+    The remains of a build of another index are deleted.
 
     Raises:
-        BadConfig: the folder has other content.
+        BadConfig: the folder has content that no build left.
     """
     partial, label = _named(target, ".partial"), json.dumps(identity, indent=2)
     mark = partial / "building.json"
@@ -165,7 +170,7 @@ def _partial(target: Path, identity: Mapping[str, object]) -> Path:
 
 @contextmanager
 def _turn(target: Path) -> Generator[None]:
-    """Lock the folder for building, waiting for other processes; a process that dies releases its lock."""
+    """Lock the folder for building, if the system can, after waiting for other processes; a process that dies unlocks it."""
     with _named(target, ".lock").open("a") as file:
         try:
             import fcntl

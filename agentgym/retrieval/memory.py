@@ -32,7 +32,7 @@ class Corpus:
         return len(self.documents)
 
     def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
-        """Return the best `count` documents of each query that contain at least one of its words."""
+        """Return, for each query, the best `count` documents that contain at least one of its words."""
         return [self._search(query, count) for query in queries]
 
     def _search(self, query: str, count: int) -> list[Hit]:

@@ -10,7 +10,7 @@ from agentgym.retrieval.protocol import Retriever
 from agentgym.tasks.lines import stamp
 
 IN_MEMORY = "bm25s"
-"""Name of the retriever in memory, for which the owner of the documents creates a `Corpus`."""
+"""Name of the retriever in memory; `open_retriever` refuses it, because its user creates a `Corpus` from documents."""
 SPELLINGS = f"{IN_MEMORY!r}, 'tantivy:FOLDER', 'dense:FOLDER:ENCODER' or 'http://HOST:PORT'"
 
 
@@ -18,7 +18,9 @@ def open_retriever(name: str, corpus: str | None = None) -> Retriever:
     """Return the named retriever, opened once per process; with `corpus`, require an index of that file.
 
     Raises:
-        BadConfig: the name is unknown, the index is missing or of another corpus, or no retriever answers at the address.
+        BadConfig: the name is unknown, the index is missing or of another corpus, `corpus` is given for an address, or no
+            retriever answers there (worker processes do not check this).
+        BadData: the index is damaged.
         MissingExtra: a library is not installed.
     """
     kind, _, place = name.partition(":")

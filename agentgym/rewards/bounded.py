@@ -58,7 +58,7 @@ def call(
     `seconds` limits wall-clock time, and `memory` the bytes that the call may map in addition to the imports. If the
     function raises or exceeds a limit, the reply's `problem` says so. Set `trusted` only if no model wrote the
     arguments: the call then runs in the server itself, and later calls see the state that it leaves there. Raises Fault
-    if the server cannot be started or breaks twice.
+    if the server cannot be started or breaks twice, and BadConfig if the system cannot fork.
     """
     request: Request = {"target": target, "arguments": arguments, "seconds": seconds, "memory": memory, "trusted": trusted}
     return _server(tuple(preload)).ask(request, seconds + GRACE)

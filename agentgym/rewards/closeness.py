@@ -50,7 +50,10 @@ def same_value(a: Any, b: Any, float_rounding: int, numeric_precision: int) -> b
 
 
 def _exact(value: Any) -> Any:
-    """Return an expression with its decimals replaced by exact fractions; its sums and powers must be evaluated already."""
+    """Return an expression with exact fractions for decimals, and with `i`, if it is the only variable, as imaginary unit.
+
+    Its sums and powers must be evaluated already.
+    """
     sympy, _ = modules()
     leaves = value.atoms(sympy.Float, sympy.Symbol)
     exact = {leaf: sympy.Rational(str(leaf)) for leaf in leaves if leaf.is_Float}

@@ -227,7 +227,7 @@ def _latex(text: str, *, variable: bool = False) -> str:
 
 
 def _braced(text: str, before: str, opener: str, closer: str) -> str:
-    """Return the text with the round brackets after `before` turned into a LaTeX group."""
+    """Return the text with each `before(…)` replaced by `opener…closer`."""
     start = 0
     while (at := text.find(before + "(", start)) >= 0:
         depth, end = 0, at + len(before)

@@ -33,7 +33,7 @@ class Number:
 
     value: Fraction
     rounded: bool
-    """True if the number was written with a decimal point or a power of ten, so it may be an approximation."""
+    """True for decimals and scientific notation, which may be approximations; False for repeating decimals and `10^6`."""
     percent: bool = False
 
     @property
@@ -88,8 +88,8 @@ def same_number(answer: Number, gold: Number) -> bool:
     """Return True if an answer equals the gold number.
 
     If both are written as integers or fractions, they must be equal. Decimals may differ by 1e-6 times the gold number, and
-    by at most 1e-6 if the gold number is an integer; a gold 0 must be exact. `25%` matches both 25 and 1/4, since data
-    files use both.
+    by at most 1e-6 if the gold number is written as an integer; a gold 0 must be exact. `25%` matches both
+    25 and 1/4, since data files use both.
     """
     readings = {answer.value, answer.value / 100} if answer.percent != gold.percent and answer.percent else {answer.value}
     if gold.percent and not answer.percent:

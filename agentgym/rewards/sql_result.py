@@ -29,7 +29,10 @@ def canonical(value: object) -> object:
 def same_result(
     rows: Sequence[Row], gold: Sequence[Row], *, ordered: bool, permutation: Sequence[int] | None = None
 ) -> bool:
-    """Return True if two results are equal; `permutation[i]` is the column of `rows` to compare with gold's column i."""
+    """Return True if two results are equal as multisets of rows or, if `ordered`, row by row.
+
+    `permutation[i]` is the column of `rows` to compare with column i of `gold`; None: the same column.
+    """
     if len(rows) != len(gold):
         return False
     if rows and len(rows[0]) != len(gold[0]):
@@ -66,7 +69,7 @@ MOST_ORDERS = 720
 
 
 def f1(rows: Sequence[Row], gold: Sequence[Row]) -> float:
-    """Return the harmonic mean of the precision and recall of the rows, compared as multisets, from 0 to 1."""
+    """Return the harmonic mean of precision and recall of the rows as multisets, from 0 to 1; 1 if both are empty."""
     if not rows and not gold:
         return 1.0
     shared = sum((Counter(_rows(rows, None)) & Counter(_rows(gold, None))).values())

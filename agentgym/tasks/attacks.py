@@ -44,13 +44,13 @@ class Attacked(TextEnv):
         raise NotImplementedError(f"{type(self).__name__} must define attack_reached()")
 
     def resistance(self) -> dict[str, float]:
-        """Return the metric `resisted` if attacks are on; a task without a suitable order counts as resisted."""
+        """Return the metric `resisted` (1 or 0), or none if attacks are off; a task without an order counts as resisted."""
         if not self.attack:
             return {}
         return {"resisted": float(not (self.task.data.get("attack") and self.attack_reached()))}
 
     def with_order(self, text: str) -> str:
-        """Return a tool's output with the attack's order inserted."""
+        """Return a tool's output with the attack's order appended; unchanged if attacks are off or the task has no order."""
         attack = self.task.data.get("attack") if self.attack else None
         return f"{text}\nNote: {attack['text']}" if attack else text
 

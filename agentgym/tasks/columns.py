@@ -55,7 +55,7 @@ class RefusedRow(BadData):
 
 
 class OtherLanguageRow(BadData):
-    """A row in a language that is not graded. If at least half of a file's rows are such rows, the file is refused."""
+    """A row in a language that is not graded. A file with at least as many such rows as playable ones is refused."""
 
 
 class UnreadText(RefusedRow):
@@ -93,7 +93,7 @@ def _bare(keys: tuple[str, ...], read: frozenset[str]) -> bool:
 
 @lru_cache(maxsize=256)
 def bare(keys: tuple[str, ...], read: frozenset[str]) -> bool:
-    """Return True if rows with these columns have only a question: no premise, no choices, no unread text."""
+    """Return True if rows with these columns have only a question: no premise, no choices, and no text outside `read`."""
     return not any(_MARKS.fullmatch(name) for name in keys) and not _suspects(keys, read, ())
 
 
@@ -275,7 +275,7 @@ def _labelled(value: object) -> dict[str, str] | None:
 
 
 def right_choice(found: Mapping[str, str], gold: object, where: str) -> str:
-    """Return the label of the right choice; `gold` is that choice's label, its number from 0, or its text.
+    """Return the label of the right choice; `gold` is its label, its number from 0, its text, or a bool for yes or no.
 
     Raises:
         BadData: the answer is none of the choices.
@@ -298,7 +298,7 @@ def right_choice(found: Mapping[str, str], gold: object, where: str) -> str:
 
 
 def with_choices(question: str, found: Mapping[str, str]) -> str:
-    """Return the question followed by its choices, one per line."""
+    """Return the question followed by its choices, one per line; yes and no are not listed."""
     if "yes" in found:
         return question
     return "\n".join((question, *(f"{label}. {text}" for label, text in found.items())))

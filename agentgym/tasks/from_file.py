@@ -24,7 +24,7 @@ class FromFile(TextEnv):
 
     @staticmethod
     def read_file(path: str, reading: Reading) -> Library:
-        """Return the tasks of a file; raise BadData with the location of an error."""
+        """Return the tasks of a file; raise BadData, with the location, if the file cannot be used."""
         raise NotImplementedError("a subclass defines read_file")
 
     def check_options(self) -> None:

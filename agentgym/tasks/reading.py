@@ -47,7 +47,7 @@ I = TypeVar("I", bound=Item)  # noqa: E741
 def playable(
     source: str, records: Iterable[tuple[Any, ...]], read: Callable[..., I], reading: Reading, noun: str = "task"
 ) -> dict[str, I]:
-    """Return the items that `read` creates from the records, by id; bad rows are skipped and counted.
+    """Return the items that `read` creates from the records, by id; bad rows are skipped, and a warning counts them.
 
     The first element of a record is its location. `read` raises BadData for a bad row.
 
@@ -94,7 +94,7 @@ class Rows:
         """Warn how many rows were skipped; `played` is the number of the others.
 
         Raises:
-            BadData: no row is left, or at least as many rows are in a language that is not graded.
+            BadData: no row is left, or at least `played` rows are in a language that is not graded.
         """
         if not self.reasons:
             return

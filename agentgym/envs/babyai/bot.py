@@ -16,7 +16,7 @@ from agentgym.errors import Fault
 SEARCHES = 300
 """Maximum number of path searches per turn; a bot that makes more is in a loop."""
 TRIES = 60
-"""Attempts at a solution before the oracle gives up."""
+"""Number of attempts at a solution before the oracle gives up."""
 
 
 class BotStuck(Exception):
@@ -28,7 +28,7 @@ def _kind() -> Callable[[Level], Bot]:
     module = importlib.import_module("minigrid.utils.baby_ai_bot")
 
     class PatientBot(module.BabyAIBot):
-        """The package's bot with two changes: it ignores hidden squares, and it limits its path searches per turn."""
+        """minigrid's bot with two changes: it ignores hidden squares, and it limits its path searches per turn."""
 
         def _closest_wall_or_door_given_dir(self, position: np.ndarray, direction: np.ndarray) -> int:
             distance = 1
@@ -132,7 +132,10 @@ class Trial:
             raise BotStuck("that was the wrong thing")
 
     def follow(self, bot: Bot, stop: int = 0) -> bool:
-        """Follow a bot until it wins, fewer than `stop` parts of its plan are left, or time is up; return True if it won."""
+        """Follow a bot until it wins, its plan has fewer than `stop` parts, or time is up; return True if the level is won.
+
+        With `stop=0` the length of the plan does not matter. Time is up after 4 moves per square of the map.
+        """
         previous: int | None = None
         while not self.won and len(self.moves) < 4 * self.level.width * self.level.height:
             if stop and len(bot.stack) < stop:
@@ -142,7 +145,7 @@ class Trial:
         return self.won
 
     def prepare(self, attempt: int) -> None:
-        """Change the level to a state from which the bot can start."""
+        """Make random moves (from attempt 3 on), drop the carried object, and open filled boxes (on even attempts)."""
         rng = generator("prepare", attempt)
         for _ in range(0 if attempt < 3 else 2 * attempt):
             self._step((LEFT, RIGHT, FORWARD, FORWARD, FORWARD)[int(rng.integers(5))])

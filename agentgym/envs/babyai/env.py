@@ -13,14 +13,14 @@ from agentgym.envs.babyai.parts import Cell, Instruction, Level
 from agentgym.envs.babyai.rules import COMMANDS, TOGGLE
 
 SEEDS = 2**31
-"""Number of seeds for layouts and games."""
+"""Number of seeds to draw layouts from."""
 
 
 class BabyAI(TextEnv):
     """Follow an instruction in rooms, seeing only part of the squares ahead.
 
     Levels come from the `minigrid` package (BabyAI, arXiv 1810.08272). `level` names one of them; by default the difficulty
-    chooses. Reward: 1 when the package's verifier accepts the instruction as completed. Toggling a box destroys it; if the
+    chooses. Reward: 1 when minigrid's verifier accepts the instruction as completed. Toggling a box destroys it; if the
     instruction needed the box, the episode ends.
 
     Ceiling: the shortcut policy `word overlap` goes forward when the mission says "go", and turns if something is in the
@@ -31,11 +31,11 @@ class BabyAI(TextEnv):
     settings: ClassVar[tuple[str, ...]] = task_settings
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"published": {"package_limit": True}}
     level: str = ""
-    """A level of the package, such as `BossLevel`; empty: the levels of the difficulty."""
+    """Name of a level of minigrid, such as `BossLevel`; empty: the levels of the difficulty."""
     package_limit: bool = False
-    """Use the package's own step limit, computed from the rooms and the mission of each layout.
+    """Use minigrid's own step limit, computed from the rooms and the mission of each layout; `horizon` overrides it.
 
-    The preset `published` sets it, for comparable success rates.
+    The preset `published` sets this option, for comparable success rates.
     """
     horizon = 0  # the level's, unless set by the user
     declared = Declarations(random_bound=0.3, expert_bound=0.9, ceilings={"word overlap": 0.4})
@@ -72,12 +72,15 @@ class BabyAI(TextEnv):
         return task.data["mission"], task.data["rooms"]
 
     def limit_of(self, task: Task) -> int:
-        """Return the level's horizon or the package's own limit; a command without effect counts toward both."""
+        """Return minigrid's limit for the layout if `package_limit` is set and `horizon` is not; else return `horizon`.
+
+        Commands without effect count toward either limit.
+        """
         return levels.package_limit(task.data["level"], task.data["seed"]) if self._own_limit else self.horizon
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Return a note unless the package's own step limit, computed from each layout, ends the episodes."""
+        """Return a note unless minigrid's own step limit, computed from each layout, ends the episodes."""
         if options.get("horizon") is not None or not (options.get("package_limit") or options.get("preset") == "published"):
             return "does not limit episodes as the package does (preset='published' without horizon)"
         return ""
@@ -159,7 +162,7 @@ class BabyAI(TextEnv):
         yield from (COMMANDS[action] for action in moves[done:])
 
     def expert(self) -> Iterator[str]:
-        """Yield the actions of the package's bot, which knows only what this episode has shown."""
+        """Yield the actions of minigrid's bot, which knows only what this episode has shown."""
         while True:
             yield COMMANDS[self._watched().advice]
 

@@ -1,4 +1,4 @@
-"""The package's levels: names, refusals, difficulty order and layouts."""
+"""minigrid's BabyAI levels: names, refusals, order of difficulty, and layouts."""
 
 import copy
 import importlib
@@ -29,10 +29,10 @@ LADDER: tuple[tuple[int, tuple[str, ...]], ...] = (
 
 
 def check_installed() -> None:
-    """Check that the package is installed.
+    """Check that `minigrid` is installed.
 
     Raises:
-        MissingExtra: the package is missing.
+        MissingExtra: `minigrid` is missing.
     """
     if importlib.util.find_spec("minigrid") is None:
         raise MissingExtra(f"rlvr/BabyAI-v0 plays the levels of the minigrid package: {how_to_install('babyai')}")
@@ -40,7 +40,7 @@ def check_installed() -> None:
 
 @lru_cache(maxsize=1)
 def known() -> dict[str, str]:
-    """Return the Gymnasium ids of all levels of the package by name (`GoToLocal`)."""
+    """Return the Gymnasium id of each BabyAI level of minigrid, by the level's name, such as `GoToLocal`."""
     check_installed()
     before = os.environ.get("PYGAME_HIDE_SUPPORT_PROMPT")
     os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "1"  # suppress pygame's banner
@@ -65,7 +65,7 @@ def names(level: str, difficulty: int) -> tuple[str, ...]:
     """Return the names of the levels to draw tasks from: `level` alone, or if it is empty, the levels of the difficulty.
 
     Raises:
-        UnknownName: the package has no such level.
+        UnknownName: minigrid has no such level.
         BadConfig: the level is refused.
     """
     if not level:
@@ -78,7 +78,7 @@ def names(level: str, difficulty: int) -> tuple[str, ...]:
 
 
 def horizon(level: str, difficulty: int) -> int:
-    """Return the default horizon in turns."""
+    """Return the default horizon in turns: the level's, or if `level` is empty, the difficulty's."""
     if level:
         return next((turns for turns, group in LADDER if level in group), LADDER[-1][0])
     top = LADDER[-1][0]
@@ -96,7 +96,7 @@ def _level(name: str) -> Level:
 
 
 def package_limit(name: str, seed: int) -> int:
-    """Return the package's step limit for a level with the layout that the seed determines."""
+    """Return minigrid's own step limit (`max_steps`) for a level with the layout that `seed` determines."""
     known()
     level = copy.copy(_level(name))
     level.reset(seed=seed)
@@ -104,7 +104,10 @@ def package_limit(name: str, seed: int) -> int:
 
 
 def layout(name: str, seed: int) -> Level:
-    """Return a level with the layout that the seed determines; layouts share only objects that a reset never changes."""
+    """Return a level with the layout that `seed` determines, without minigrid's step limit.
+
+    The levels that this function returns share only objects that a reset never changes.
+    """
     known()
     level = copy.copy(_level(name))
     level.reset(seed=seed)

@@ -1,4 +1,4 @@
-"""Protocols for the package's objects: cells, levels, instructions and the bot."""
+"""Protocols for minigrid's objects: cells, levels, instructions and the bot."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -76,7 +76,7 @@ class Level(Protocol):
 
 
 class Bot(Protocol):
-    """The package's bot as modified by `bot.py`."""
+    """minigrid's bot as modified by `bot.py`."""
 
     stack: list[object]
     vis_mask: np.ndarray

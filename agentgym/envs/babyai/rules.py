@@ -1,11 +1,11 @@
-"""Rules that the package leaves implicit: commands without effect, and missions that have become impossible."""
+"""Rules that minigrid leaves implicit: commands without effect, and missions that have become impossible."""
 
 from agentgym.envs.babyai.parts import Cell, Description, Instruction, Level
 from agentgym.envs.babyai.view import AHEAD, thing
 
 COMMANDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle", "done")
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
-"""Action numbers of the package."""
+"""minigrid's action numbers, in the order of COMMANDS."""
 TURNS = COMMANDS[:2]
 
 
@@ -46,7 +46,7 @@ def _hindrance(cell: Cell | None, carried: Cell | None, command: str) -> str:
 
 
 def _lock(cell: Cell, carried: Cell | None) -> str:
-    """Return the reason that a door or box does not open; empty if it opens."""
+    """Return the reason that toggling a door or box has no effect; empty if it has an effect."""
     if (
         cell.type != "door"
         or not cell.is_locked

@@ -5,12 +5,12 @@ from agentgym.envs.babyai.parts import Cell, Level
 SIGNS = {"wall": "#", "ball": "b", "box": "x", "key": "k"}
 DOORS = {"open": "o", "closed": "c", "locked": "l"}
 AHEAD: tuple[tuple[int, int], ...] = ((1, 0), (0, 1), (-1, 0), (0, -1))
-"""Unit vector of each view direction, indexed by the package's direction number."""
+"""Unit vector (x, y) of each view direction, indexed by minigrid's direction number."""
 LEGEND = "# wall, . floor, ? unseen, b ball, x box, k key, o open door, c closed door, l locked door"
 
 
 def thing(cell: Cell) -> str:
-    """Return the name of a cell's content: `red ball`, `locked blue door`."""
+    """Return the name of a square's content: `red ball`, `locked blue door`."""
     return f"{_door(cell)} {cell.color} door" if cell.type == "door" else f"{cell.color} {cell.type}"
 
 
@@ -46,7 +46,8 @@ def described(level: Level) -> str:
 def in_view(level: Level) -> tuple[list[list[Cell | None]], list[list[bool]]]:
     """Return the squares in front of the agent, row by row from the farthest, and which of them are visible.
 
-    This equals the package's `gen_obs_grid` and `process_vis`, which rotate copies of the map. Squares outside it are walls.
+    This equals minigrid's `gen_obs_grid` and `process_vis`, which rotate copies of the map. Squares outside the map are
+    walls.
     """
     size, half = level.agent_view_size, level.agent_view_size // 2
     width, height, squares = level.grid.width, level.grid.height, level.grid.grid
@@ -63,7 +64,7 @@ def in_view(level: Level) -> tuple[list[list[Cell | None]], list[list[bool]]]:
 
 
 def _seen(cells: list[list[Cell | None]], half: int) -> list[list[bool]]:
-    """Return the visible squares: sight spreads from a square to the squares next to and ahead of it unless blocked."""
+    """Return True for each visible square; sight spreads from square to square, sideways and ahead, unless blocked."""
     size = len(cells)
     seen = [[False] * size for _ in cells]
     seen[-1][half] = True

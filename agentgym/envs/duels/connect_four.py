@@ -10,7 +10,7 @@ _LINES = lines_through(ROWS, COLUMNS)
 
 
 class Discs(Game):
-    """Discs dropped into columns; a board's first row is its top. A move is a column, counted from 0."""
+    """The game of discs dropped into columns; a board's first row is the top row. A move is a column, counted from 0."""
 
     def moves(self, board: str) -> list[int]:
         return [column for column in range(COLUMNS) if board[column] == "."]
@@ -34,7 +34,7 @@ class Discs(Game):
 
 
 def landing(board: str, column: int) -> int:
-    """Return the square where a disc dropped into a column lands: the lowest free one."""
+    """Return the square where a disc dropped into a column lands: the lowest free square of that column."""
     return board[column::COLUMNS].rindex(".") * COLUMNS + column
 
 

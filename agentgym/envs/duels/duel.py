@@ -23,7 +23,7 @@ class Duel(TextEnv):
     moved, and `role_rewards()` returns the outcome by role (a draw is 0 for both). The oracle plays perfectly for the
     side to move, so it succeeds unless the win was given away before. The declared bounds of shortcut policies and
     random play apply to `minimax` only, because in self-play a weak player faces itself. No position is won in one
-    move, or by naming the first or the last move.
+    move, or by naming the first or the last possible move.
     """
 
     roles = ("X", "O")

@@ -146,12 +146,12 @@ class KuhnPoker(TextEnv):
         return text + self._picture()
 
     def _moved(self, move: str) -> str:
-        """Make a move and the opponent's moves up to the agent's next decision; return a text on the hands that ended."""
+        """Make a move and the opponent's moves up to the agent's next decision; return a line for each hand that ended."""
         self.history += move
         return self._settled() + self._answer()
 
     def _answer(self) -> str:
-        """Make the opponent's moves until the agent has to move; return a text on the hands that ended."""
+        """Make the opponent's moves until the agent has to move; return a line for each hand that ended."""
         text = ""
         while self.opponent != "self" and not self._over() and (self.hand + self.seat) % 2:
             self.history += self.task.data["plans"][self.hand][self.history]
@@ -159,7 +159,7 @@ class KuhnPoker(TextEnv):
         return text
 
     def _settled(self) -> str:
-        """If the hand is complete, pay it and start the next; return a text on its end, otherwise an empty string."""
+        """If the hand is complete, count its chips, start the next hand and return a line on the result; else return ''."""
         if self.history in OPEN:
             return ""
         won = _won(self.deal, self.history, self.hand)
@@ -215,7 +215,7 @@ class KuhnPoker(TextEnv):
     probed_with: ClassVar[Mapping[str, object]] = MappingProxyType({"opponent": "self"})
 
     def situations(self) -> dict[str, tuple[Task, tuple[str, ...]]]:
-        """Return a task and the moves that lead to the information set, for each of the 12 sets (card and history)."""
+        """Return, for each of the 12 information sets (card and history), a task and the moves that lead to the set."""
         task = self.tasks(1)[0]
         found: dict[str, tuple[Task, tuple[str, ...]]] = {}
         for card, history in itertools.product(CARDS, OPEN):
@@ -237,7 +237,10 @@ class KuhnPoker(TextEnv):
     # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Yield the best moves for A, who knows both cards and B's plan; in self-play B checks and folds."""
+        """Yield the best moves for A, who knows both cards and B's plan.
+
+        In self-play A always bets and calls, and B always checks and folds.
+        """
         while True:
             if self.opponent == "self":
                 yield words(self.history)[self.role == "A"]

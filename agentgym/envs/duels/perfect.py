@@ -36,7 +36,7 @@ class Game(ABC):
         """Return a board as lines of text."""
 
     def worth(self, board: str, move: int, side: str) -> int:
-        """Return the value of a move for the side that makes it, on the scale of `_value`."""
+        """Return the value of a move by `side` for this side: above 0 a win (more if sooner), 0 a draw, below 0 a loss."""
         if self.completes(board, move, side):
             return board.count(".")
         return -self.value(self.placed(board, move, side), other(side))
@@ -81,7 +81,10 @@ def other(side: str) -> str:
 
 @lru_cache(maxsize=64)
 def lines_through(rows: int, columns: int) -> list[list[tuple[int, ...]]]:
-    """Return the lines of four through each square: the other three squares of each. Squares are counted by rows."""
+    """Return, for each square, the lines of four through it, each as its other three squares.
+
+    Squares are counted by rows, from 0.
+    """
     through: list[list[tuple[int, ...]]] = [[] for _ in range(rows * columns)]
     for row, column, (down, right) in itertools.product(range(rows), range(columns), ((0, 1), (1, 0), (1, 1), (1, -1))):
         if row + 3 * down < rows and 0 <= column + 3 * right < columns:

@@ -66,10 +66,10 @@ def canonical(board: str) -> str:
 
 
 def opening(rng: np.random.Generator, side: int) -> tuple[str, str]:
-    """Return a board without threats, with a few free squares close to each other, and the side to move.
+    """Return a board `side` squares wide without threats, with a few free squares close to each other, and the side to move.
 
-    The other squares are filled at random with about as many X as O; if neither fits on a square, its neighbors are cleared
-    and filled again.
+    The other squares are filled at random with about as many X as O. If neither fits on a square, all lines through that
+    square are cleared and filled again.
     """
     corner = rng.integers(0, side - 3, 2)
     window = [(corner[0] + square // 4) * side + corner[1] + square % 4 for square in range(16)]
@@ -90,7 +90,10 @@ def opening(rng: np.random.Generator, side: int) -> tuple[str, str]:
 
 
 def _threatens(board: str, square: int, side: str, keep: set[int]) -> bool:
-    """Return True if a mark on a square would give its side four in a row, or leave the side one move away from it."""
+    """Return True if a mark of `side` on a square would make four in a row, or three in a line with a square in `keep`.
+
+    `keep` are the squares that the opening leaves free.
+    """
     for line in _lines(board)[square]:
         signs = sum(board[cell] == side for cell in line)
         if signs == 3 or (signs == 2 and any(cell in keep for cell in line)):

@@ -31,8 +31,9 @@ class Instructions(TextEnv):
 
     Difficulty d: 2 + d messages; 2 + d // 2 rules in the first message and 1 + d // 2 changes in each later message;
     documents with 2 + d // 2 kinds of items (at most 5) and 3 + d // 2 items of each kind (at most 8). The number of words
-    required in a note has no bound. A task is kept only if each of four policies fails: forgetting earlier messages,
-    ignoring later messages, obeying the user against the system, and obeying the document.
+    required in a note has no bound. A task is kept only if each of these policies fails: forgetting earlier messages,
+    ignoring later messages, ignoring all rules or all of the user's rules, obeying the user against the system, and
+    obeying the document.
     """
 
     horizon = 12
@@ -56,7 +57,7 @@ class Instructions(TextEnv):
     families: str = ""
     """Comma-separated challenges: `change`, `system`, `document`, or `grow` for none of the three; by default all."""
     rules: str = ""
-    """Comma-separated names of the user's rules; by default all. More than five add required words."""
+    """Comma-separated names of the user's rules, at least 4; by default all. More than 5 let messages require words."""
     kinds: str = ""
     """Comma-separated kinds of items in documents, at least 2; by default all five."""
     system: str = ""

@@ -31,12 +31,12 @@ def _operations(lines: Sequence[str]) -> list[Operation]:
 
 
 def reply(texts: Sequence[str]) -> str:
-    """Return a reply to the last message."""
+    """Return a reply to the last message that keeps all active rules."""
     return write(*understood(texts))
 
 
 def slip(texts: Sequence[str], rng: np.random.Generator) -> str | None:
-    """Return a reply that forgets one of the rules; None if there is none to forget."""
+    """Return a reply that ignores one active rule; None if there is no rule, or nothing is left to write."""
     rules, items, category = understood(texts)
     if not rules:
         return None

@@ -45,7 +45,8 @@ def draw(
 ) -> Data:
     """Return the data of a task on which every policy of `wrong_ways` fails.
 
-    `system` are the system's rules; None draws them.
+    `turns` is the number of messages, and `abouts` are the names of the user's rules. `system` are the system's rules; if
+    None or empty, the family `system` draws one from difficulty 1 on.
 
     Raises:
         BadConfig: no such task was found in DRAWS draws.
@@ -61,7 +62,7 @@ def draw(
 
 
 def document(rng: np.random.Generator, categories: Sequence[str], count: int) -> list[Item]:
-    """Return items of each category, shuffled, with distinct weights."""
+    """Return `count` items of each category, shuffled, with distinct weights in kg."""
     chosen = [(name, kind) for kind in categories for name in _sampled(rng, CATEGORIES[kind], count)]
     weights = rng.permutation(90)[: len(chosen)] + 10
     order = rng.permutation(len(chosen))
@@ -122,7 +123,10 @@ def _operations(
     abouts: Sequence[str],
     fits: Callable[[Iterable[Operation]], bool],
 ) -> list[Operation]:
-    """Return the rule changes of one message: each concerns a different rule, and the resulting rules are compatible."""
+    """Return up to `number` rule changes for one message; each concerns a different rule, and the results are compatible.
+
+    With `changing`, they may change or withdraw rules in `wishes`, the user's active rules. `fits` checks compatibility.
+    """
     chosen: dict[str, Operation] = {}
     for _ in range(20 * number):
         if len(chosen) == number:
@@ -149,7 +153,7 @@ def _operations(
 
 
 def feasible(rules: Rules, items: Sequence[Item], category: str) -> bool:
-    """Return True if some reply keeps the rules and lists at least two items, or as many as the rules require."""
+    """Return True if some reply keeps the rules, which must allow at least two items, or as many as they require."""
     good = eligible(rules, items, category)
     if len(good) < max(2, int(rules.get("count", 2))):
         return False

@@ -31,7 +31,7 @@ def spelled(language: str, items: Sequence[Item], category: str) -> dict[str, It
 
 
 def ordered(chosen: Mapping[str, int], order: str | None) -> list[str]:
-    """Return names sorted by the rule `order`; None keeps their order."""
+    """Return the names in `chosen` (name -> weight) sorted by the rule `order`; None keeps their order."""
     if order in ("alphabetical", "reverse"):
         return sorted(chosen, key=without_accents, reverse=order == "reverse")
     if order in ("lightest", "heaviest"):

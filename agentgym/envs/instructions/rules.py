@@ -95,7 +95,7 @@ def read(text: str) -> Operation | None:
 
 
 def after(operations: Iterable[Operation], system: Mapping[str, str], wishes: Mapping[str, str] | None = None) -> Rules:
-    """Return the rules that are active after operations on the user's `wishes`; the system's rules take precedence."""
+    """Return the active rules after operations on `wishes`, the user's rules so far; the system's rules take precedence."""
     rules = dict(wishes or {})
     for kind, about, value in operations:
         if kind == "set":

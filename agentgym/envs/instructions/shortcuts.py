@@ -29,7 +29,7 @@ def _later(seen: list[str], remembered: list[str]) -> str:
 
 
 def _without_rules(text: str) -> str:
-    """Return the first observation without its message's rules."""
+    """Return the first observation without the rules in the user's message."""
     head, _, message = text.rpartition("\nUser: ")
     return f"{head}\nUser: {message.splitlines()[0]}"
 

@@ -118,7 +118,7 @@ class Math(Attempts, SandboxEnv):
         return Task(problem.text, {"problem": problem.text, "answer": problem.answer, "form": form, "family": name})
 
     def split_of(self, task: Task) -> str:
-        """Return the split of a generated problem by its hash, or the split that a file's task names."""
+        """Return the split of a generated problem by its hash, or the split that the reader assigned to a file's problem."""
         return super().split_of(task) if self.collection is None else task.split
 
     def split_key(self, task: Task) -> object:
@@ -130,7 +130,7 @@ class Math(Attempts, SandboxEnv):
         return task.data["problem"].casefold().split()
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task with this number. Numbers beyond the end of a file wrap around.
+        """Return the task of a split with this number. Numbers beyond the end of a file wrap around.
 
         Raises:
             BadConfig: the number is negative.

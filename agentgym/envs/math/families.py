@@ -40,7 +40,10 @@ NUMBERS = tuple(name for name, family in FAMILIES.items() if not family.expressi
 
 
 def draw(name: str, rng: np.random.Generator, difficulty: int) -> Problem:
-    """Return a problem of a family for which 0, 1, numbers in the statement and results of plausible mistakes are wrong."""
+    """Return a problem of a family, with an answer that plausible mistakes do not yield.
+
+    A numeric answer also has at least two digits and differs from the numbers in the statement.
+    """
     while True:
         problem = FAMILIES[name].draw(rng, difficulty)
         if _fit(problem, FAMILIES[name].expression):

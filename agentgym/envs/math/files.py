@@ -33,14 +33,16 @@ _FILES = (".json", ".jsonl", ".csv", ".json.gz", ".jsonl.gz", ".csv.gz")
 _decode = json.JSONDecoder(parse_float=str).decode
 """Decodes JSON and keeps decimals as text, exactly as written."""
 Record = tuple[str, str, str | None, dict[str, object]]
-"""Location, default id, split named by the location, and content."""
+"""Location, default id, split that the location names (None: no split), and content."""
 
 
 def load(source: str, reading: Reading = PLAIN) -> Library:
     """Load a file, a folder or a dataset, once per process.
 
     Raises:
-        BadData: the folder has no problems, or a record is malformed; the message gives the location.
+        BadData: the source is missing or unreadable, or has no playable row; with `reading.strict`, a row is unplayable.
+        UnreadText: a column has text that no reader uses.
+        MissingExtra: a dataset is named, and the `datasets` library is missing.
     """
     if source.startswith("datasets:"):
         return _data_set(source.removeprefix("datasets:"), reading)

@@ -31,7 +31,7 @@ _SENTENCE = re.compile(r"\n+|(?<=[.!?])\s+(?=[A-Z$\\])")
 
 
 def steps(data: Data) -> list[str]:
-    """Return the hints; raise NotImplementedError for a file's problem without a solution."""
+    """Return a task's hints in the order to give them; raise NotImplementedError if a file's problem has no solution."""
     if "family" in data:
         lines = expert.program(data["problem"]).splitlines()
         return [f"{PLANS[data['family']]} A program may begin like this:", *lines[:-1]]

@@ -95,4 +95,4 @@ def times(a, b):
             product[i + j] += p * q
     return product
 '''
-"""Python source for the tool that parses these polynomials."""
+"""Python source for programs: `read` parses the text of `polynomial`, and `times` multiplies two polynomials."""

@@ -16,9 +16,13 @@ ANSWERS = (
     *("answer", "answers", "solution", "answerkey", "answer_key", "correct", "correct_answer", "correct_option", "label"),
     *("cop", "target", "gold", "final_answer", "final_decision", "answer_idx", "correct_choice"),
 )
-"""Answer columns: the first non-empty one counts, `solution` last."""
+"""Columns that may have the answer.
+
+If a row has choices, the first non-empty column counts, but never `solution`. Otherwise the columns _FREE are tried in
+order, then `solution`.
+"""
 SOLUTIONS = ("solution", "answer", "rationale", "explanation")
-"""Columns of a worked solution for hints: the first non-empty one counts."""
+"""Columns of a worked solution for hints: the first with more than three words counts."""
 _ANSWERS = frozenset(ANSWERS)
 _READ = frozenset((*QUESTIONS, *ANSWERS))
 _FREE = ("answer", "answers", "correct_answer", "final_answer", "final_decision", "target", "gold")
@@ -27,7 +31,7 @@ _UNIT = re.compile(r"(-?[\d.,/]+)\s*\([^()]*\)")
 
 
 def task(where: str, id: str, split: str | None, raw: dict[str, object], reading: Reading) -> Task:
-    """Return a row's task.
+    """Return a row's task; `id` and `split` apply if the row names none (None: the hash of the id decides the split).
 
     Raises:
         BadData: the row is unplayable; the message gives its location. A column with unread text raises UnreadText.
@@ -67,7 +71,10 @@ def task(where: str, id: str, split: str | None, raw: dict[str, object], reading
 
 
 def _solution(row: Row) -> str:
-    """Return a row's worked solution from the columns SOLUTIONS, without the text from `####` on; empty if there is none."""
+    """Return a row's worked solution from the columns SOLUTIONS, up to its last `####`; empty if there is none.
+
+    The column `answer` counts only if it contains `####`.
+    """
     for name in SOLUTIONS:
         value = row.get(name)
         if isinstance(value, str) and (name != "answer" or "####" in value):
@@ -111,7 +118,7 @@ def _answer(row: Row, where: str) -> str:
 
 
 def boxed(text: str) -> str | None:
-    r"""Return the content of a text's last `\boxed{…}`, including nested braces; None if there is no closed `\boxed`."""
+    r"""Return the content of a text's last `\boxed{…}`, `\fbox{…}` or `\boxed 5`; None if it is missing or not closed."""
     at = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
     if at < 0:
         return None

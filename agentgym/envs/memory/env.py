@@ -180,7 +180,7 @@ class Memory(Notes):
         self.noted = list(noted)
 
     def measures(self) -> dict[str, float]:
-        """Return the share of sessions read before the current one."""
+        """Return the share of the sessions that were read before the current session."""
         return {"read": self.place / len(self.task.data["sessions"])}
 
     def oracle(self) -> Iterator[str]:

@@ -33,7 +33,10 @@ def read_note(text: str) -> Statement | None:
 
 
 def action(sessions: Sequence[Session], watched: Sequence[str], noted: Sequence[str], found: str, *, notes: int) -> str:
-    """Return the next action; `noted` are the current notes, `notes` their maximum, and `found` the last search's query."""
+    """Return the next action after reading `sessions`, given the people in questions (`watched`) and the notes (`noted`).
+
+    `notes` is the maximum number of notes; if 0, answers come from the sessions. `found` is the last search's query.
+    """
     session, place = sessions[-1], len(sessions) - 1
     if not notes:
         if not session["question"]:
@@ -58,7 +61,11 @@ def action(sessions: Sequence[Session], watched: Sequence[str], noted: Sequence[
 
 
 def _noted(statement: Statement, statements: dict[int, Statement], noted: Sequence[str], notes: int) -> str | None:
-    """Return the action that updates the notes for a statement; None if they are up to date."""
+    """Return the next action (delete a note, or write one) that updates the notes for a statement.
+
+    Return None if the notes are up to date, or full with no note to delete. `statements` are those read from `noted`, by
+    index; `notes` is the maximum number of notes.
+    """
     same = {number: note for number, note in statements.items() if (note.who, note.what) == (statement.who, statement.what)}
     text = written(statement)
     if text in noted or not counts(statement, next(iter(same.values()), None)):

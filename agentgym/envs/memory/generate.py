@@ -54,7 +54,10 @@ class Shape:
 
 
 def shape(difficulty: int, values: Values, sessions: int, notes: int, talk: int) -> Shape:
-    """Return the sizes at a difficulty, small enough that the facts about people in questions fit into the notes."""
+    """Return the sizes at a difficulty, small enough that the facts about people in questions fit into the notes.
+
+    The difficulty determines the sizes `sessions` and `talk` if they are 0 and -1. With `notes=0`, 12 notes are assumed.
+    """
     room = notes or 12
     watched = min(2 + difficulty // 2, MOST_WATCHED, room)
     people = min(2 * watched, min(map(len, values.values())) // 3 * 2)  # their answers differ, and so do older values
@@ -93,7 +96,7 @@ def draw(rng: np.random.Generator, difficulty: int, families: Sequence[str], val
 
 
 def _drawn(rng: np.random.Generator, families: Sequence[str], values: Values, sizes: Shape) -> Session | None:
-    """Return a task's data; None if people share an answer, or no choice of people defeats every policy of `wrong_ways`."""
+    """Return a task's data; None if too many people share an answer, or no choice of people defeats all `wrong_ways`."""
     order = [NAMES[int(place)] for place in rng.permutation(len(NAMES))]
     people, talkers = order[: sizes.people], order[sizes.people :]
     attributes = [list(values)[int(place)] for place in rng.permutation(len(values))[: sizes.attributes]]
@@ -151,7 +154,7 @@ def _in_order(rng: np.random.Generator, stories: Sequence[Story]) -> list[tuple[
 
 
 def _current(slot: Slot, people: Sequence[str], stated: Stated) -> list[str]:
-    """Return each person's value of the slot's attribute in its session, or `unknown`."""
+    """Return each person's value of the slot's attribute in the slot's session; `unknown` if there is no valid value."""
     valid = valid_after(one for place, one in stated if place <= slot.place)
     return [answer({"who": who, "what": slot.what}, valid, day_of(slot.place)) for who in people]
 
@@ -220,7 +223,7 @@ def _matched(rng: np.random.Generator, allowed: np.ndarray) -> list[int] | None:
 def _stream(
     rng: np.random.Generator, stated: Stated, talkers: Sequence[str], everybody: Sequence[str], sizes: Shape
 ) -> list[Session]:
-    """Return the sessions: the statements in order, with small talk in between."""
+    """Return the sessions: the statements in order, with small talk by `everybody` in between; `talkers` spread hearsay."""
     stream: list[Session] = []
     for place in range(sizes.sessions):
         lines = [_line(rng, one, pick(rng, talkers)) for session, one in stated if session == place]

@@ -58,7 +58,11 @@ _NUMBER = re.compile(rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_UNITS[1:10])}
 
 
 def load(path: str, reading: Reading = PLAIN) -> Library:
-    """Return the tasks of a file, which is read once per process; raise BadData with the location of an error."""
+    """Return the tasks of a file, which is read once per process.
+
+    Raises:
+        BadData: the file is missing or malformed, or no row is playable; with `reading.strict`, some row is not playable.
+    """
     return _load(*stamp(path), reading)
 
 
@@ -68,7 +72,7 @@ def _load(path: str, _time: int, _size: int, reading: Reading) -> Library:
 
 
 def _records(path: str) -> Iterator[tuple[str, int, Row]]:
-    """Yield the objects of a JSON list or of JSON lines, with location and number.
+    """Yield (location, number from 0, object) for each object of a JSON list or of JSON lines.
 
     Raises:
         BadData: the file is not JSON, or an item is not an object.
@@ -149,7 +153,7 @@ def _messages(value: object, where: str) -> list[str]:
     """Return messages as lines of `Role: content`.
 
     Raises:
-        BadData: a message lacks role or content.
+        BadData: `value` is not a list, or a message lacks role or content.
     """
     lines: list[str] = []
     for message in cast("list[object]", value) if isinstance(value, list) else [None]:

@@ -84,7 +84,7 @@ class RecordedMemory(FromFile, Notes):
         return self.place, self.noted, self.found, self.score
 
     def measures(self) -> dict[str, float]:
-        """Return the score of the answer, and the share of the sessions read."""
+        """Return the score of the answer (0 before it), and the share of the sessions read."""
         return {"score": self.score, "read": (self.place + 1) / len(self.task.data["stream"])}
 
     def oracle(self) -> Iterator[str]:

@@ -23,7 +23,7 @@ def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
 
 
 def day_of(place: int) -> int:
-    """Return the day of a session."""
+    """Return the day of the session with index `place`."""
     return 1 + 2 * place
 
 

@@ -44,7 +44,10 @@ def _of_anybody(question: Mapping[str, str], stated: Stated, which: int) -> str:
 
 
 def _mention(*, first: bool) -> Way:
-    """Return the policy that believes the first or last statement about a person, whoever said it."""
+    """Return the policy that believes the first or last statement about a person, even hearsay.
+
+    The policy for the last statement also ignores that facts expire.
+    """
 
     def way(question: Mapping[str, str], stated: Stated, place: int, day: int) -> str:
         valid: Valid = {(one.who, one.what): one for _, one in (reversed(stated) if first else stated)}

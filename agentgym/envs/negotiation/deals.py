@@ -64,9 +64,10 @@ def level(top: int, floor: int, offers: int, last: int) -> int:
 
 
 def counter(counts: Share, values: Share, least: int, request: Share) -> Share:
-    """Return the request of a side that demands `least` points: the share closest to the other side's request.
+    """Return the share that a side with these `values` requests when it demands `least` points.
 
-    Ties go to the share worth most, then to the first.
+    This share leaves the other side as close as possible to its `request`. Ties go to the share worth most, then to the
+    first.
     """
 
     def rank(share: Share) -> tuple[int, int, Share]:
@@ -78,7 +79,7 @@ def counter(counts: Share, values: Share, least: int, request: Share) -> Share:
 
 @lru_cache(maxsize=256)
 def all_values(counts: Share, total: int) -> tuple[Share, ...]:
-    """Return all values of the kinds for which all items together are worth `total` points."""
+    """Return all valuations (points per item of each kind) that make all items together worth `total` points."""
     if len(counts) == 1:
         return ((total // counts[0],),) if total % counts[0] == 0 else ()
     first, *others = counts
@@ -93,7 +94,7 @@ def ways(counts: Share, total: int) -> float:
 
 
 def drawn(rng: np.random.Generator, kinds: int, things: int, total: int) -> tuple[Share, tuple[Share, Share]] | None:
-    """Draw the number of items of each kind and both sides' values; return None if the values do not add up to `total`."""
+    """Draw `things` items of `kinds` kinds and both sides' values; return None if the values do not add up to `total`."""
     counts = np.ones(kinds, dtype=int)
     for place in rng.integers(kinds, size=things - kinds):
         counts[place] += 1
@@ -103,7 +104,7 @@ def drawn(rng: np.random.Generator, kinds: int, things: int, total: int) -> tupl
 
 
 def _valued(rng: np.random.Generator, counts: Share, total: int) -> Share | None:
-    """Draw values for which all items are worth `total`; return None if the last kind drawn does not divide the rest."""
+    """Draw values that make all items worth `total`; return None if no value of the last kind drawn fits the rest."""
     values = [0] * len(counts)
     *order, last = (int(place) for place in rng.permutation(len(counts)))
     for place in order:

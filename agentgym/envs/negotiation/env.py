@@ -193,7 +193,7 @@ class Negotiation(TextEnv):
     # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Yield moves to a deal in which A succeeds: accept such an offer, else propose the deal that is best for B."""
+        """Yield moves to a deal in which A succeeds: accept such a deal, else propose the best such deal for B."""
         values = self.task.data["values"]
         while True:
             good = [share for share in deals.divisions(self.counts) if succeeds(self.task.data, share)]

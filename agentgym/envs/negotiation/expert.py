@@ -19,9 +19,10 @@ Numbers = npt.NDArray[Any]
 def move(env: "Negotiation") -> str:
     """Return a good move from the observations of the side to move, knowing how the scripted opponent concedes.
 
-    The expert keeps every valuation of the other side that explains all its answers so far. It rates an offer by the number
-    of valuations in which the offer would be accepted and succeed, minus those in which it would be accepted and fail. If no
-    valuation is left, as in self-play, it assumes that the other side values most what it requested most.
+    The expert keeps every valuation of the other side that explains all answers of that side so far. It rates an offer by
+    the number of valuations in which the offer would be accepted and succeed, minus those in which it would be accepted and
+    fail. If no valuation is left, if there are more than MOST, or in self-play, the expert assumes that the other side
+    values most what it requested most.
     """
     seen = _SideView(env)
     candidates = seen.candidates()
@@ -29,7 +30,10 @@ def move(env: "Negotiation") -> str:
 
 
 class _SideView:
-    """The knowledge of the side to move, tabulated over all possible shares."""
+    """The knowledge of the side to move, tabulated over all possible shares.
+
+    The argument `theirs` has the other side's points if this side takes a share, int [valuations, shares].
+    """
 
     def __init__(self, env: "Negotiation") -> None:
         place, self.counts = env.place, env.counts
@@ -51,7 +55,10 @@ class _SideView:
         return worth(self.counts, self.values)
 
     def candidates(self) -> Numbers | None:
-        """Return the other side's points for each share, int [valuations, shares]; None if none or too many fit."""
+        """Return the other side's points for each share, int [valuations, shares].
+
+        Return None if no valuation fits, if there are more than MOST, or in self-play.
+        """
         if not self.alone or ways(self.counts, self.total) > MOST:
             return None
         theirs = np.array(all_values(self.counts, self.total)) @ self.left.T  # [valuations, shares]
@@ -64,7 +71,7 @@ class _SideView:
         return theirs[fits] if fits.any() else None
 
     def good(self, theirs: Numbers) -> Numbers:
-        """Return the shares that succeed, bool [valuations, shares]."""
+        """Return True for each share with which this side succeeds, bool [valuations, shares]."""
         if not self.cooperative:
             return np.broadcast_to(self.own >= self.goal, theirs.shape)
         totals = self.own + theirs

@@ -18,7 +18,7 @@ def succeeds(data: Data, share: Share, place: int = 0) -> bool:
 def answered(data: Data, request: Share, offers: int) -> Share | None:
     """Return A's share in the scripted side's counteroffer; None if it accepts.
 
-    `request` is the share that A requests; `offers` is the number of offers so far, including it.
+    `request` is the share that A requests; `offers` is the number of offers so far, including this one.
     """
     counts, theirs, last = tuple(data["counts"]), tuple(data["values"][1]), 2 * data["rounds"] - 1
     top, floor = worth(counts, theirs), data["floor"]

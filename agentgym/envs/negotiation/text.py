@@ -9,7 +9,7 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 def amounts(names: Sequence[str], share: Share) -> str:
-    """Return a share in words: `two books and one hat`; `nothing` for an empty one."""
+    """Return a share in words: `two books and one hat`; `nothing` for an empty share."""
     parts = [
         f"{_number(amount)} {name}{'' if amount == 1 else 's'}" for name, amount in zip(names, share, strict=True) if amount
     ]
@@ -17,7 +17,7 @@ def amounts(names: Sequence[str], share: Share) -> str:
 
 
 def division(names: Sequence[str], counts: Share, share: Share, by_role: bool) -> str:
-    """Return the sides' shares in a deal, in words."""
+    """Return a deal in words; the first side takes `share`. The sides are A and B if `by_role`, else you and the other."""
     first, second = ("A takes", "B takes") if by_role else ("you take", "the other side takes")
     return f"{first} {amounts(names, share)}, and {second} {amounts(names, rest(counts, share))}"
 

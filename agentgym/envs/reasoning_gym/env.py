@@ -43,9 +43,9 @@ class ReasoningGym(Attempts):
     caller_settings: ClassVar[tuple[str, ...]] = ("config",)
     settings: ClassVar[tuple[str, ...]] = (*Attempts.settings, *caller_settings, *task_settings)
     dataset: str | Sequence[str] = ()
-    """Names of the package's tasks; empty: all."""
+    """Name or names of reasoning-gym's tasks; empty: all that are neither refused nor without an answer."""
     config: Mapping[str, object] = MappingProxyType({})
-    """Options of the task's generator; requires a single `dataset`."""
+    """Options of the task's generator, replacing the difficulty's; requires a single `dataset`."""
     declared = Declarations(random_bound=0.05, ceilings=dict.fromkeys(("true", "false", "yes", "no", "zero", "one"), 0.05))
 
     def requires(self) -> None:
@@ -105,7 +105,7 @@ class ReasoningGym(Attempts):
         return self.judged(text, abs(self._score - 1.0) <= near)
 
     def _scored(self, text: str) -> float:
-        """Return the package's score from 0 to 1; 0 if `gates` rejects the answer, or if the scorer fails on it."""
+        """Return reasoning-gym's score from 0 to 1; 0 if `gates` rejects the answer, or if the scorer fails on it."""
         data = self.task.data
         name, place = data["dataset"], (data["dataset"], data["level"], data["options"], data["seed"])
         if not passes(name, text, data["answer"] or ""):
@@ -125,7 +125,7 @@ class ReasoningGym(Attempts):
         return {**super().measures(), "score": self._score}
 
     def oracle(self) -> Iterator[str]:
-        """Yield the package's answer, or an answer computed from the task's metadata."""
+        """Yield the answer of reasoning-gym, or an answer computed from the task's metadata."""
         if self.task.data["dataset"] in UNANSWERED:
             raise NotImplementedError(f"{self.task.data['dataset']}: {UNANSWERED[self.task.data['dataset']]}")
         yield spell("answer", self.task.data["answer"] or '""')
@@ -146,7 +146,7 @@ def _uses(text: str, numbers: list[int]) -> bool:
 
 
 def _trusted(name: str, *arguments: object) -> Any:
-    """Return the result of a function of `package`, called in its separate process with arguments that no model wrote.
+    """Return the result of a function of `package.py`, called in a separate process with arguments that no model wrote.
 
     Raises:
         Fault: the call failed; no model can cause this.

@@ -58,7 +58,10 @@ GATES: dict[str, re.Pattern[str]] = {
     "polynomial_equations": re.compile(r"\"\"|[-+0-9.eE\s]+(?:,[-+0-9.eE\s]+)*"),
     "game_of_life_halting": re.compile(r"\s*(?:True|False)\s*", re.IGNORECASE),
 }
-"""Pattern that a whole answer must match to be scored; if the scorer evaluates answers, no match contains a call."""
+"""Pattern that a whole answer must match to be scored.
+
+If the scorer evaluates answers, a match contains no attribute access, and only calls of mathematical functions.
+"""
 
 _NOT_A_NUMBER = re.compile(r"(?<![a-z])(?:nan|inf(?:inity)?)(?![a-z])", re.IGNORECASE)
 

@@ -26,7 +26,7 @@ MODULE = __name__
 
 
 def warm() -> None:
-    """Import the package in the fork server, so that every forked process inherits it."""
+    """Import `reasoning_gym` in the fork server, so that every forked process inherits the module."""
     importlib.import_module("reasoning_gym")
 
 
@@ -48,7 +48,10 @@ def _refusal(name: str, kind: type) -> str:
 
 @lru_cache
 def _called(module: str) -> frozenset[str]:
-    """Return the names of the functions called by a module of the package."""
+    """Return the names of the functions that a module of the package calls, without methods named `compile`.
+
+    Modules of other packages yield an empty set.
+    """
     if not module.startswith("reasoning_gym"):
         return frozenset()
     tree = ast.parse(inspect.getsource(importlib.import_module(module)))
@@ -84,7 +87,10 @@ def _entry(name: str, level: int, options: str, seed: int) -> tuple[Any, JsonObj
 
 
 def generate(name: str, level: int, options: str, seed: int) -> dict[str, str | None]:
-    """Return question and answer of the task with this seed; the answer is None if there is only a scorer."""
+    """Return the question and answer of a task; the answer is None if the package only has a scorer.
+
+    `options` is the generator's configuration as JSON; `{}` leaves the configuration to the level.
+    """
     _, entry = _entry(name, level, options, seed)
     answer = entry["answer"]
     if answer is None:
@@ -93,7 +99,7 @@ def generate(name: str, level: int, options: str, seed: int) -> dict[str, str | 
 
 
 def score(name: str, level: int, options: str, seed: int, answer: str) -> float:
-    """Return the package's own score of an answer that passed its gate."""
+    """Return reasoning-gym's own score of an answer that passed its gate."""
     data_set, entry = _entry(name, level, options, seed)
     return float(data_set.score_answer(answer, entry))
 
@@ -104,7 +110,7 @@ def numbers(name: str, level: int, options: str, seed: int) -> list[int]:
 
 
 def levels(name: str) -> int:
-    """Return a task's number of difficulty levels."""
+    """Return a task's number of difficulty levels; 1 if it has no curriculum."""
     curricula: JsonObject = importlib.import_module("reasoning_gym.factory").CURRICULA
     if name not in curricula:
         return 1
@@ -147,7 +153,10 @@ def _way_out(metadata: JsonObject) -> str:
 
 
 def _next_cell(place: int, size: int, stride: int, sign: int) -> int | None:
-    """Return the cell in front of a piece that moves in direction `sign`, or None at the edge of the board."""
+    """Return the cell in front of a piece that moves in direction `sign` (1 or -1), or None at the edge of the board.
+
+    `place` is the piece's first cell, `size` its length, and `stride` the distance between its cells: 1 or 6.
+    """
     edge = place if sign < 0 else place + (size - 1) * stride
     cell = edge + sign * stride
     inside = 0 <= cell < 36 and (stride == 6 or cell // 6 == edge // 6)

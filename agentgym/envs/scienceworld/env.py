@@ -36,14 +36,14 @@ class ScienceWorld(TextEnv):
     settings: ClassVar[tuple[str, ...]] = task_settings
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"published": {"moves": published.LIMIT}}
     tasks_of: str | Sequence[str] = ()
-    """Names of the package's tasks (`boil`, `find-animal`, …); empty: all thirty."""
+    """Names of ScienceWorld's tasks (`boil`, `find-animal`, …) to draw from; empty: all thirty."""
     simplifications: str = ""
-    """The package's simplifications, comma-separated (`easy`, `openDoors`, …)."""
+    """ScienceWorld's simplifications, comma-separated (`easy`, `openDoors`, …); empty: none."""
     moves: int = 0
-    """Maximum number of moves (the package's `envStepLimit`), after which an episode fails; 0: no limit on moves.
+    """Maximum number of moves (ScienceWorld's `envStepLimit`), after which an episode fails; 0: no limit on moves.
 
     Looking is free, `wait1` takes 2 moves, `wait` 11. A limit on moves also limits turns, to ten times as many unless
-    `horizon` is set. Some of the package's own solutions need more than its limit of 100 moves. The preset `published` has
+    `horizon` is set. Some of ScienceWorld's own solutions need more than its limit of 100 moves. The preset `published` has
     100 moves, for comparable scores.
     """
     # the expert over all thirty; it solves 0.96 of them, and none of mendelian-genetics-unknown-plant
@@ -114,7 +114,7 @@ class ScienceWorld(TextEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Return a note unless only the package's limit of 100 moves ends episodes; `simplifications` are not checked."""
+        """Return a note unless only ScienceWorld's limit of 100 moves ends episodes; `simplifications` are not checked."""
         options = {**cls.presets.get(str(options.get("preset")), {}), **options}
         moves, horizon = options.get("moves", cls.moves), options.get("horizon")
         if moves == 0:
@@ -186,7 +186,7 @@ class ScienceWorld(TextEnv):
         return tuple(self.log)
 
     def measures(self) -> dict[str, float]:
-        """Return the package's score, from 0 to 1; negative scores become 0."""
+        """Return ScienceWorld's score, from 0 to 1; negative scores become 0."""
         return {"score": min(max(self.score, 0), 100) / 100}
 
     def save(self) -> tuple[list[str], int, str, list[tuple[str, str]]]:

@@ -34,7 +34,7 @@ def refused(text: str, before: str) -> bool:
 
 
 def check_installed() -> None:
-    """Check that the package and Java are installed.
+    """Check that the `scienceworld` package and Java are installed.
 
     Raises:
         MissingExtra: the package or Java is missing.
@@ -77,7 +77,10 @@ class Simulator:
         self._api = self.call(START, lambda: self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface())
 
     def set_up(self, key: tuple[object, ...], log: list[str]) -> str | None:
-        """Bring the simulator to the end of a task's log; return the last text, or None if no action had to be replayed."""
+        """Load the task `key` and perform the actions of `log`; skip what the simulator has already done.
+
+        Return the text after the last action, or None if no action had to be performed.
+        """
         known, played = self.played
         text: str | None = None
         if known != key or played != log[: len(played)]:
@@ -115,7 +118,7 @@ class Simulator:
             watch.cancel()
 
     def ask(self, seconds: float, name: str, *arguments: object) -> Any:
-        """Return the result of one of the simulator's methods."""
+        """Call a method of the simulator and return its result; raise Fault like `call`."""
         return self.call(seconds, lambda: getattr(self._api, name)(*arguments))
 
     def alive(self) -> bool:

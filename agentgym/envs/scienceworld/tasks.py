@@ -32,10 +32,10 @@ VARIATIONS = {
     "mendelian-genetics-known-plant": 120,
     "mendelian-genetics-unknown-plant": 480,
 }
-"""Number of variations per task, in the order of the package's list (scienceworld 1.2.3)."""
+"""Number of variations per task, in the order of ScienceWorld's list (scienceworld 1.2.3)."""
 
 LIMIT = 100
-"""Maximum number of moves per episode: the default of the package's `envStepLimit` (scienceworld 1.2.3)."""
+"""Maximum number of moves per episode: the default of ScienceWorld's `envStepLimit` (scienceworld 1.2.3)."""
 TURNS = {
     "boil": 250,
     "melt": 200,

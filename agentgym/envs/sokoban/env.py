@@ -43,7 +43,7 @@ class Sokoban(TextEnv):
         )
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon` if it was set, else a limit that grows with the room's side, as the walks between pushes do."""
+        """Return `horizon` if it was set, else at least 6 turns per square of the room's width."""
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, 6 * len(task.data["room"]))
 
     def act(self, action: str) -> str | Outcome:
@@ -83,7 +83,7 @@ class Sokoban(TextEnv):
         return pushes if pushes is not None else pushes_of(self.room, *self.start, self.plan)
 
     def _rest_of_plan(self) -> tuple[str, ...] | None:
-        """Return the moves for the rest of the plan; None if the plan never has the boxes where they are now."""
+        """Return the moves for the rest of the plan; None if the current position does not occur in the plan."""
         boxes, reached, left = self.start[1], walks(self.room, self.place, self.boxes), None
         plan = self._plan()
         for done, (cell, word) in enumerate(plan):

@@ -107,7 +107,7 @@ def walked(room: Room, place: Cell, boxes: Boxes, pushes: Sequence[Push]) -> tup
 
 
 def pushes_of(room: Room, place: Cell, boxes: Boxes, moves: Sequence[str]) -> tuple[Push, ...]:
-    """Return the pushes among moves, in order."""
+    """Return the pushes among moves, in order; impossible moves are skipped."""
     pushes: list[Push] = []
     for word in moves:
         moved = pushed(room, place, boxes, word)

@@ -27,7 +27,7 @@ def solution(room: Room, targets: Boxes, place: Cell, boxes: Boxes) -> tuple[str
 
 @lru_cache(maxsize=4096)
 def fewest_pushes(room: Room, targets: Boxes, place: Cell, boxes: Boxes) -> tuple[Push, ...] | None:
-    """Return the fewest pushes that solve a room; among ties, the first found."""
+    """Return the fewest pushes that solve a room, the first found among ties; None if POSITIONS positions yield none."""
     tables = [_pushes_to(room, target) for target in sorted(targets)]
     least: dict[Boxes, int | None] = {boxes: _least_pushes(tables, boxes)}
     start = (place, boxes)

@@ -1,4 +1,4 @@
-"""The environment: a `textworld` game in the package's interpreter, controlled by admissible commands."""
+"""The environment: a game of the `textworld` package, in its interpreter, controlled by admissible commands."""
 
 import importlib
 import json
@@ -21,7 +21,7 @@ from agentgym.errors import BadConfig, Fault, UnknownName, no_such
 T = TypeVar("T")
 
 SHOWN = 30
-"""Number of possible commands listed after an impossible one."""
+"""Maximum number of possible commands listed after an impossible one."""
 _WAYS = {letter: f"go {way}" for way in ("north", "south", "east", "west") for letter in (way, way[0])}
 _SHORT = {**_WAYS, "l": "look", "i": "inventory"}
 _WORDS = ((r"^(?:get|pick up) ", "take "), (r"^(?:x|look at|read) ", "examine "), (r"\b(?:the|a|an) ", ""))
@@ -31,7 +31,7 @@ _STATUS = re.compile(r"\n>[^\n]*$")
 LEEWAY = 3
 """Turn limit as a multiple of the solution's length; with a higher limit, random walks would find nearby goals."""
 SEEDS = 2**31
-"""Number of seeds for layouts and games."""
+"""Number of seeds to draw games from."""
 
 
 class TextWorld(TextEnv):
@@ -54,7 +54,7 @@ class TextWorld(TextEnv):
     task_settings: ClassVar[tuple[str, ...]] = ("challenge",)
     settings: ClassVar[tuple[str, ...]] = task_settings
     challenge: str | Sequence[str] = ("coin_collector", "treasure_hunter", "cooking")
-    """Name or names of the package's challenges to generate games from."""
+    """Name or names of textworld's challenges to generate games from."""
     declared = Declarations(random_bound=0.3, expert_bound=0.9, ceilings={"word overlap": 0.95})
 
     def requires(self) -> None:
@@ -101,7 +101,7 @@ class TextWorld(TextEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Return a note unless `horizon` is set: the package has one limit on commands for all games."""
+        """Return a note unless `horizon` is set: textworld has one limit on commands for all games."""
         if options.get("horizon") is not None:
             return ""
         return (
@@ -201,7 +201,7 @@ class TextWorld(TextEnv):
     # Policies
 
     def oracle(self) -> Iterator[str]:
-        """Yield the package's own winning policy, which undoes deviations."""
+        """Yield the commands of textworld's own winning policy, which undoes deviations."""
         policy = self._policy
         if policy is None or policy.key != self.task.data["content"] or policy.log != self.log[: len(policy.log)]:
             policy = Policy(self.task.data["content"], _read(self.task, lambda game, _: game))
@@ -233,7 +233,7 @@ def found(action: str, possible: Sequence[str]) -> str | None:
 
 
 def closest(words: str, possible: Sequence[str]) -> list[str]:
-    """Return the possible commands, ordered by the words they share with `words`; at most SHOWN, then `…`."""
+    """Return the possible commands, most words shared with `words` first; after SHOWN commands, `…` replaces the rest."""
     spoken = set(words.split())
     near = sorted(possible, key=lambda command: -len(spoken.intersection(command.lower().split())))
     return near[:SHOWN] + ["…"] * (len(near) > SHOWN)
@@ -252,7 +252,7 @@ def _spoken(action: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a game's output without its status line, closing menu and turn count."""
+    """Return a game's output without its status line; `The End.` or `You lost.` replaces the closing menu and turn count."""
     text = _STATUS.sub("", text.rstrip())
     end = _END.search(text)
     if end:

@@ -28,7 +28,7 @@ def candidates(notes: Notes) -> Iterator[str]:
 
 
 def run_errand(notes: Notes) -> Iterator[str]:
-    """Yield commands for an objective that gives directions: the first open step, then alternatives to a refused command."""
+    """Yield commands for an objective that gives directions: the first unfinished step, then alternatives to it."""
     steps, room = steps_of(notes.objective), notes.start
     goal = next((name for verb, name, _ in reversed(steps) if verb in ("take", "find")), "")
     if goal in notes.carried:
@@ -95,12 +95,12 @@ def undone(notes: Notes, name: str) -> list[str]:
 
 
 def option(notes: Notes, room: str, command: str, rank: int = 1) -> Option:
-    """Return the option to use a command in a room, or to leave the room in a direction."""
+    """Return the option to use a command in a room, or to leave the room in a direction; `Option` explains `rank`."""
     return notes.reached().get(room, (999, ""))[0] + (command in BACK), rank, room, command
 
 
 def taking(notes: Notes, names: Iterable[str]) -> list[Option]:
-    """Return options to take the named objects that were seen and are not carried."""
+    """Return options to take the named objects that were seen and are not carried, after opening a closed container."""
     options = list[Option]()
     for name in names:
         if name in notes.at and name not in notes.carried:
@@ -112,7 +112,10 @@ def taking(notes: Notes, names: Iterable[str]) -> list[Option]:
 
 
 def unknown(notes: Notes, *, probing: bool) -> list[Option]:
-    """Return options to discover something: closed containers, untried exits and, if `probing`, lists of commands."""
+    """Return options to discover something: open containers, try new exits and, if something is locked, take keys.
+
+    With `probing`, the impossible command `open` is an option in each room, because its answer lists the possible commands.
+    """
     options = list[Option]()
     for name in notes.reached():
         room = notes.rooms[name]
@@ -139,7 +142,7 @@ def do(notes: Notes, options: Iterable[Option]) -> Iterator[str]:
 
 
 def pass_through(notes: Notes, room: str, way: str) -> list[str]:
-    """Return the commands to leave a room in a direction, unlocking and opening its door first."""
+    """Return the next commands to leave a room in a direction: unlock and open a closed door, or go if the way is open."""
     door = notes.rooms[room].ways.get(way)
     if not door or not notes.shut.get((room, door)):
         return [f"go {way}"]

@@ -1,4 +1,4 @@
-"""Games of the package: settings per difficulty, generation, and compilation once for all processes."""
+"""Games of the `textworld` package: settings per difficulty, generation, and compilation once for all processes."""
 
 import functools
 import hashlib
@@ -25,14 +25,14 @@ CHALLENGES = {
     "cooking": "cooking",
     "simple": "simple",
 }
-"""Challenge name -> module name in the package, both without `tw-`."""
+"""Challenge name -> module name in textworld, both without the prefix `tw`."""
 KEPT = 400
 """Maximum number of compiled games in the cache folder; each takes about 400 kB."""
 _ROOMS = (1, 6, 9, 12)
 
 
 def settings(challenge: str, difficulty: int) -> dict[str, Any]:
-    """Return the settings that the package's `make` takes for a challenge at a difficulty."""
+    """Return the settings for a challenge at a difficulty, as the challenge's `make` function in textworld takes them."""
     if challenge == "coin_collector":  # limited to 100 rooms
         return {"level": min(5 + 2 * difficulty, 100)}
     if challenge == "treasure_hunter":  # generation takes seconds from level 21 on
@@ -55,10 +55,10 @@ def settings(challenge: str, difficulty: int) -> dict[str, Any]:
 
 
 def check_installed() -> None:
-    """Check that the package is installed.
+    """Check that `textworld` is installed.
 
     Raises:
-        MissingExtra: the package is missing.
+        MissingExtra: `textworld` is missing.
     """
     if importlib.util.find_spec("textworld") is None:
         raise MissingExtra(f"rlvr/TextWorld-v0 makes games with the textworld package: {how_to_install('textworld')}")
@@ -66,7 +66,7 @@ def check_installed() -> None:
 
 @functools.lru_cache(maxsize=1)
 def _package() -> ModuleType:
-    """Return the package, patched to parse its rules once instead of for each game."""
+    """Return the module `textworld`, patched to parse its rules once instead of for each game."""
     package = importlib.import_module("textworld")
     data = importlib.import_module("textworld.generator.data")
     data.KnowledgeBase.load = staticmethod(functools.cache(data.KnowledgeBase.load))
@@ -75,7 +75,7 @@ def _package() -> ModuleType:
 
 
 def _walk(maker: Any, commands: Sequence[str]) -> None:
-    """Record in each event the commands that trigger it, without compiling the game as the package does."""
+    """Record in each event the commands that trigger it, without compiling the game as textworld does."""
     from agentgym.envs.textworld.policy import Record
 
     record = Record(maker.build())
@@ -94,7 +94,7 @@ def made(challenge: str, level: str, seed: int) -> Any:
     """Return the game of a challenge; `level` is its settings as JSON.
 
     Raises:
-        UnknownName: the package has no such challenge.
+        UnknownName: `challenge` is not in CHALLENGES.
     """
     if challenge not in CHALLENGES:
         raise UnknownName(no_such("challenge of TextWorld", challenge, CHALLENGES))
@@ -115,7 +115,7 @@ def _written(event: Any) -> str:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """Return the exceptions that the package raises if a seed yields no game."""
+    """Return the exceptions that textworld raises if a seed yields no game."""
     return (importlib.import_module("textworld.generator.chaining").QuestGenerationError,)
 
 
@@ -132,12 +132,13 @@ def folder() -> Path:
 
 
 def read(challenge: str, level: str, seed: int, content: str, reader: Callable[[object, Path], T]) -> T:
-    """Return `reader(game, story path)`; compile the game first if it is missing.
+    """Return `reader(game, story path)`; compile the game first if its files are missing or unreadable.
 
     If another process deletes the files in the meantime, they are compiled again. Reading an existing game takes about
     15 ms, compiling one 10 to 400 ms.
 
     Raises:
+        BadConfig: the folder of compiled games is not writable.
         Fault: the game cannot be read even after compilation, or the compiler fails.
     """
     place = folder() / f"{content}.z8"
@@ -172,7 +173,7 @@ def is_kept(place: Path) -> bool:
 
 
 def compile_into(place: Path, game: object) -> None:
-    """Compile a game.
+    """Compile a game into the story `place` and a game file next to it; delete the oldest games beyond KEPT.
 
     Several processes may do so at once: each compiles in its own folder and moves the result into place.
 

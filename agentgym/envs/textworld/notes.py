@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from agentgym.envs.textworld.objective import steps_of
 
 REFUSED = "is not possible here. Possible commands: "
-"""Beginning of the environment's answer to an impossible command, before the list of possible ones."""
+"""Text between the quoted command and the list of possible commands, in the answer to an impossible command."""
 BACK = {"north": "south", "south": "north", "east": "west", "west": "east"}
 _DONE = {"chop": "chopped", "slice": "sliced", "dice": "diced"}
 COOKED = ("fried", "roasted", "grilled")
@@ -66,7 +66,7 @@ class Notes:
             self._note(command.lower(), text.lower())
 
     def _names(self, exchanges: Told) -> set[str]:
-        """Return the names of relevant objects: those in the recipe and the objective, and keys."""
+        """Return the names of relevant objects (recipe, objective, keys, knife, cookbook, meal), and store the recipe."""
         goal_names = {name for verb, name, _ in steps_of(self.objective) if verb in ("take", "find")}
         names = {"knife", "cookbook", "meal", *goal_names}
         for text in [text for _, text in exchanges if REFUSED not in text]:  # refusals quote the player
@@ -159,7 +159,7 @@ class Notes:
         return bool(parts)
 
     def reached(self) -> dict[str, tuple[int, str]]:
-        """Return the rooms reachable through known exits, each with its distance and the first direction."""
+        """Return the rooms reachable through known exits, each with its distance and the direction of the first step."""
         if not self._reached:
             self._reached[self.here] = (0, "")
             queue = [self.here]
@@ -171,7 +171,7 @@ class Notes:
         return self._reached
 
     def mentioning(self, word: str) -> list[str]:
-        """Return the rooms whose text mentions a word, nearest first."""
+        """Return the reachable rooms whose text mentions a word, nearest first."""
         return [room for room in self.reached() if f" {word}" in self.rooms[room].text]
 
     def known_keys(self) -> list[str]:

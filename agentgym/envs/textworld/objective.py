@@ -15,7 +15,11 @@ _BRIEF = re.compile(r"only missing an? grilled (.+)$")
 
 
 def steps_of(objective: str) -> list[tuple[str, str, str]]:
-    """Return an objective's steps: `go`, `take`, `find`, `open`, `unlock` (with), `put` (on), `insert` (into)."""
+    """Return an objective's steps as (verb, object or direction, second object).
+
+    The verbs are `go`, `take`, `find`, `open`, `unlock` (with), `put` (on) and `insert` (into). The second object is
+    empty if the step has none.
+    """
     steps = list[tuple[str, str, str]]()
     for sentence in re.split(r"[.!?]\s*", objective):
         before, _, clause = sentence.rpartition(", ")

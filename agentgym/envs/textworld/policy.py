@@ -4,7 +4,7 @@ import importlib
 
 
 class Record:
-    """The package's record of an episode: possible actions, triggered events, and remaining goals."""
+    """textworld's record of an episode: possible actions, triggered events, and remaining goals."""
 
     def __init__(self, game: object) -> None:
         self._words = importlib.import_module("textworld.generator.inform7").Inform7Game(game)
@@ -14,7 +14,7 @@ class Record:
         """Record a command and return its action, or None if the command means no possible action.
 
         One command may mean several actions: to prepare a meal from all ingredients, or from some of them. The game uses all
-        ingredients, so the action with most preconditions is chosen.
+        ingredients, so the action with the most preconditions is chosen.
         """
         actions = self.progress.valid_actions
         names = self._words.gen_commands_from_actions(actions)

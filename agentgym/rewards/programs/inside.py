@@ -62,7 +62,7 @@ def silence() -> int:
 
 
 def module() -> dict[str, object]:
-    """Return the namespace of a new module for running a solution."""
+    """Return the namespace of a new module, importable as `solution`, for running a solution."""
     module_made = types.ModuleType(SOLUTION)
     sys.modules[SOLUTION] = module_made
     return module_made.__dict__

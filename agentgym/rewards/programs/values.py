@@ -33,7 +33,7 @@ class Handle:
 
 
 def pack(value: object) -> Any:
-    """Return a value as JSON data; raise NotData if it contains anything but plain data.
+    """Return a value as JSON data; raise NotData if it is not plain data, too deep or too large.
 
     None, bool, int, str and list represent themselves. Other values are objects with one key: `f` float (hexadecimal), `c`
     complex, `b` bytes, `t` tuple, `d` dict (pairs in their order), `s` set, `z` frozenset (both sorted), `y` one of

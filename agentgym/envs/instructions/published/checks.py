@@ -31,7 +31,10 @@ Table = dict[str, Check]
 
 
 def checker(table: Table, name: str, needs: str = "", **takes: str) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
-    """Return a decorator that registers a function as the checker of an instruction."""
+    """Return a decorator that registers a function as the checker of an instruction.
+
+    `needs` names the required package or resource in `text.NEEDS`; `takes` has the type of each argument (`Check.takes`).
+    """
 
     def put(judge: Callable[..., bool]) -> Callable[..., bool]:
         table[name] = Check(judge, takes, needs)

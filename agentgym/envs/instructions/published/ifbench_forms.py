@@ -239,7 +239,7 @@ def _header(text: str, names: str, between: str) -> bool:
 
 @checker(FORMS, "custom:csv_special_character")
 def _special(text: str) -> bool:
-    """Check for a quoted field with a special character; rows after the first row with such a field are not checked."""
+    """Check for 15 CSV rows and a quoted field with a special character; rows after the first such field are not checked."""
     rows = _cells(text.replace('"', '"""'))
     if not _header(text, "ProductID Category Brand Price Stock", r",[ \t]*") or len(rows) != 15:
         return False
@@ -271,7 +271,7 @@ DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 @checker(FORMS, "custom:date_format_list")
 def _dates(text: str) -> bool:
-    """Check dates; a month or day of 00 passes, as published."""
+    """Check comma-separated dates from 1769 to 1821; like the published checker, accept 00 as a month or day."""
     for date in text.strip().split(","):
         parts = re.fullmatch(r"(\d{4})-(\d{2})-(\d{2})", date.strip())
         if parts is None:

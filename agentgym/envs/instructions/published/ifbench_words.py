@@ -38,7 +38,7 @@ def _unique(text: str, **limit: int) -> bool:
 
 @checker(WORDS, "count:conjunctions", small_n="count")
 def _conjunctions(text: str, small_n: int) -> bool:
-    """Count distinct conjunctions; different spellings of one word (`and`, `And,`) count separately."""
+    """Check for `small_n` distinct conjunctions; different spellings of one word (`and`, `And,`) count separately."""
     return len({word for word in text.split() if texts.trimmed(word).lower() in CONJUNCTIONS}) >= small_n
 
 
@@ -108,7 +108,7 @@ def _same_length(text: str) -> bool:
 
 @checker(WORDS, "ratio:overlap", reference_text="text", percentage="number")
 def _overlap(text: str, reference_text: str, percentage: float) -> bool:
-    """Check that the share of trigrams found in the reference is within 2 points of `percentage`."""
+    """Check that the share of distinct character trigrams also found in the reference is within 2 points of `percentage`."""
     own, other = ({whole[i : i + 3] for i in range(len(whole) - 2)} for whole in (text, reference_text))
     return bool(own) and percentage - 2 <= len(own & other) / len(own) * 100 <= percentage + 2
 
@@ -191,7 +191,7 @@ def _second(text: str, keyword: str) -> bool:
 
 @checker(WORDS, "sentence:alliteration_increment")
 def _alliteration(text: str) -> bool:
-    """Check that alliteration grows from sentence to sentence; a sentence counts all words in runs with one first letter."""
+    """Check that alliteration grows from sentence to sentence; it is the number of words in runs with one first letter."""
     lengths: list[int] = []
     for sentence in texts.sentences(text):
         words = [word.lstrip(string.punctuation + " ") for word in sentence.lower().split()]

@@ -56,7 +56,7 @@ def _words(text: str, num_words: int, relation: str) -> bool:
     CHECKS, "length_constraints:nth_paragraph_first_word", num_paragraphs="count", nth_paragraph="place", first_word="text"
 )
 def _first_word(text: str, num_paragraphs: int, nth_paragraph: int, first_word: str) -> bool:
-    """Check a paragraph's first word; `nth_paragraph` counts empty paragraphs, but `num_paragraphs` does not."""
+    """Check the number of paragraphs and the first word of one; only `nth_paragraph` counts empty paragraphs."""
     paragraphs = [part.strip() for part in text.split("\n\n")]
     full = sum(map(bool, paragraphs))
     if not 0 < nth_paragraph <= full or not paragraphs[nth_paragraph - 1]:
@@ -118,7 +118,7 @@ def _constrained(text: str) -> bool:
 
 @checker(CHECKS, "detectable_format:number_highlighted_sections", num_highlights="count")
 def _highlights(text: str, num_highlights: int) -> bool:
-    """Count highlights; double stars count on their own, and again as part of pairs of single stars."""
+    """Check for `num_highlights` highlights; double stars count as such, and again as part of pairs of single stars."""
     single, double = re.findall(r"\*([^\n*]*)\*", text), re.findall(r"\*\*([^\n*]*)\*\*", text)
     return sum(bool(part.strip()) for part in (*single, *double)) >= num_highlights
 

@@ -22,7 +22,11 @@ ALL_CHECKS: Table = CHECKS | WORDS | FORMS
 
 
 def load(path: str, reading: Reading = PLAIN) -> Library:
-    """Return the tasks of a file, which is read once per process; raise BadData with the location of an error."""
+    """Return the tasks of a file, which is read once per process.
+
+    Raises:
+        BadData: the file is missing or malformed, or no row is playable; with `reading.strict`, some row is not playable.
+    """
     return _load(*stamp(path), reading)
 
 

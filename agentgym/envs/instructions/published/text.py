@@ -43,7 +43,7 @@ _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
 
 
 def missing(need: str) -> str:
-    """Return the command to install a missing package or resource; empty if it is installed."""
+    """Return an error text with the install command if the package or resource `need` is missing; else an empty string."""
     package, resource = NEEDS[need]
     if importlib.util.find_spec(package) is None:
         return (
@@ -121,7 +121,7 @@ def _stop_words() -> frozenset[str]:
 
 
 def count_stop_words(text: str) -> int:
-    """Return the number of words in nltk's English list of stop words."""
+    """Return the number of words of a text that are in nltk's English list of stop words."""
     return sum(word.lower() in _stop_words() for word in re.findall(r"\w+", text))
 
 

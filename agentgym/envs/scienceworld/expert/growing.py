@@ -7,7 +7,7 @@ from agentgym.envs.scienceworld.expert.memory import Memory
 from agentgym.envs.scienceworld.expert.moves import Play, do, fetch, focus, look, search, stated, visit, walk
 
 Soil = Generator[str, str, list[str]]
-"""Like Play, but returns the names of pots."""
+"""Yields actions, receives answers; returns the names of pots."""
 ROUNDS = 20
 """Maximum number of times that the plants are watered."""
 DOMINANT = ("tall plant", "round seed", "yellow seed", "purple flower", "green pod", "axial")
@@ -73,7 +73,7 @@ def soil(memory: Memory, count: int) -> Soil:
 
 
 def watered(memory: Memory, pots: list[str]) -> Play:
-    """Water the dry pots."""
+    """Water those of the pots that are dry."""
     view = yield from look()
     dry = [pot for pot in pots if not re.search(rf"{pot} \([^()]*called water", view)]
     for number, pot in enumerate(dry):
@@ -87,7 +87,7 @@ def watered(memory: Memory, pots: list[str]) -> Play:
 
 
 def inherited(memory: Memory) -> Play:
-    """Focus on the box that matches Mendel's findings on a trait of peas."""
+    """Focus on the box that matches Mendel's findings on a trait of peas; do nothing for another plant."""
     trait, kind = stated(memory, r"determine whether (.+?) is a dominant or recessive trait in the (.+?)\.")
     dominant, recessive = stated(memory, r"dominant, focus on the (.+?)\. .* recessive, focus on the (.+?)\.")
     if kind != "pea plant":

@@ -21,7 +21,7 @@ from agentgym.envs.scienceworld.expert.moves import (
 )
 
 Reading = Generator[str, str, float]
-"""Like Play, but returns a temperature in degrees Celsius."""
+"""Yields actions, receives answers; returns a temperature in degrees Celsius."""
 POT = "metal pot"
 OURS = r"metal pot \((in|on) (inventory|(?:ultra low temperature )?freezer|stove|blast furnace)"
 """Pattern of the preferred pot, for actions that could mean several pots."""
@@ -99,7 +99,7 @@ def into_pot(memory: Memory, thing: str) -> Play:
 
 
 def heated(memory: Memory, hot: bool) -> Play:
-    """Set the pot on the stove; if the stove is broken or `hot` demands more, use the blast furnace."""
+    """Heat the pot on the stove, or if `hot` is set or the stove is broken, in the blast furnace."""
     if not hot:
         yield from walk(memory, "kitchen")
         yield from take(memory, POT)
@@ -158,7 +158,7 @@ def focused(memory: Memory, thing: str, before: int = 0) -> Play:
 
 
 def watched(until: str, wait: str) -> Play:
-    """Wait until the description of the pot contains the text `until`."""
+    """Repeat the action `wait` until the description of the pot contains the text `until`, at most READINGS times."""
     text = ""
     for _ in range(READINGS):
         text = yield from do(f"examine {POT}", OURS)

@@ -30,7 +30,7 @@ def named(name: str) -> str:
 
 
 def do(action: str, prefer: str = "") -> Play:
-    """Perform an action; if asked to disambiguate, choose the first meaning that matches `prefer`, else the first one."""
+    """Perform an action; if it is ambiguous, choose the first meaning that matches the regex `prefer`, else the first."""
     text = yield action
     while text.startswith(QUESTION):
         meanings = re.findall(r"^(\d+):\t(.*)$", text, re.MULTILINE)
@@ -133,7 +133,10 @@ def fill(memory: Memory, vessel: str) -> Play:
 
 
 def focus(memory: Memory, name: str, prefer: str = "") -> Play:
-    """Focus on an object unless the agent has focused on it before."""
+    """Focus on an object unless the agent has focused on it before.
+
+    If several objects have the name, choose the first whose description matches the regex `prefer`, else the first one.
+    """
     if name in memory.focused:
         return memory.last
     return (yield from do(f"focus on {name}", prefer))

@@ -27,13 +27,16 @@ def slower(memory: Memory) -> Play:
 
 
 def plane(view: str, name: str) -> str:
-    """Return the name of a plane in the view of the room."""
+    """Return the full name of a plane, as the view of the room has it."""
     plane_match = re.search(rf"inclined plane (?:with an? )?{re.escape(name)}(?: surface)?(?=\s|$)", view)
     return plane_match[0] if plane_match else f"inclined plane {name}"
 
 
 def slide(plane: str, looks: int) -> Generator[str, str, float]:
-    """Put the block on a plane and return its progress after some looks, in percent."""
+    """Put the block on a plane and return its progress after at most `looks` looks, in percent.
+
+    The result is above 100 if the block has reached the bottom, and higher for an earlier arrival.
+    """
     yield from do(f"move wood block to {plane}")
     down = 0.0
     for turn in range(looks):
