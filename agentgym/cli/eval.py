@@ -344,7 +344,7 @@ def _spec(config: Config, trained: "TrainConfig | None", *, messages: bool) -> A
 
 
 def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str, Tool]]:
-    """Return the tools of each environment; fail if the model would not see them."""
+    """Return the tools of each environment that can be created; raise BadConfig if the model would not see them."""
     options, by_env = _env_options(config, suite), dict[str, dict[str, Tool]]()
     for environment in suite.envs:
         try:

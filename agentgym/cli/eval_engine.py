@@ -38,7 +38,7 @@ class Flags(Protocol):
 
 
 def temperature_of(config: Flags) -> float:
-    """Return the sampling temperature.
+    """Return the sampling temperature, by default 1.
 
     Raises:
         BadConfig: it is negative or not finite.
@@ -50,7 +50,7 @@ def temperature_of(config: Flags) -> float:
 
 
 def check_threads(config: Flags, name: str) -> None:
-    """Check that --threads has an effect on the engine of that name.
+    """Check that --threads has an effect on the engine `name`.
 
     Raises:
         BadConfig: the flag has no effect, or is below 1.
@@ -62,7 +62,7 @@ def check_threads(config: Flags, name: str) -> None:
 
 
 def loaded(config: Flags, name: str) -> Any:
-    """Return the engine of that name.
+    """Create the engine `name`, and set torch's threads if the engine runs in this process.
 
     Raises:
         MissingExtra: a package that the engine needs is missing.

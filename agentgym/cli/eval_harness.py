@@ -53,7 +53,7 @@ def replayed(harness: Harness, engine: Any) -> SolutionEngine:
 
 
 def harness_agent(config: Flags, name: str) -> tuple[HarnessAgent, dict[str, object]]:
-    """Return the harness agent for the engine of that name, and its entries for the manifest.
+    """Return the harness agent for the engine `name`, and the agent's entries for the manifest.
 
     Raises:
         BadConfig: a flag has no effect, or the engine shows no tokens.

@@ -178,7 +178,7 @@ class ProgressBar:
 
     @property
     def money(self) -> str:
-        """Text with the session's cost so far and its estimated total; empty if the cost is 0 or unknown."""
+        """Text with the session's cost so far and its estimated total; empty until an episode has ended at a cost."""
         spent = self.meter.spent - self.before if self.meter else 0.0
         if not spent or self.done == self.first:
             return ""

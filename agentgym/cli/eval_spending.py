@@ -69,8 +69,8 @@ def metered(
     """Return the agent with its costs limited, the model's price, the metered engine of a plain chat agent, and a text
     on the maximum usage.
 
-    The metered engine replaces the agent's engine. Earlier sessions in the folder count toward `--max-cost`. A harness has
-    no metered engine and no text; any other agent is returned unchanged, without a price.
+    The metered engine replaces the agent's engine. Earlier sessions in the folder count toward `--max-cost`. For a
+    harness, there is no metered engine and no text. Any agent of another kind is returned unchanged, without a price.
     """
     check_spending(config, chat=isinstance(agent, MessageAgent))
     if not isinstance(agent, MessageAgent) and not plays_itself(agent):

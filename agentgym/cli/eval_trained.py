@@ -46,7 +46,7 @@ def trained_as(folder: Path, envs: Sequence[str], caller: Mapping[str, object], 
 
 
 def about_training(model: str, spec: AgentSpec) -> dict[str, object]:
-    """Announce differences from the run that trained a model, and return the manifest's entries about that run.
+    """Announce differences from the run that trained a model, and return the manifest's entries about that run, if any.
 
     The entry `trained_wordings` has the task wordings that the run's environments used (`TextEnv.wordings_of`), from the
     run's manifest, or from its settings if the manifest has none.

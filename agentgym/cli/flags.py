@@ -131,7 +131,7 @@ def given_flags(
     """Return the dataclass values that the arguments set.
 
     Raises:
-        BadConfig: a flag is unknown, missing, or has a wrong value.
+        BadConfig: a flag is unknown, has a wrong value, or is required and missing, also in `default`.
         SystemExit: `--help` was printed.
     """
     flags = _flags(config, default)

@@ -29,7 +29,7 @@ from agentgym.scaffold.package import TARGETS, Packaged, Trace, write
 
 SEED = 42
 PUBLIC = 20
-"""Maximum actions of the example episode in the package, which the expert plays; OpenEnv allows 100."""
+"""Maximum actions of the package's example episode, played by the expert; OpenEnv allows 100."""
 LONGEST = 2000
 """Maximum characters of an action of the example episode; OpenEnv reads at most 64 KiB per episode."""
 LONG = 10_000

@@ -50,7 +50,7 @@ def check(
 
 
 def examine(environment: str | TextEnv, *, thorough: bool = False, seed: int = 0, **options: object) -> EnvUnderTest:
-    """Create an environment, unless it is one already, and return it as an `EnvUnderTest`.
+    """Return an environment, given by name or as an object, as an `EnvUnderTest`.
 
     The budget of the checks is larger with `thorough`, and smaller than the default if the environment is blocking.
     """

@@ -237,7 +237,7 @@ def argument(schema: Mapping[str, object], words: Sequence[str], rng: np.random.
 
 
 def call(tool: Tool, arguments: Mapping[str, object]) -> str:
-    """Return a tool call in brackets if they can express it, else as JSON."""
+    """Return a tool call: in brackets if that form can express the arguments, else as JSON."""
     if not tool.required and not arguments:
         return spell(tool.name)
     if tool.required == list(arguments) and len(arguments) == 1 and isinstance(next(iter(arguments.values())), str):

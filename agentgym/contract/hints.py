@@ -70,7 +70,7 @@ def _leaks(under_test: EnvUnderTest, other: TextEnv, task: Task, seed: int) -> s
 
 
 def _so_much(env: TextEnv, level: float) -> str:
-    """Return the share of the solution that a hint of level `level` covers; empty if no solution is known."""
+    """Return the text of the part of the solution that a hint of level `level` covers; empty if no solution is known."""
     try:
         return first_share(solution(env), level)
     except NotImplementedError:

@@ -66,7 +66,7 @@ class FirstHit:
         return action
 
     def _command(self, instruction: str, commands: Sequence[str]) -> str | None:
-        """Return a command that the instruction names, else one that finishes, else a new one, else any; None if empty."""
+        """Return a command that the instruction names, else one that finishes, a new one, or any; None without commands."""
         query = " ".join(_words(instruction))
         left = [
             command for command in commands if command not in self.used_actions and not NAVIGATION & set(_words(command))
@@ -136,7 +136,10 @@ def hand_in(env: TextEnv) -> str:
 
 
 def _commands(*commands: str) -> Policy:
-    """Return a policy that runs commands in the environment's shell and then submits; it gives up if it can do neither."""
+    """Return a policy that runs commands in the environment's shell, then submits.
+
+    It gives up if there is no shell or no call that submits.
+    """
 
     def policy(env: TextEnv, observations: list[str], _: Info) -> str | None:
         shell, turn = shell_of(env), len(observations) - 1

@@ -116,7 +116,7 @@ def _sitting(
 def _listened(here: Connection, messages: int) -> Heard:
     """Return a queue that a thread fills with up to `messages` messages, then None.
 
-    A thread reads them, since reading an incomplete message would block forever.
+    The thread is needed because reading an incomplete message would block forever.
     """
     heard: Heard = queue.SimpleQueue()
 
@@ -131,7 +131,7 @@ def _listened(here: Connection, messages: int) -> Heard:
 
 
 def _receive(heard: Heard, process: BaseProcess, seconds: float) -> Message:
-    """Return the next message; if none arrives within `seconds` or it is invalid, one whose `broken` describes the error."""
+    """Return the next message, or `{"broken": REASON}` if it is invalid or does not arrive within `seconds`."""
     try:
         content = heard.get(timeout=min(seconds, threading.TIMEOUT_MAX))
         if content is None:

@@ -13,7 +13,8 @@ from agentgym.evaluate.statistics import Outcomes
 def pass_at_k(attempts: int, successes: int, k: int) -> float:
     """Return the probability that at least one of `k` attempts, drawn without replacement, succeeded.
 
-    This is the unbiased estimator `1 - C(n-c, k) / C(n, k)` of Chen et al., 2021 (arXiv:2107.03374), equation 1.
+    This is the unbiased estimator of Chen et al., 2021 (arXiv:2107.03374), equation 1: `1 - C(n-c, k) / C(n, k)` for c
+    successes in n attempts.
     """
     _check(f"pass@{k}", attempts, successes, k)
     return 1.0 - math.comb(attempts - successes, k) / math.comb(attempts, k)
@@ -22,8 +23,8 @@ def pass_at_k(attempts: int, successes: int, k: int) -> float:
 def pass_hat_k(attempts: int, successes: int, k: int) -> float:
     """Return the probability that all of `k` attempts, drawn without replacement, succeeded.
 
-    This is the unbiased estimator `C(c, k) / C(n, k)` of pass^k in Yao et al., 2024 (tau-bench, arXiv:2406.12045),
-    section 3.
+    This is the unbiased estimator of pass^k in Yao et al., 2024 (tau-bench, arXiv:2406.12045), section 3:
+    `C(c, k) / C(n, k)` for c successes in n attempts.
     """
     _check(f"pass^{k}", attempts, successes, k)
     return math.comb(successes, k) / math.comb(attempts, k)

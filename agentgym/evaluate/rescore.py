@@ -144,7 +144,7 @@ def _played_in(
     env_options: Mapping[str, object],
     command: Sequence[str],
 ) -> dict[str, PlayedIn]:
-    """Return the environments with the caller's options, by their name in episodes; fail if required options are missing."""
+    """Return the environments with the caller's options, by name in episodes; raise BadConfig if an option is missing."""
     several = len(stored) > 1
     missing: list[Setting] = []
     own = [{**options} for _, (_, options) in stored]

@@ -1,4 +1,4 @@
-"""Common base class of the sandboxes; a backend implements how to execute a program, write a file and close."""
+"""Common base class of the sandboxes; backends implement execution of programs, file access, snapshots and closing."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

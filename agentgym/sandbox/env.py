@@ -190,7 +190,7 @@ class SandboxEnv(TextEnv):
 
     @property
     def sandbox(self) -> Sandbox:
-        """The episode's sandbox, for read-only use."""
+        """The episode's sandbox, created and brought to the current state if necessary; changes to it are not recorded."""
         if self._sandbox is None:
             self._sandbox = sandbox = self._take()
             try:

@@ -131,7 +131,7 @@ class Kernel(Protocol):
     def run(self, code: str, timeout: float | None = None) -> Result:
         """Run code; after `timeout` seconds (None: the sandbox's limit) it gets Ctrl-C.
 
-        The kernel keeps its variables if the code ends or obeys Ctrl-C; otherwise the kernel ends, and they are lost.
+        The kernel keeps its variables if the code ends or obeys Ctrl-C; otherwise the kernel ends and loses them.
         """
         ...
 

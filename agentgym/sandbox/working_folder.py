@@ -17,7 +17,7 @@ LONGEST = 4096
 
 
 def read(run: Run, path: str, cap: int) -> bytes:
-    """Return a file's content, at most `cap` bytes."""
+    """Return a file's content; raise OSError (such as FileNotFoundError), also if it exceeds `cap` bytes."""
     return _done(run, "files.read", _checked(path), cap=cap)
 
 
@@ -27,15 +27,15 @@ def write(run: Run, path: str, content: bytes) -> None:
 
 
 def pack(run: Run, cap: int, most: int | None = None) -> bytes:
-    """Return the working folder as a tar archive of at most `cap` bytes.
+    """Return the working folder as a tar archive.
 
-    Its files have at most `most` bytes in total (None: `cap`).
+    Raise OSError if the archive exceeds `cap` bytes, or its files exceed `most` bytes in total (None: `cap`).
     """
     return _done(run, "pack", cap if most is None else most, cap=cap)
 
 
 def packing(most: int) -> str:
-    """Return code that prints the working folder as a tar archive, with files of at most `most` bytes in total."""
+    """Return code that prints the working folder as a tar archive; it fails if the files exceed `most` bytes in total."""
     return _program("pack", (most,))
 
 

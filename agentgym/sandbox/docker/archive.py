@@ -26,7 +26,7 @@ _REPLACE = "rm -rf -- ..?* .[!.]* * && exec tar -xpf -"
 
 
 def read(do: Do, path: str, cap: int) -> bytes:
-    """Return a file's content, at most `cap` bytes."""
+    """Return a file's content; raise FileNotFoundError, IsADirectoryError, or OSError if it exceeds `cap` bytes."""
     return _checked(do(_READ, [_path(path)], b"", cap), path).stdout
 
 
@@ -36,7 +36,10 @@ def write(do: Do, path: str, content: bytes) -> None:
 
 
 def pack(do: Do, path: str, cap: int) -> bytes:
-    """Return a file or folder as a tar archive of at most `cap` bytes; `.` gives the content of the working folder."""
+    """Return a file or folder as a tar archive; `.` gives the content of the working folder.
+
+    Raise FileNotFoundError, or OSError if the archive exceeds `cap` bytes.
+    """
     script = _PACK_HERE if path == "." else _PACK
     return _checked(do(script, [_path(path)], b"", cap), path).stdout
 

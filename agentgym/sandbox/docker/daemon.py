@@ -124,7 +124,7 @@ def usual() -> str:
 
 @contextlib.contextmanager
 def faults() -> Generator[None]:
-    """Convert errors of the daemon to SandboxFault, except NotFound and BuildError.
+    """Convert errors of the daemon in the `with` block to SandboxFault, except NotFound and BuildError.
 
     Raises:
         SandboxFault: the daemon failed.

@@ -315,7 +315,7 @@ class _Progress:
         return sum(whole for _, whole in self._layers.values())
 
     def layer(self, line: Facts) -> None:
-        """Process a daemon's line about a layer."""
+        """Process a line of the daemon about the download of a layer."""
         detail: dict[str, int] = line.get("progressDetail") or {}
         if line.get("status") == "Downloading" and detail.get("total"):
             self._layers[str(line.get("id"))] = (detail.get("current", 0), detail["total"])

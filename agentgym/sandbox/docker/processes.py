@@ -93,7 +93,7 @@ def table() -> list[tuple[int, int]]:
 
 
 def files_in(folders: list[str]) -> int:
-    """Return the largest number of files and folders on the file system of any of `folders`."""
+    """Return the largest number of files and folders on the file systems of `folders`; 0 without folders."""
     facts = (os.statvfs(folder) for folder in folders)
     return max((each.f_files - each.f_ffree for each in facts), default=0)
 

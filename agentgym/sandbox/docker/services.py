@@ -230,7 +230,7 @@ class Services:
         """Run a program in a service as `user`, for up to `seconds`, and return its first megabyte of output.
 
         Raises:
-            SandboxFault: the program does not end after its time limit.
+            SandboxFault: the program still prints `PATIENCE` seconds after its time limit.
         """
         api, started = self._daemon.client.api, time.monotonic()
         words = ["timeout", "-s", "KILL", f"{seconds:.0f}", *command] if self._has_timeout(name) else list(command)

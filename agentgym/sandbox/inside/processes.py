@@ -17,7 +17,7 @@ def everyone() -> list[tuple[int, int]]:
 
 
 def held_by(root: int, limit: int) -> int:
-    """Return the bytes that a process and its descendants use; above `limit`, shared pages are counted only once."""
+    """Return the bytes that a process and its descendants use; if they exceed `limit`, count shared pages only once."""
     tree = _tree(root)
     quick = sum(_resident(pid) for pid in tree)
     return quick if quick <= limit else sum(_proportional(pid) for pid in tree)
