@@ -49,7 +49,7 @@ _RIGHT = (
 
 
 def border(source: str, encode: Callable[[str], Sequence[int]]) -> re.Pattern[str] | None:
-    """Return the pattern that matches a tokenizer's borders, found from its JSON and its encodings; None if it has none."""
+    """Return the pattern of a tokenizer's borders, found from its JSON and its encodings; None if no border is safe."""
     raw: dict[str, Any] = json.loads(source)
     if raw["model"]["type"] != "BPE" or raw["model"].get("dropout"):
         return None
@@ -81,7 +81,7 @@ def pieces(text: str, border: re.Pattern[str]) -> list[str]:
 
 
 def cut(run: Sequence[str | int], border: re.Pattern[str]) -> list[list[str | int]]:
-    """Split a run (texts, and ints as placeholders) at each text's first and last border, so middle parts are constant."""
+    """Split a run (texts, and ints as placeholders) at each text's first and last border; middle parts are plain text."""
     parts: list[list[str | int]] = [[]]
     for piece in run:
         if isinstance(piece, int):

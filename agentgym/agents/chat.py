@@ -30,7 +30,7 @@ class ChatAgent(TokenAgent):
 
     With `tools="native"`, calls have the model's own form, detected from the template; the name of a family
     (`"hermes"`, `"llama3"`, …) selects the form of that family. With `tools="text"`, calls are text, in the spellings
-    of the environment. `tools="auto"` is native if the template supports it.
+    of the environment. `tools="auto"` is native if possible, see `decide`.
     """
 
     def __init__(
@@ -42,7 +42,11 @@ class ChatAgent(TokenAgent):
         super().__init__(engine, tokenizer, **options)
 
     def become(self, prompt: Prompt, tools: str) -> None:
-        """Switch to a prompt and a tool format (`text`, `native` or a family)."""
+        """Switch to a prompt and a tool format (`text`, `native` or a family).
+
+        Raises:
+            BadConfig: the format is not `text`, and the history or the prompt does not allow native tool calls.
+        """
         if tools != TEXT:
             self._check_native(prompt, tools)
         super().become(prompt, tools)
@@ -108,7 +112,7 @@ class ChatConversation(TokenConversation):
         """Number of prompts that did not extend the stored tokens, because the template rewrote the past."""
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
-        """Return all stored tokens, plus the bridge around the new observation."""
+        """Return all stored tokens plus the bridge around the new observation; at the first turn, the opening."""
         form, template, values = self.agent.prompt, self.agent.template, self.values(observation, info)
         if not self.turns:
             self.first_observation = observation
@@ -203,7 +207,7 @@ class RenderedConversation(ChatConversation):
 
 
 def _with_thoughts_shown(pieces: Sequence[str]) -> list[str]:
-    """Keep `<think>` and `</think>` as literal text if the model has no such tokens, so that the template finds them."""
+    """Make `<think>` and `</think>` trusted text, so that the template finds them; for models without such tokens."""
     parts: list[str] = []
     for piece in pieces:
         kind = type(piece)
@@ -213,7 +217,7 @@ def _with_thoughts_shown(pieces: Sequence[str]) -> list[str]:
 
 
 def _without(prefix: str, pieces: Sequence[str]) -> list[str] | None:
-    """Return the pieces without a prefix that the template itself writes; None if they do not begin with it."""
+    """Return the pieces without a prefix that the template itself writes; None if the pieces begin with another text."""
     for place, piece in enumerate(pieces):
         if piece.startswith(prefix):
             return [type(piece)(piece[len(prefix) :]), *pieces[place + 1 :]]

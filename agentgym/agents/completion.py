@@ -56,7 +56,7 @@ class CompletionConversation(TokenConversation):
         """All tokens so far: prompt, replies and observations."""
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
-        """Return all stored tokens plus the new observation, without a template."""
+        """Return all stored tokens plus the new observation; at the first turn, the opening in the chat template."""
         if self.turns:
             ids_shown = self.agent.template.encoder.plain(observation)[: self.agent.observation_tokens]
             self.messages, self.prompt_ids = [], [*self.history_ids, *ids_shown]

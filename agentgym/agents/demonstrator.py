@@ -17,9 +17,9 @@ from agentgym.errors import BadConfig
 class Demonstrator:
     """The environment's expert, with replies in the format of `agent`, so that rows of an SFT warm start look like rollouts.
 
-    `agent` is a `ChatAgent` or `WindowAgent`; its engine is not used. If the prompt asks for a thought, the thought is
-    the text `thought`, with the action in place of `{action}`. Turns have `prompt_ids`, `output_ids` (including the
-    stop token), no log-probabilities, and `extra["train"]`.
+    `agent` is an agent with `demonstrable`, such as a `ChatAgent` or `WindowAgent`; its engine is not used. If the prompt
+    asks for a thought, the thought is the text `thought`, with the action in place of `{action}`. Turns have
+    `prompt_ids`, `output_ids` (including the stop token), no log-probabilities, and `extra["train"]`.
     """
 
     engine = None
@@ -38,14 +38,14 @@ class Demonstrator:
         return DemonstrationConversation(self, self.agent.begin(task, tools), ExpertConversation(self.noise))
 
     def thought(self, agent: TokenAgent) -> list[str]:
-        """Return the text before the action, split at each `{action}`."""
+        """Return the thought with its tags, split at each `{action}`; [""] if a reply of this agent has no thought."""
         opened = agent.template.opened
         if not (agent.prompt.reply.think or opened):
             return [""]
         return f"{'' if opened else '<think>'}{self._thought}</think>".split("{action}")
 
     def reply_ids(self, talk: TokenConversation, action: str) -> list[int]:
-        """Return the tokens of a whole reply: the thought if the prompt asks for one, the action, the stop token."""
+        """Return the tokens of a whole reply: the thought, if replies have one, the action, and the stop token."""
         first, *rest = self.thought(talk.agent)
         pieces = [first]
         for piece in rest:

@@ -16,9 +16,9 @@ def field_values(
     tools: Mapping[str, Tool],
     turns: int,
 ) -> dict[str, Callable[[], str]]:
-    """Return functions that make the fields of a prompt, to be called only for fields that it contains.
+    """Return functions that make the fields of a prompt, to be called only for fields that the prompt contains.
 
-    `turns` is the number of earlier turns.
+    `cut` shortens the observation, `task` returns the instruction, and `turns` is the number of earlier turns.
     """
     commands: list[str] | None = info.get("admissible")
     return {
@@ -44,7 +44,7 @@ def window_values(pairs: Sequence[tuple[str, str]], turns: int) -> dict[str, Cal
 
 
 def describe(tool: Tool) -> str:
-    """Return one line that describes a tool: name, parameters and purpose."""
+    """Return one line that describes a tool: name, parameters, purpose, and a call if several parameters are required."""
     names = [f"{name}: {tool.kind(name)}" for name in tool.properties]
     line = f"- {tool.name}({', '.join(names)}): {tool.description}"
     if len(tool.required) <= 1:

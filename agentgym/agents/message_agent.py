@@ -39,11 +39,11 @@ class MessageAgent:
     """Prompts, memory and parsing of `ChatAgent` (with `window`: of `WindowAgent`), over a `ChatEngine`.
 
     Turns have text but no token ids, so training refuses them. Later requests include replies as assistant messages,
-    with their thoughts, and observations as user messages. If an observation is longer than `observation_characters`,
-    its middle is cut. After a reply that was cut off by length, the next observation begins with a notice
-    (`agentgym.agents.cut`). `turn_tokens` is the maximum tokens of a reply (default: the limit of `sampling`, or else
-    `TURN_TOKENS`). `tools` is `native` (the server receives the tools, see `CallConversation`), `text` (the prompt
-    lists them) or `auto`, which is native except with a window.
+    with the data in `Completion.echo`, and observations as user messages. If an observation is longer than
+    `observation_characters`, its middle is cut. After a reply that was cut off by length, the next observation begins
+    with a notice (`agentgym.agents.cut`). `turn_tokens` is the maximum tokens of a reply (default: the limit of
+    `sampling`, or else `TURN_TOKENS`). `tools` is `native` (the server receives the tools, see `CallConversation`),
+    `text` (the prompt lists them) or `auto` (see `decide`; never native with a window).
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class MessageConversation:
         self.agent, self.task, self.tools = agent, task, tools
         self.turns = 0
         self.messages: tuple[Message, ...] = ()
-        """All messages so far; with a window, only the last prompt."""
+        """All messages so far; with a window, only the last prompt and its reply."""
         self.pairs: tuple[tuple[str, str], ...] = ()
         """The last (observation, action) pairs, oldest first; empty without a window."""
         self.first_observation = ""
@@ -162,7 +162,10 @@ class MessageConversation:
         return {"role": "assistant", "content": text if text.strip() else _SILENT, **completion.echo}
 
     def prompt(self, observation: str, info: Mapping[str, object]) -> tuple[Message, ...]:
-        """Return the messages that an observation adds, or with a window the whole prompt. Repeatable until a reply."""
+        """Return the messages that an observation adds, or with a window the whole prompt.
+
+        Repeated calls before a reply give the same result.
+        """
         form, agent = self.agent.prompt, self.agent
         if not self.turns:
             self.first_observation = observation

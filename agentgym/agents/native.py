@@ -42,13 +42,13 @@ class ToolCallConversation:
         raise NotImplementedError
 
     def acts(self, action: str) -> bool:
-        """Note how to correct the next action if it is no valid call; return True if it is valid."""
+        """Count an action as a turn; return True if it is a valid call; otherwise store an explanation for `explained`."""
         call, self.turns = parse_call(action, self.tools), self.turns + 1
         self._problem = None if isinstance(call, Call) else (call, str(parse_call(action, self.tools, self.example)))
         return isinstance(call, Call)
 
     def explained(self, observation: str) -> str:
-        """Return the observation with its explanation of a malformed call in the model's call syntax."""
+        """Return the observation, with its explanation of a malformed call rewritten in the model's call syntax."""
         if self._problem is None:
             return observation
         action, why = self._problem
@@ -145,7 +145,10 @@ class NativeConversation(ToolCallConversation, TokenConversation):
         return self.prompt_ids
 
     def _pieces(self, observation: str, info: Mapping[str, Any], *, waiting: bool = False) -> list[str]:
-        """Return a call's result as pieces; the last call's result includes the notice of a cut-off reply."""
+        """Return a call's result as pieces.
+
+        `waiting` is True if later calls of the reply follow; only the last result has the notice of a cut-off reply.
+        """
         text = self.explained(observation)
         values = self.values(text, info)
         if waiting:
@@ -166,7 +169,7 @@ class NativeConversation(ToolCallConversation, TokenConversation):
         return self.action
 
     def _read(self, text: str) -> tuple[bool, str, list[Attempt]]:
-        """Return (True if a reply has a complete thought, the text after the thought, the calls in that text)."""
+        """Return (True if a reply has a complete thought, the text after the thought, the calls); see `read_reply`."""
         return read_reply(self.template.family, text, bool(self.template.opened), self.tools)
 
     def example(self, tool: Tool) -> str:

@@ -28,8 +28,8 @@ def project(text: str, last: int = FALLBACK, chinese: bool = False) -> Parsed:
     """Return the action of a reply, and True if it is valid, by the rules of verl-agent's projections.
 
     The action is the text from the first `<action>` to the first `</action>`, in lower case; without these tags it is
-    the `last` characters. The reply is valid if it has both tags, the tags of a thought and, unless `chinese`, no
-    Chinese character.
+    the last `last` characters of the reply. The reply is valid if it has both tags, the tags of a thought and, unless
+    `chinese`, no Chinese character.
     """
     lowered = text.lower()
     start, end = lowered.find("<action>"), lowered.find("</action>")
@@ -40,7 +40,10 @@ def project(text: str, last: int = FALLBACK, chinese: bool = False) -> Parsed:
 
 
 def split_thought(text: str, opened: bool) -> tuple[bool, bool, str]:
-    """Return (reply has a complete thought, reply has an unfinished thought, stripped text after the thought)."""
+    """Return (reply has a complete thought, reply has an unfinished thought, stripped text after the thought).
+
+    Without a closing tag, the text is the whole reply. `opened`: the prompt already opened the thought.
+    """
     head, closed, rest = text.partition(_CLOSE)
     if not closed:
         return False, opened or text.lstrip().startswith(_OPEN), text.strip()
@@ -55,7 +58,7 @@ class Reply:
 
     - `bare`: the whole reply is the action.
     - `tag`: the action is in the last `<tag>…</tag>`.
-    - `call`: the reply is one tool call, which is sent unchanged.
+    - `call`: the reply, or its last line, is one tool call, which is sent unchanged.
     - `block`: the only fenced block in the language `tag` is the argument of the environment's first tool, as in
       mini-swe-agent.
     - `until`: the reply ends with the closing tag of the first name in `until` that occurs. The environment receives
@@ -75,7 +78,7 @@ class Reply:
         """Parse the section `[reply]` of a prompt.
 
         The section is a key of `PROJECTIONS`, or `bare`, `call`, `tag NAME`, `block NAME` or `until NAME…`, optionally
-        after `think`.
+        after `think`. NAME defaults to `action` after `tag`, and to `bash` after `block`. `name` is that of the prompt.
 
         Raises:
             BadConfig: the text has none of these forms.
@@ -102,7 +105,8 @@ class Reply:
         """Return the text to send to the environment, and True if the reply contains an action.
 
         `opened`: the prompt already opened the thought. `complete`: the reply was not cut off by length. If there is no
-        action, the text is the reply without its thought; for `tag` replies, only its last 30 characters.
+        action, the text is the reply without its thought; for `tag` replies, only its last 30 characters. The forms
+        `until` and those of `PROJECTIONS` ignore both options.
         """
         if self.kind in PROJECTIONS:
             return project(text, *PROJECTIONS[self.kind])
@@ -121,7 +125,7 @@ class Reply:
         return next((closer for name in self.until if (closer := f"</{name}>") in text), None)
 
     def ended(self, text: str) -> str:
-        """Return an `until` reply up to and including its closing tag."""
+        """Return an `until` reply up to and including its closing tag, if it has one."""
         closer = self.closer(text)
         return text if closer is None else text.partition(closer)[0] + closer
 

@@ -25,7 +25,7 @@ _NAMES = r"(?:[^\W\d_]+(?:\|[^\W\d_]+)*|\(\?!\))"
 
 
 def pattern(names: Iterable[str]) -> str:
-    """Return the pattern that splits an environment's text into its largest tokens; `names` are those of its objects."""
+    """Return the pattern that splits an environment's text into the largest tokens, given the names of its objects."""
     return _pattern("|".join(names) or "(?!)")
 
 

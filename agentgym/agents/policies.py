@@ -23,7 +23,7 @@ _WORDS = ("help", "yes", "no", "1", "2", "look", "a", "")
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Mistakes in an expert's episodes, so that a learner sees how to recover; each value is a probability per turn."""
+    """Mistakes in an expert's episodes, so that a learner sees how to recover; numbers are probabilities per turn."""
 
     random: float = 0.0
     """A random admissible command; if commands are not a finite list, a mistake that the environment defines."""
@@ -198,7 +198,10 @@ def _step_after(env: TextEnv, action: str) -> str | None:
 
 
 def scramble(commands: list[str], rng: np.random.Generator) -> str:
-    """Return a text that resembles a command but is not admissible: the head of one command and the tail of another."""
+    """Return a text that resembles a command but is not admissible: the head of one command and the tail of another.
+
+    If eight attempts give an admissible command, the result is the first command with " what" added.
+    """
     for _ in range(8):
         first, second = (commands[int(i)].split() for i in rng.integers(len(commands), size=2))
         head = first[: 1 + int(rng.integers(len(first)))] if first else []
@@ -210,7 +213,7 @@ def scramble(commands: list[str], rng: np.random.Generator) -> str:
 
 
 def _random_argument(tool: Tool, env: TextEnv, rng: np.random.Generator) -> str:
-    """Return a random argument for a tool: words of the last observation, a number or a boolean."""
+    """Return a random value for a tool's first required parameter: words of the last observation, a number or a boolean."""
     kind = tool.kind(tool.required[0])
     if kind in ("integer", "number"):
         return str(int(rng.integers(10)))
@@ -222,7 +225,7 @@ def _random_argument(tool: Tool, env: TextEnv, rng: np.random.Generator) -> str:
 
 
 class HumanAgent(ScriptedPolicy):
-    """A person who types actions at the terminal. `?` lists the admissible commands; `!` lets the oracle continue.
+    """A person who types actions at the terminal. `?` lists the admissible commands; `!` lets the oracle play the rest.
 
     Observations are printed without control characters, so that they cannot control the terminal.
     """

@@ -98,7 +98,7 @@ class Prompt:
         return Opening(opening.system, [*opening.user, "\n\n", *self.hint.fill({HINT: lambda: hint})])
 
     def later(self, values: Mapping[str, Callable[[], str]]) -> list[str]:
-        """Return the pieces of a user message after the first."""
+        """Return the pieces of a user message after the first: the section `turn`, or `first` if that exceeds `most`."""
         pieces = self.turn.fill(values)
         if self.most is not None and sum(map(len, pieces)) > self.most:
             return self.first.fill(values)
@@ -116,7 +116,9 @@ def path_of(name: str | Path) -> Path:
 
 
 def load_prompt(name: str | Path | Prompt) -> Prompt:
-    """Load a prompt by its short name (`bare`, `react`, the name of a protocol, …) or from a file.
+    """Load a prompt by its short name (`bare`, `react`, the name of a protocol, …) or from a file (`.txt`).
+
+    A Prompt is returned unchanged.
 
     A file has sections headed `[system]`, `[first]`, `[turn]`, `[reply]`, `[summary]`, `[resume]`, `[hint]` and
     `[most]`. `{field}` is replaced in all sections except `[reply]` and `[most]`; `[most]` is a number. `{hint}` is the

@@ -116,7 +116,7 @@ class AgentSpec:
         decide(kind.__name__, kind.tools_prompt if tools else kind.default_prompt, prompt, self.tools, tools, lambda: why)
 
     def make(self, engine: Any, sampling: Sampling, tokenizer: object = None) -> TokenAgent | MessageAgent:
-        """Make the agent with an engine."""
+        """Make the agent with an engine. `tokenizer` (default: the engine's) is not used over plain chat."""
         if self.messages:
             return MessageAgent(
                 engine,

@@ -23,9 +23,10 @@ class SummaryAgent(TokenAgent):
     """Full history up to `memory_tokens`; then the model writes a summary and continues from task, summary and observation.
 
     The agent requests a summary when a prompt would be longer than `memory_tokens` (default: half of the context, or
-    4096 if the context has no limit), or after `turns` turns, whichever comes first; at least one turn separates two
-    summaries. A summary is a separate call of the model, with its own exact tokens, at most `summary_tokens`. It is
-    stored in `turn.notes` of the next turn and trained with that turn's advantage; the environment does not see it.
+    4096 if the context has no limit), or after `turns` turns (None: no such limit), whichever comes first; at least one
+    turn separates two summaries. A summary is a separate call of the model, with its own exact tokens, at most
+    `summary_tokens`. It is stored in `turn.notes` of the next turn and trained with that turn's advantage; the
+    environment does not see it.
     """
 
     default_prompt = "summary"
@@ -70,9 +71,9 @@ class SummaryConversation(ChatConversation):
         super().__init__(agent, task, tools)
         self.settings = agent
         self.summary = ""
-        """The last summary, without the thought before it."""
+        """The last summary, without the thought before it; empty before the first, or if its thought was not finished."""
         self.since = 0
-        """Number of turns since the last summary."""
+        """Number of turns since the last summary, or since the beginning."""
         self._fresh = False  # True if the next prompt begins with the summary
 
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
@@ -99,7 +100,8 @@ class SummaryConversation(ChatConversation):
     async def summarize(self, observation: str, info: Mapping[str, Any], *, seed: int, session: str) -> Turn:
         """Replace the history by the model's summary, and return the request and its reply as a separate turn.
 
-        The new observation is not summarized: it follows the summary unchanged.
+        The new observation is not summarized: it follows the summary unchanged. If the request fills the context, the
+        history stays, and the turn's finish is `context`.
         """
         agent, template = self.settings, self.agent.template
         pieces = agent.request.fill(self.values(observation, info))

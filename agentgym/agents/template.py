@@ -112,7 +112,10 @@ class ChatTemplate:
         return not self._works(past, "s", "a") or mark("s") in self.render(past).partition(mark("a"))[0]
 
     def _has_tool_role(self) -> bool:
-        """Return True if an observation may follow a plain reply as role=tool, and a generation prompt may follow that."""
+        """Return True if an observation may follow a plain reply as role=tool, and a generation prompt may follow that.
+
+        Also set `escape`.
+        """
         source = str(self._tokenizer.chat_template)
         if not _TOOL_ROLE.search(source) or not self._works([*self._past, ("tool", mark(0))], "u", "a", "0"):
             return False
@@ -187,7 +190,10 @@ class ChatTemplate:
         return self.encoder.compile(self._complete(hidden, cores)).fill(cores)
 
     def extension(self, messages: Sequence[tuple[str, Sequence[str]]], ended: bool = True) -> list[int]:
-        """Return the tokens that (role, pieces) messages put between a reply and the next one; see `bridge`."""
+        """Return the tokens that (role, pieces) messages put between a reply and the next one; see `bridge`.
+
+        Raises BadConfig if the template refuses the messages.
+        """
         cores: list[str] = []
         rendered = self._complete([*self._past, *self._encoded_messages(messages, cores)], cores)
         end, skeleton = self.split(rendered.partition(mark("a"))[2])
@@ -239,7 +245,7 @@ class ChatTemplate:
         return self._skeletons.get(key)
 
     def keep(self, key: tuple[str, str, str], value: Split) -> Split:
-        """Cache a skeleton for later messages of the same shape, and return it."""
+        """Cache a skeleton for later messages of the same shape, unless the shape is long, and return the skeleton."""
         if len(self._skeletons) >= _KEPT:
             self._skeletons.clear()
         if len(key[1]) + len(key[2]) <= _LONGEST:

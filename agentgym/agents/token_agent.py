@@ -112,7 +112,7 @@ class TokenAgent:
         self._fitted = {}
 
     def fitted(self, tools: Mapping[str, Tool]) -> Self:
-        """Return this agent with the prompt and the tool format for these tools; `begin` uses the result."""
+        """Return a variant of this agent with the prompt and the tool format for these tools; `begin` uses it."""
         if not tools:
             return self
         name = key(tools)
@@ -125,7 +125,7 @@ class TokenAgent:
         return decide(type(self).__name__, own, self.custom_prompt, self.way, tools, lambda: self._native_refusal(tools))
 
     def _variant(self, prompt: Prompt, tools: str) -> Self:
-        """Return this agent with another prompt and tool format; each combination is made once."""
+        """Return a variant of this agent with another prompt and tool format; each combination is made once."""
         name = f"{prompt.name} {tools}"
         if (prompt.name, tools) == (self.prompt.name, self.tools):
             return self
@@ -277,7 +277,8 @@ class TokenConversation:
     def note_cut(self, completion: Completion) -> None:
         """Record if the next observation must begin with the notice of a cut-off reply (`agentgym.agents.cut`).
 
-        A policy trained from scratch gets no notice, since it only knows the words of its environment.
+        A policy trained from scratch gets no notice, since it only knows the words of its environment; nor does one with
+        a published prompt (`tells`).
         """
         notified = completion.finish == Finish.LENGTH and tells(self.agent.prompt)
         self.cut_at = len(completion.ids) if notified and ACT not in self.agent.template.encoder.control else 0
@@ -303,7 +304,7 @@ class TokenConversation:
         return other
 
     def values(self, observation: str, info: Mapping[str, Any]) -> dict[str, Any]:
-        """Return functions that make the fields of a prompt, to be called only for fields that it contains."""
+        """Return functions that make the fields of a prompt, to be called only for fields that the prompt contains."""
 
         def task() -> str:
             return self.task.instruction or self.first_observation

@@ -33,7 +33,7 @@ class Attempt(NamedTuple):
     name: str = ""
     """Name of the tool; empty if the call cannot be parsed."""
     id: str = ""
-    """Id that the model gave the call; empty if it gave none."""
+    """Id that the model gave the call; empty if there is none, or if it is not nine letters or digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _value(text: str) -> tuple[JSON, int] | None:
 
 
 def _attempt(raw: JSON) -> Attempt:
-    """Return the call in a JSON value, whose arguments may be under any of several keys."""
+    """Return the call in a JSON value, with its arguments under the key `arguments` or `parameters`."""
     if not isinstance(raw, dict):
         return Attempt(_json(raw))
     arguments = raw.get("arguments", raw.get("parameters", {}))
@@ -214,7 +214,7 @@ def _read_glm_call(bare: _Bare, text: str, place: int, tools: Mapping[str, Tool]
 
 
 def _typed(name: str, pairs: Sequence[tuple[str, str]], tools: Mapping[str, Tool]) -> Attempt:
-    """Return a call from arguments written as bare text; those whose type is not string are parsed as JSON."""
+    """Return a call from (name, text) pairs; arguments whose type is known and not string are parsed as JSON if possible."""
     arguments: dict[str, object] = {}
     tool = tools.get(name)
     for key, text in pairs:
@@ -336,7 +336,8 @@ FAMILIES: dict[str, CallForm] = {  # the first whose sign a template writes is i
 def read_reply(family: CallForm, text: str, opened: bool, tools: Mapping[str, Tool]) -> tuple[bool, str, list[Attempt]]:
     """Return (True if a reply has a complete thought, the text after the thought, the calls in that text).
 
-    `opened`: the prompt already opened the thought. Thought tags inside a call do not count.
+    `opened`: the prompt already opened the thought. If the thought is unfinished, the text is the whole reply, and there
+    are no calls. Thought tags inside a call do not count.
     """
     thought, unfinished, rest = split_thought(text, opened)
     if thought and not opened and family.read(text.partition("<think>")[0], tools):

@@ -208,7 +208,7 @@ class ToolTemplate(ChatTemplate):
         return tokens if ended else [*end, *tokens]
 
     def _encoded_messages(self, messages: Sequence[tuple[str, Sequence[str]]], cores: list[str]) -> list[tuple[str, str]]:
-        """Return messages with placeholders; results of tools are escaped if the template does that."""
+        """Return messages with placeholders, and append the texts to `cores`; tools' results as the template writes them."""
         hidden: list[tuple[str, str]] = []
         for role, pieces in messages:
             count = len(cores)

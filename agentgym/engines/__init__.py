@@ -23,8 +23,7 @@ def engine(name: str, **options: object) -> TokenEngine | ChatEngine:
     """Make an engine from its name.
 
     Names: `hf:PATH`, `vllm:PATH`, `vllm:URL,URL`, `openai:URL`, `chat:URL#MODEL`, `chat:openai/NAME` or
-    `scripted:FILE`. An option with a dotted name, such as `body.KEY`, becomes an entry of a table:
-    KEY in the option `body`.
+    `scripted:FILE`. An option with a dotted name becomes an entry of a table: `body.KEY` sets KEY in the option `body`.
 
     Raises:
         BadConfig: `name` has none of these forms, or an option is unknown.

@@ -236,7 +236,7 @@ class ChatEngine(Protocol):
 
         Raises:
             Fault: the engine fails (`reason="engine"`).
-            BadConfig: the model does not support tools, or every other request would fail, too.
+            BadConfig: the model does not support tools, or the server would refuse every request.
         """
         ...
 

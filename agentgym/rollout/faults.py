@@ -186,8 +186,8 @@ class RetryingEnv:
     async def _repeated_in(self, hosted: HostedEnv, seconds: float) -> tuple[StepResult | None, Exception | None]:
         """Repeat the agent's actions; return the last result, and the fault or None.
 
-        Everything except the agent's programs is repeatable. So if the episode ends before the last action, they caused
-        that, and it counts as a fault.
+        Everything except the agent's programs is repeatable. So if the episode ends before the last action, the programs
+        are the cause, and this counts as a fault.
         """
         result, fault = await _tried(self._replay(hosted, self._actions, seconds))
         if result is None and fault is None:

@@ -43,7 +43,7 @@ class Pending(ABC):
         return value
 
     def release(self, env: Key) -> None:
-        """Close an environment. A condemned worker closes none; it is killed once all have been released."""
+        """Close an environment. A condemned worker stays as it is, until it is killed when none are left."""
         if not self.condemned:
             self._send(env, ("close",))
         elif self.hosted == 0:

@@ -32,8 +32,8 @@ class Start:
 
     snapshot: Snapshot
     conversations: Mapping[str, Conversation] = field(default_factory=dict[str, Conversation])
-    """The agent's conversations at this point, by role; new episodes get forks. If empty, each new episode
-    starts new conversations."""
+    """The agent's conversations at this point, by role; new episodes get forks. If empty, each new episode begins
+    new conversations."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Worker(Protocol):
     last: int
     """Number of the worker's newest environment."""
     condemned: bool
-    """True if the worker accepts no new environments, and ends once all its environments have been released."""
+    """True if the worker accepts no new environments, and ends when none of its environments are left."""
 
     def usable(self) -> bool:
         """Return True if new environments may be placed here."""
@@ -60,7 +60,7 @@ class Worker(Protocol):
         ...
 
     def release(self, env: "Key") -> None:
-        """Close an environment. A condemned worker closes none; it ends once all have been released."""
+        """Close an environment. A condemned worker stays as it is, until it ends when none are left."""
         ...
 
     def kill(self) -> None:

@@ -282,7 +282,7 @@ class Members:
 
         Raises:
             BadConfig: the server refused the first weights.
-            BaseException: `error`, if calls to a backend do not raise it (`FAILURES`).
+            BaseException: `error` itself, if it is not one of `FAILURES`.
         """
         if not isinstance(error, FAILURES):
             raise error

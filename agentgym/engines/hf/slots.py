@@ -35,7 +35,7 @@ class Row(NamedTuple):
     start: int
     ids: Sequence[int]
     requested: int = 1
-    """Number of last tokens of the row after which logits are requested."""
+    """Number of positions at the end of the row whose next-token logits are requested."""
 
 
 def unsupported(model: Any) -> str | None:

@@ -15,7 +15,7 @@ class LoopClient:
     """Provides an HTTP client for the running event loop; a call from another event loop opens a new client."""
 
     def __init__(self, timeout: float) -> None:
-        """Set the maximum seconds between two received bytes; connecting may take at most 30 of them."""
+        """Set the maximum seconds between two received bytes. Connecting may take as long, but at most 30 seconds."""
         self._timeout = timeout
         self._client: httpx2.AsyncClient | None = None
         self._open: AsyncGenerator[httpx2.AsyncClient] | None = None
