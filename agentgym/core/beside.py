@@ -43,7 +43,7 @@ def _folder() -> str:
 
 
 def find(module: str) -> None:
-    """Add a command's folder to `sys.path` if it contains `module`, which the user has named, and no other folder does."""
+    """Append the folder in FOLDERS to `sys.path` if it contains `module` and Python finds no such module elsewhere."""
     top = module.partition(".")[0]
     if not FOLDERS or not re.fullmatch(r"\w+", top) or top in sys.modules or importlib.util.find_spec(top):
         return

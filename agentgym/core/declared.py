@@ -18,7 +18,7 @@ class Declarations:
     expert_bound: float = 0.5
     """Lower bound on the success rate of the expert, from 0 to 1."""
     answers: tuple[str, ...] = ()
-    """Keys of `task.data` that contain the answer; its text must not appear in the first observation."""
+    """Keys of `task.data` that contain the answer; the answer's text must not appear in the first observation."""
     choices: tuple[str, ...] = ()
     """Keys of `task.data` with the choices that the question shows. Showing all choices does not count as revealing the
     answer."""

@@ -17,7 +17,7 @@ DRAWS = 5000  # a split without a task in this number of draws counts as empty
 
 @dataclass(frozen=True)
 class Task:
-    """One task. `data` contains everything the environment needs, including answers; it never appears in an observation."""
+    """One task. `data` contains everything the environment needs, including answers that the agent must not see."""
 
     instruction: str = ""
     data: dict[str, Any] = field(default_factory=dict[str, Any])

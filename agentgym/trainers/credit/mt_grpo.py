@@ -23,7 +23,8 @@ def mt_grpo(
 
     Source: arXiv 2505.11821, section 4.2 (version 1, turn-level credit assignment), which covers episodes of two turns;
     the extension to more turns and to episodes of different lengths is ours. o is the reward of the last turn, r_k the
-    reward of turn k. It differs from GRPO only if the environment or a reward pays single turns.
+    reward of turn k. With `outcome_weight` 1, it differs from GRPO only if the environment or a reward pays turns
+    before the last.
     Statistics: N is (x - mean) / (std + eps) over the group with `ddof`. For o it is over all trajectories, for r_k
     over those in which turn k is not the last. `norm="mean"` does not divide. A group of one episode gives 0, as does
     any single value; zero spread gives exactly 0. No penalties.

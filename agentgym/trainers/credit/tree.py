@@ -31,7 +31,7 @@ def arpo(group: Group, *, norm: Norm = "std", eps: NotNegative = 1e-6) -> list[F
 def aepo(
     group: Group, *, alpha: Annotated[float, Within(0, 100)] = 0.2, norm: Norm = "std", eps: NotNegative = 1e-6
 ) -> list[Floats]:
-    """Credit each token with `arpo`'s advantage times (1 + alpha * z), where z is its entropy, normalized over the group.
+    """Credit each token with `arpo`'s advantage times (1 + alpha * z); z is the token's entropy, normalized over the group.
 
     Source: AEPO, arXiv 2510.14545, entropy-aware advantage estimation: A = A_acc * (1 + alpha * A_dH), where A_dH is
     the group-normalized entropy. z is (entropy - mean) / std over all tokens of the group, each counted once (ddof 0);
@@ -88,7 +88,7 @@ def treerl(group: Group) -> list[Floats]:
 
 @credit("relative_future")
 def relative_future(group: Group, *, gamma: Share = 1.0) -> list[Floats]:
-    """Credit a turn with siblings with its future reward minus the mean of theirs, and every other turn with 0.
+    """Credit a turn that has siblings with its future reward minus the mean of theirs, and every other turn with 0.
 
     Source: REFUEL, arXiv 2410.04612, eq. 4, which regresses the difference in future reward between two continuations
     of one turn. Siblings are turns with the same previous turns: the first own turns of branches from one point, or the

@@ -144,7 +144,7 @@ class Continuations:
 
 
 def _chosen(groups: Sequence[Group], at: At, share: float) -> list[Turn]:
-    """Return the turns of the groups that `at` selects."""
+    """Return the turns that `at` selects from the groups; `uncertain` selects the share `share` of all turns."""
     by_group = [[turn for episode in group for turn in episode.turns] for group in groups]
     if at == "alone":
         visits = [Counter(turn.state_key for turn in turns) for turns in by_group]

@@ -73,8 +73,8 @@ async def judge(
 
     `engine` is `chat:URL#MODEL`, or MODULE:NAME of a factory of a `ChatEngine`. The model reads the task, observations
     and replies as JSON, shortened to about `characters`; no text in it can end its JSON string. It gives its grade in a
-    line with a hash of the rubric and the transcript, so the episode cannot contain that line. A reply without the line
-    is requested again, up to `tries` times; after that, or if the server fails, the episode is a fault.
+    line with a hash of the rubric and the transcript, so the episode cannot contain that line. After a reply without
+    the line, the model is asked again; after `tries` such replies, or if the server fails, the episode is a fault.
 
     Before a run, the judge grades ten replies without content (`master_keys`). If a grade is above `fooled`, the run is
     refused; `fooled` 1 skips this test. Grades are stored in `judge.sqlite` in the run's folder, or in the file

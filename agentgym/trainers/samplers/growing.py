@@ -51,8 +51,8 @@ class GrowingHorizon(Uniform):
 class DifficultyRange(Uniform):
     """Draws difficulties uniformly from a range that rises once its top is mastered, per environment (RLVE).
 
-    Source: arXiv 2511.07317. The range of an environment starts as 0 to 0. After every `groups` groups of its highest
-    difficulty, the top rises by one if at least `high` of their episodes succeeded. The bottom follows, so that there
+    Source: arXiv 2511.07317. The range of an environment starts as 0 to 0. After every `groups` groups at the top
+    difficulty, the top rises by one if their mean success rate is at least `high`. The bottom follows, so that there
     are at most `span` difficulties. The range never falls; its top is at most `most` and the environment's `hardest`.
     We have not checked the paper's constants.
     """

@@ -68,9 +68,9 @@ def accuracy(
 ) -> list[Group]:
     """Select groups with a success rate from `low` to `high`, and play fresh tasks in place of the others.
 
-    Source: online difficulty filtering, arXiv 2504.03380, with bounds on both sides. Tasks are replaced for at most
-    `rounds` rounds. We did not find the paper's bounds; the defaults are ours. Groups with equal returns are never
-    selected.
+    Source: online difficulty filtering, arXiv 2504.03380, with bounds on both sides. A step has at most `rounds`
+    rounds, the first included. We did not find the paper's bounds; the defaults are ours. Groups with equal returns are
+    never selected.
     """
     rates = [sum(episode.success is True for episode in group) / len(group) for group in groups]
     return drop([group for group, rate in zip(groups, rates, strict=True) if low <= rate <= high])

@@ -73,7 +73,7 @@ async def agent_rlvr(
     step: int,
     run: Any,
 ) -> list[Group]:
-    """Select groups whose returns differ, after another attempt, with guidance, for each failed attempt.
+    """Make another attempt, with guidance, for each failed attempt; then select groups whose returns differ.
 
     Source: Agent-RLVR (arXiv 2506.11425): an attempt; if its tests fail, guidance (a plan, the environment's output);
     an attempt with the guidance; and an update on its reward. Here the plan is the environment's hint at `level`. It is

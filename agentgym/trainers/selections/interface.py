@@ -40,8 +40,9 @@ def select(
 
     It gets this process's groups with at least two faultless episodes. It may take `step`, `state` and `run`, which are
     not options. Every process calls it in every round, even without groups, and each has its own `state`, which
-    checkpoints save. The loop also reads two options of the function: `rounds`, the number of rounds in which fresh
-    tasks replace rejected groups, and `oversample`, the factor on the number of tasks in the first round.
+    checkpoints save. The loop also reads two options of the function: `rounds`, the maximum number of rounds of a step
+    (after the first, fresh tasks replace rejected groups), and `oversample`, the factor on the number of tasks in the
+    first round.
 
     `requires` lists requirements, and a run that does not meet them is refused before anything is loaded: `expert` if
     it plays demonstrations, `repeats` if it has an effect only when tasks repeat, `hint` if it plays with hints (at
@@ -71,7 +72,7 @@ def drop(groups: Sequence[Group]) -> list[Group]:
 
 @select("refill", drops_equal=True)
 def refill(groups: Sequence[Group], *, rounds: Annotated[int, Within(1, 10_000)] = 4) -> list[Group]:
-    """Select groups whose returns differ, and play fresh tasks in place of the others, in at most `rounds` rounds."""
+    """Select groups whose returns differ, and play fresh tasks for the others; a step has at most `rounds` rounds in all."""
     return drop(groups)
 
 
