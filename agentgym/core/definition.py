@@ -13,7 +13,7 @@ from agentgym.core.tasks import Task
 
 
 class Definition(Pool):
-    """The part of `TextEnv` that an environment overrides; every attribute and method has a default."""
+    """The part of `TextEnv` that an environment overrides. Only `begin`, and `act` if there are no tools, are required."""
 
     horizon: int = 50
     """Maximum number of turns, after which an episode is truncated; also a keyword and a reset option."""

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 def own_loop() -> Generator[None]:
     """Let a blocking function start event loops inside the block although a loop is running; the running loop waits.
 
-    The function runs in the same thread, so Ctrl-C reaches it as usual. Can also be used as a decorator: `@own_loop()`.
+    The function runs in the same thread, so Ctrl-C reaches it as usual. It can also be used as a decorator:
+    `@own_loop()`.
     """
     running = asyncio._get_running_loop()
     task = None if running is None else asyncio.current_task(running)

@@ -105,7 +105,7 @@ class DifficultyRange(Uniform):
                 rates.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of each environment's range."""
+        """Return the positions, the top of each range and the counted success rates."""
         return {**super().state_dict(), "top": self.top, "rates": self.rates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

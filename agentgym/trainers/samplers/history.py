@@ -86,7 +86,7 @@ class Prioritized(SuccessHistory):
         """Number of times each task was drawn, by environment and task id."""
 
     def draw(self, step: int, number: int) -> list[Draw]:
-        """Draw tasks by their probabilities."""
+        """Return the next `number` tasks, drawn with the probabilities of `chances`."""
         turns = self._turns(number)
         drawn = {name: iter(self._drawn(name, turns.count(name))) for name in dict.fromkeys(turns)}
         return [next(drawn[name]) for name in turns]

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from agentgym.trainers.needs.turn_critics.heads import SavedCritic
 
 Scored = TypeVar("Scored", bound=tuple[Any, ...])
-"""An episode as plain data for a critic, its reward first."""
+"""An episode as plain data for a critic; the first entry is its reward."""
 
 
 def pairs(groups: Sequence[Sequence[Scored]]) -> list[tuple[Scored, Scored]]:
