@@ -1,9 +1,8 @@
 """Common parts of all replaceable stages: table of names, MODULE:NAME, checked options, state.
 
 A stage is a function with a decorator of its kind (`@agentgym.reward("brevity")`) or a class (a task sampler, a
-logger). Its options are its keyword-only parameters, except for three that the run passes: `step` (counted from
-0), `state` (a dict of plain data that is stored in the checkpoint) and `run` (the parts of the run that a stage may
-use).
+logger). Its options are its keyword-only parameters, except for three that the run passes: `step` (counted from 0),
+`state` (a dict of plain data that is stored in the checkpoint) and `run` (the parts of the run that a stage may use).
 """
 
 import inspect

@@ -94,7 +94,7 @@ class ImitationConfig:
     observation_tokens: int = 2048
     """Maximum number of tokens shown of an observation; longer ones are cut in the middle."""
     seed: int = 0
-    """Seed of the order of the episodes."""
+    """Seed of the order of the episodes and of new adapters."""
     processes: int = 1
     """Processes on this machine, each with its share of every update."""
     threads: int = 0

@@ -25,7 +25,8 @@ def card(
 ) -> str:
     """Return a dataset's README: its content, how it was made, and which held-out tasks it contains.
 
-    `pushed`: list the files that `push` uploads, so that `load_dataset` finds our splits under their own names.
+    `form`: form of the rows, such as `sft`. `source`: command that made the rows. `pushed`: list the files that `push`
+    uploads, so that `load_dataset` finds our splits under their own names.
     """
     agentgym = importlib.import_module("agentgym")
     size = next(name for most, name in SIZES if len(rows) < most)

@@ -153,7 +153,7 @@ class Prune(Generation):
         return [episode for episode in played if episode.reason != PRUNED]
 
     def _fits(self, size: int) -> bool:
-        """Return True if a group's episodes all run at the same time; otherwise they would wait for one another forever."""
+        """Return True if all episodes of a group can run at the same time; else they would wait for one another forever."""
         return size <= self.run.config.concurrency
 
     def _head(self) -> Quality | None:

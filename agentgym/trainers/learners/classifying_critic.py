@@ -25,7 +25,7 @@ def critic_of(accelerator: Any, width: int, options: Mapping[str, Any]) -> Criti
     """Return the critic for the options of the need `values`.
 
     Raises:
-        BadConfig: `low` or `high` is set without `classes`.
+        BadConfig: `low` or `high` is set without `classes`, or the options are invalid for a critic with classes.
     """
     own = {name: options[name] for name in ("lr", "policy_weight", "clip")}
     if not options["classes"]:

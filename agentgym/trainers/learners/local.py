@@ -82,7 +82,7 @@ class LocalLearner(Learner):
             raise
 
     def freeze(self) -> None:
-        """Turn off gradients of weights that stay fixed, before the model is wrapped; subclasses may override it."""
+        """Do nothing; a subclass may turn off gradients of weights that stay fixed, before the model is wrapped."""
 
     def _sampled(self) -> PreTrainedModel:
         """Move the model to its training device and return the model that an engine in this process samples from.
@@ -170,7 +170,7 @@ class LocalLearner(Learner):
         """Return the trainer's log-probabilities, [tokens] per row, in nats; None if no extra forward pass is needed.
 
         The pass is needed if ratios use the trainer's log-probabilities, and the step has several updates or the loss reads
-        the current log-probabilities. Otherwise, the single update computes them in its own forward pass.
+        the current log-probabilities. A single update otherwise computes them in its own forward pass.
         """
         again = self.config.updates > 1 or loss.attributes["present"]
         return self.score(rows)["logprobs"] if self.config.differs and again else None

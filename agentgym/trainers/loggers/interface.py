@@ -36,8 +36,8 @@ MARK = "logged.json"
 class Logger(Protocol):
     """A destination of metrics, created as `CLASS(folder, config, **options)` in the main process only.
 
-    `config` is the run's configuration as a flat mapping. A resumed run creates the logger again with the same folder,
-    which may store the service's run id.
+    `config` maps the fields of the run's configuration to their values. A resumed run creates the logger again with the
+    same folder, which may store the service's run id.
     """
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
@@ -135,7 +135,7 @@ def start(stages: Sequence[Stage], config: "TrackConfig", folder: Path, main: bo
 
 
 def flat_config(config: "DataclassInstance") -> dict[str, object]:
-    """Return a run's configuration for loggers: a flat mapping, with the engine's API key masked."""
+    """Return a run's configuration for loggers: a mapping of fields, with the engine's API key masked."""
     values = dataclasses.asdict(config)
     if "key" in values.get("engine_options", {}):
         values["engine_options"] = {**values["engine_options"], "key": "***"}

@@ -43,8 +43,8 @@ def choose(
     """Set the attention method of a model and return it; `auto` is the best one that keeps the results the same.
 
     Apart from `small` and `rows`, a method is accepted only if two short rows have the same result together as
-    separately. `compiled`: the layers are
-    compiled. `shared`: rows share prefixes. `sharded`: the layers gather their weights when they are called.
+    separately. `compiled`: the layers are compiled. `shared`: rows share prefixes. `sharded`: the layers gather their
+    weights when they are called.
 
     Raises:
         BadConfig: the requested method cannot run, or `auto` finds none that supports shared prefixes; the message has

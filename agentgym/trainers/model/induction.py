@@ -37,8 +37,8 @@ def write_induction_heads(model: PreTrainedModel) -> None:
 
     The first layer's head attends to the previous token and writes a projection of it into the free dimensions. The
     second layer's head compares these projections with the current token and writes the token at the matching place:
-    the one that followed the current token before. Before training, such a
-    model repeats its input: it needs an SFT warm start.
+    the one that followed the current token before. Before training, such a model repeats its input: it needs an SFT
+    warm start.
 
     Raises:
         BadConfig: the model has fewer than two layers or is too narrow.

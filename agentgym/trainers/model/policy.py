@@ -127,7 +127,7 @@ def init_policy(
 
 
 def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """Return a model of this size with random weights."""
+    """Return a model of this size, for the tokenizer's vocabulary, with random weights and any induction heads."""
     tokens: dict[str, Any] = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     kind: Any = Qwen3MoeForCausalLM if size.experts else Qwen3ForCausalLM
     model = kind(policy_shape(replace(size, vocabulary=len(tokenizer)), **tokens))

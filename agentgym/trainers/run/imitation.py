@@ -62,10 +62,11 @@ def cautions(config: ImitationConfig, files: Sequence[list[Episode]]) -> list[st
 
 
 def deal(lengths: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> list[tuple[int, int]]:
-    """Return the (file, episode) pairs of an epoch, as many as there are episodes; each file gets its share.
+    """Return the (file, episode) indices of an epoch, as many as there are episodes; each file gets its share.
 
-    Each pass over a file has a new order, and an epoch continues where the previous one stopped. The result is a pure
-    function of seed and epoch. Without weights, every episode occurs once per epoch.
+    `lengths`: episodes per file. `weights`: weight per file; empty means the number of episodes. Each pass over a file
+    has a new order, and an epoch continues where the previous one stopped. The result is a pure function of seed and
+    epoch. Without weights, every episode occurs once per epoch.
     """
     total = sum(lengths)
     shares = [total * weight / sum(weights) for weight in weights or lengths] if weights else [float(n) for n in lengths]

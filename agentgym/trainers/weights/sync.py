@@ -248,7 +248,7 @@ async def tempered(server: Any, prompt: list[int], reference: Any) -> bool:
 
 
 async def prove(server: Any, model: Any, tokenizer: Any) -> None:
-    """Check that a server scores like the trainer's model at temperature 0.7, unless the engine has checked this before.
+    """Check that a server scores like the trainer's model at temperature 0.7, unless an earlier check has passed.
 
     Raises:
         BadConfig: the server's scores differ.

@@ -69,7 +69,11 @@ class Lab:
         config: dict[str, float] | None = None,
         clip: float = 0.0,
     ) -> Scores:
-        """Send requests, step along their gradient, and return the change of the row's log-probabilities, [targets]."""
+        """Send requests, step along their gradient, and return the change of the row's log-probabilities, [targets].
+
+        `sent`: the rows of each request. `loss`, `config`: the server's loss and its bounds. `clip`: bound of the
+        gradient's norm; 0 means none.
+        """
         for datums in sent:
             self.trained.backward(datums, loss, config)
         self.trained.step(0, plain=self.rate, clip=clip)
@@ -124,7 +128,7 @@ class Lab:
         return float(np.linalg.norm(move - factor * self.unit)) < NEAR * max(1.0, factor) * float(np.linalg.norm(self.unit))
 
     def reduction(self) -> None:
-        """Determine the divisor of the server's gradients: none, or tokens and rows."""
+        """Determine the divisor of the server's gradients: 1, or the numbers of tokens and rows."""
         short = self.moved([self.datum(self.short, 1.0)])
         pair = self.moved([self.datum(self.row, 1.0), self.datum(self.row, 0.0)])
         length = (len(self.row) - 1) / (len(self.short) - 1)
