@@ -66,7 +66,7 @@ class Prioritized(SuccessHistory):
     """Draws tasks of a file or a pool with probability proportional to p(1 - p); p is their expected success rate (`rate`).
 
     Tasks that always or never succeed give no training signal. The probability of a task is (1 - `floor`) p(1 - p) /
-    sum + `floor` / tasks, so no task is dropped completely. Within a step, no task is drawn twice before all others
+    sum + `floor` / tasks, so no task is dropped completely. Within a round, no task is drawn twice before all others
     were drawn. p(1 - p) is the variance of a binary reward; its use as a measure of learnability is from arXiv
     2502.12272. Environments in the run with generated tasks are sampled as in `uniform`.
     """
