@@ -105,7 +105,7 @@ class Case:
         return {tool.name: tool for tool in offered if allowed is None or tool.name in allowed}
 
     def call(self, who: str, name: str, arguments: Mapping[str, object]) -> RecordedCall:
-        """Execute a tool call by `who`: `assistant` or `user`. An exception in the tool becomes the text `Error: …`."""
+        """Execute a tool call by `who` (`assistant` or `user`); an exception in the tool becomes text `Error: …`."""
         call = _module("data_model.message").ToolCall(id="now", name=name, arguments=dict(arguments), requestor=who)
         with steady(self._draw):
             done = self.environment.get_response(call)

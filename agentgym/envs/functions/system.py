@@ -74,7 +74,7 @@ class System:
         return present
 
     def original(self, service: str, key: str) -> Row:
-        """Return a record's initial values, or those it was created with."""
+        """Return a record's initial values or, if the agent created the record, the values at its creation."""
         return self.base.get(service, {}).get(key) or self.memory.made[service, key]
 
     def put(self, service: str, key: str, row: Row | None) -> None:

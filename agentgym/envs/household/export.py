@@ -54,7 +54,7 @@ def patched_generation(domain: str, grammar: str) -> tuple[str, str]:
 
 
 def _without_block(text: str, head: str, opening: str, closing: str) -> str:
-    """Return the text without the bracketed block that starts with `head`; braces in its strings must balance."""
+    """Return the text without the bracketed block that starts with `head`; brackets in the block must balance."""
     start = text.find(head)
     if start < 0:
         return text

@@ -51,9 +51,9 @@ class Game:
     pickupable: int
     """Objects that can be taken, as a bit mask."""
     able: tuple[int, ...]
-    """For each of `PROPERTIES`, the bit mask of the objects it applies to."""
+    """For each of `PROPERTIES`, the bit mask of the objects that can be treated so."""
     appliances: dict[str, int]
-    """`clean`, `heat` or `cool` -> bit mask of the receptacles that can do it."""
+    """`clean`, `heat` or `cool` -> bit mask of the receptacles for this treatment."""
     knives: int
     accepts: tuple[int, ...]
     """Object -> bit mask of the receptacles that may contain its class."""

@@ -69,7 +69,7 @@ RULES: dict[str, str] = {
     "list_separator": "4feb363b0b",
     "list_last_separator": "32d88f9f41",
 }
-"""Rule -> digest of its productions, equal in ALFWorld 0.2 to 0.4; this package reproduces these rules."""
+"""Rule -> digest of its productions in ALFWorld 0.2 to 0.4; the household environment reproduces these rules."""
 
 
 def read_grammar(domain: str, grammar: str, where: str = "game") -> tuple[Dialect, str]:

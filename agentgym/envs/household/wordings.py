@@ -31,7 +31,7 @@ def draw_wording(wordings: tuple[str, ...], task_id: str) -> str:
 
 
 def wording_of(dialect: Dialect) -> str:
-    """Return the wording of a game file: `new`, `old`, or `variants` for mixtures; its answer to `help` is ignored."""
+    """Return the wording of a dialect, ignoring its answer to `help`: `new`, `old`, or `variants` for all others."""
     alike = [name for name, known in (("new", NEW), ("old", OLD)) if replace(dialect, help=known.help) == known]
     return alike[0] if alike else "variants"
 

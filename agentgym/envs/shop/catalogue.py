@@ -99,7 +99,7 @@ class Catalogue:
 
 
 def terms(text: str) -> list[str]:
-    """Return a text's words like Lucene's English analyzer: lower-case, stemmed, no possessives or stop words."""
+    """Return a text's words as Lucene's English analyzer does: lower-case, stemmed, no possessives or stop words."""
     words = (_bare(word) for word in _WORD.findall(text.lower()))
     return [_stem(word) if len(word) <= LONG_WORD else word for word in words if word and word not in STOP]
 

@@ -345,7 +345,7 @@ def _parted(action: str) -> tuple[str, str]:
 
 
 def _quoted(text: str, wish: str) -> str:
-    """Return a page in verl-agent's format: the parts after the wish, in quotes; unchanged if it shows no wish."""
+    """Return a page in verl-agent's format: the parts after the wish, in quotes; unchanged if the page has no wish."""
     parts = text.split(SEPARATOR)
     if wish not in parts:
         return text

@@ -154,7 +154,7 @@ class Answer:
 
 Step = Goto | Click | Fill | Select | Answer
 Plan = Generator[Step, Page, None]
-"""Generator that yields steps and receives the page after each step; it knows only the instruction and the pages."""
+"""Generator that yields steps and receives the page after each; a plan knows only the instruction and the pages."""
 
 DONE, IMPOSSIBLE = "done", "impossible"
 _FIELDS = ("textbox", "searchbox", "spinbutton")

@@ -147,7 +147,7 @@ def _first(allowed: Mapping[str, Allowed], required: Collection[str] = ()) -> di
 
 
 def _opened(value: Value) -> Value:
-    """Return a value in which each list of allowed values of an object's field is replaced by the first of them."""
+    """Return a value with the first allowed value in place of each list of allowed values inside objects."""
     if isinstance(value, dict):
         fields = cast("dict[str, Value]", value)
         return _first(fields) if all(isinstance(options, list) for options in fields.values()) else fields

@@ -164,7 +164,7 @@ class BFCL(FromFile, replaces=("_respond",)):
         return self.number, json.dumps(self.made, sort_keys=True)
 
     def measures(self) -> dict[str, float]:
-        """Return the share of user turns completed correctly."""
+        """Return `turns`: the share of a multi-turn row's user turns completed correctly; 0 for single-turn rows."""
         return {"turns": self.number / len(self.task.data["turns"])}
 
     def oracle(self) -> Iterator[str]:

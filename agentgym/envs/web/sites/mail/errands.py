@@ -61,7 +61,7 @@ def event_of(title: str, when: str, start: str, finish: str, **more: object) -> 
 
 
 class AcceptMeeting(TaskFamily):
-    """Reply to a proposed meeting: add it to the calendar and agree, or decline if the time is taken."""
+    """Answer a mail that proposes a meeting: add the meeting to the calendar and agree, or decline if the user is busy."""
 
     name = "mail-calendar-meeting"
     sites = ("mail", "calendar")
@@ -209,7 +209,7 @@ class ProblemByMail(TaskFamily):
 
 
 class DueDate(TaskFamily):
-    """Add an issue's due date to the calendar, with its assignee."""
+    """Add an issue's due date to the calendar, as an event with the issue's assignee."""
 
     name = "tracker-calendar-due"
     sites = ("tracker", "calendar")

@@ -71,7 +71,7 @@ class Merge(TaskFamily):
 
 
 class Review(TaskFamily):
-    """Approve a merge request, or request changes if its diff contains debugging output."""
+    """Approve a merge request, or request changes if the diff contains debugging output."""
 
     name = "tracker-review"
     sites = ("tracker",)
