@@ -61,7 +61,7 @@ def event_of(title: str, when: str, start: str, finish: str, **more: object) -> 
 
 
 class AcceptMeeting(TaskFamily):
-    """Answer a mail that proposes a meeting: add the meeting to the calendar and agree, or decline if the user is busy."""
+    """Answer a proposal for a meeting: add the meeting to the calendar and agree, or decline if the user is busy."""
 
     name = "mail-calendar-meeting"
     sites = ("mail", "calendar")
