@@ -17,7 +17,7 @@ class CompletionAgent(TokenAgent):
     """The episode is one completion: observations are appended to the model's text without a template.
 
     A reply ends with a closing tag of a name in the prompt's `[reply] until NAME…`. Stop tokens, and tokens after the
-    one that completes the tag, are neither stored nor trained. Observations are cut to their first `observation_tokens`
+    end of the tag, are neither stored nor trained. Observations are cut to their first `observation_tokens`
     tokens. Source: Jin et al. 2025, Search-R1 (arXiv 2503.09516).
     """
 

@@ -192,7 +192,7 @@ class MessageConversation:
         return {"role": "assistant", "content": _HARMLESS}, {"role": "user", "content": _HARMLESS}
 
     def fork(self) -> Self:
-        """Return an independent copy. Stored values are never changed in place, so both share them."""
+        """Return an independent copy. Stored values are never changed in place, so the copies share them."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other

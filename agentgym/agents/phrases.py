@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 ACT = "<|act|>"
-"""The token that begins a reply of such a policy; no other tokenizer has this token."""
+"""The token that begins a reply of a policy trained from scratch; no other tokenizer has this token."""
 WHOLE = r" ?\[[A-Z]+\] ?| ?(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{8,}"
 """A mark in brackets and capitals ("[SEP]") with the spaces around it, so that its neighbors begin as in a command; or
 a code of letters and digits, which would otherwise be split inconsistently.

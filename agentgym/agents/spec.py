@@ -22,7 +22,7 @@ CHARACTERS = 4
 
 @dataclass(frozen=True)
 class AgentSpec:
-    """An agent with a language model, except for the model itself. Invalid values raise here or in `make`."""
+    """An agent with a language model, except for the model itself. An invalid value raises an error here or in `make`."""
 
     agent: str = "chat"
     """Name of the agent, a key of `AGENTS`."""

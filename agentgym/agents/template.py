@@ -225,7 +225,7 @@ class ChatTemplate:
         return rendered
 
     def escaped(self, cores: list[str]) -> list[str]:
-        """Return texts in the form in which the template writes them in an observation."""
+        """Return texts as the template writes them in an observation: escaped for a JSON string, or unchanged."""
         return [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self.escape else cores
 
     def _bridge(self, observation: str) -> Split:

@@ -298,7 +298,7 @@ class TokenConversation:
         return [f"<{form.tag}>", UntrustedText(action), f"</{form.tag}>"] if tagged else [UntrustedText(action)]
 
     def fork(self) -> Self:
-        """Return an independent copy. Lists are never changed in place, so both share them."""
+        """Return an independent copy. Lists are never changed in place, so the copies share them."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other

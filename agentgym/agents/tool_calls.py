@@ -12,7 +12,7 @@ from agentgym.core.actions import Call, Tool
 from agentgym.core.json_value import JSON
 
 CALL_ID = "call{:05d}"
-"""Id for calls that have none: nine characters, as Mistral's templates require."""
+"""Form of the id for calls without an id, by their index: nine characters, as Mistral's templates require."""
 _ID = re.compile(r"[A-Za-z0-9]{9}")
 _CALL_NAME = re.compile(r"\s*([\w.-]+)\s*(?=<arg_key>|</tool_call>|\Z)")
 _PAIR = re.compile(r"\s*<arg_key>([^<]*)</arg_key>\s*<arg_value>")

@@ -218,7 +218,7 @@ class ToolTemplate(ChatTemplate):
         return hidden
 
     def _as_written(self, cores: list[str]) -> list[str]:
-        """Return texts in the form in which the template writes them in a tool's result."""
+        """Return texts as the template writes them in a tool's result: escaped for a JSON string, or unchanged."""
         return [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self._escaped else cores
 
     def _results(

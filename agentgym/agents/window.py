@@ -12,7 +12,7 @@ from agentgym.errors import BadConfig
 
 
 class WindowAgent(TokenAgent):
-    """Each prompt is one user message with the last `turns` (observation, action) pairs, without thoughts.
+    """Each prompt has one user message, with the last `turns` (observation, action) pairs, without thoughts.
 
     Source: Feng et al. 2025, Group-in-Group Policy Optimization (arXiv 2505.10978), with `turns` = 2.
     """

@@ -135,7 +135,7 @@ class Request:
     def room(self, context: int) -> int:
         """Return the maximum tokens of a completion: the smaller of `max_tokens` and the context left after the prompt.
 
-        0 or less if the prompt fills the context.
+        The result is 0 or less if the prompt fills the context.
         """
         return min(self.sampling.max_tokens, context - len(self.prompt_ids))
 

@@ -52,8 +52,8 @@ class SlotTable:
     def claim(self, session: str) -> Slot | None:
         """Assign a slot for one request of the session, mark it busy, and return it.
 
-        It is the session's own slot, else an empty one, else the least recently used idle one, which is cleared. None if
-        the session's own slot is busy, or if all slots are.
+        It is the session's own slot, else an empty one, else the least recently used idle one, which is cleared.
+        Return None if the session's own slot is busy, or if all slots are.
         """
         slot = self._by_session.get(session)
         if slot is None:
@@ -118,7 +118,7 @@ def common_prefix(cached: Sequence[int], ids: Sequence[int]) -> int:
 
 
 def _prefix_keys(ids: Sequence[int]) -> list[int]:
-    """Return one hash for each whole block of tokens; it covers all tokens up to the block's end.
+    """Return one hash for each whole block of tokens; each hash covers all tokens up to the end of its block.
 
     Hashes may collide, so the caller compares the tokens of a match.
     """

@@ -20,7 +20,7 @@ Progress = Callable[[Episode], None]
 class Branch:
     """A request for `number` episodes that start before turn `turn` (from 0) of attempt `attempt`.
 
-    If `attempt` is None or `turn` is 0, they start at the beginning of the task.
+    If `attempt` is None or `turn` is 0, the episodes start at the beginning of the task.
     """
 
     number: int = 1

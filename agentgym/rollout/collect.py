@@ -82,7 +82,7 @@ def jobs_of(
     prefix: str = "",
     repeats: Sequence[int] = (),
 ) -> list[Job]:
-    """Return the jobs, ordered by task, then attempt.
+    """Return one job per task and attempt, ordered by task, then attempt.
 
     `prefix` begins every group id. `repeats` is, for each task, the number of its earlier occurrences (default: counted
     within `tasks`).

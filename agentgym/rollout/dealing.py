@@ -89,7 +89,7 @@ class TaskQueue:
             raise
 
     async def _played(self, draw: Draw, step: int, places: int, progress: Progress | None) -> list[Episode]:
-        """Play a group; a finished episode frees its place for the next group."""
+        """Play a group that occupies `places` of the places for episodes; each finished episode frees one."""
         left = places
 
         def ended(episode: Episode) -> None:

@@ -112,7 +112,10 @@ class RetryingEnv:
         return await self.hosted.snapshot(seconds)
 
     async def step(self, action: str, seconds: float) -> StepResult:
-        """Execute one action; the agent is responsible for all effects of the action, including time and memory."""
+        """Execute one action; if it faults, repeat the episode's actions to find the cause, see `_judged`.
+
+        The agent is responsible for all effects of its actions, including time and memory.
+        """
         assert self.hosted is not None
         self._actions.append(action)
         result, fault = await _tried(self.hosted.step(action, seconds))

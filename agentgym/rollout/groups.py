@@ -129,7 +129,7 @@ class Groups(ABC):
         return [episode for group in grown for episode in group]
 
     async def evaluate(self, draws: Sequence[Draw], prefix: str, progress: Progress | None = None) -> list[Episode]:
-        """Play one episode of every draw.
+        """Play one episode of every draw; `prefix` begins every group id.
 
         Raises:
             BadConfig: a draw has a hint.

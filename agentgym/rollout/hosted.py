@@ -167,7 +167,7 @@ class LocalEnv:
 
 
 def close(env: TextEnv) -> None:
-    """Close an environment; errors become warnings, because its episodes have ended and those of others continue.
+    """Close an environment; errors become warnings, because its episodes have ended, while other environments continue.
 
     Raises:
         BaseException: the user pressed Ctrl-C.

@@ -120,7 +120,7 @@ class StepScheduler:
         return InFlight(draws, playing)
 
     def state_dict(self) -> dict[int, list[dict[str, Any]]]:
-        """Return the draws of steps in flight by step, for a later session, whose sampler will not draw them again."""
+        """Return the draws of each step in flight, for a later session: its sampler will not draw them again."""
         known = {**self._again, **{step: plan.draws for step, plan in self.plans.items()}}
         return {step: [draw.plain() for draw in draws] for step, draws in known.items()}
 

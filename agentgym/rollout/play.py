@@ -23,7 +23,7 @@ from agentgym.rollout.hosted import HostedEnv
 from agentgym.rollout.limits import ends_more
 
 ENDS = {Finish.CONTEXT: Reason.CONTEXT, Finish.SILENT: Reason.FAILURE, Finish.REFUSED: Reason.FAILURE}
-"""Maps how a generation ended to the reason of the episode, which cannot continue after it."""
+"""Maps `Turn.finish` to the reason of the episode, for values after which an episode cannot continue."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,10 +79,10 @@ class ReadyEnvs:
             future.add_done_callback(self._finished.append)
 
     def recv(self, ready: int | None = None) -> list[EnvAnswer]:
-        """Wait for `ready` answers (default: the constructor's number) and return them; raise an environment's error.
+        """Wait for `ready` answers (default: the constructor's `ready`) and return them; raise an environment's error.
 
         Raises:
-            BadConfig: fewer environments have an open action.
+            BadConfig: `ready` is below 1, or fewer environments have an action without a received answer.
         """
         count = self.ready if ready is None else ready
         if not 1 <= count <= len(self._running):

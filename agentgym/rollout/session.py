@@ -25,8 +25,9 @@ class Session:
     """One environment and its episode, for harnesses that drive the agent themselves.
 
     `reset` starts an episode; `act(text)` and `call(tool, arguments)` return the next observation. After the end of the
-    episode they change nothing and return a notice. `tools` are the tools to call; if the environment has none, use
-    `act(command)`. Everything runs in the caller's thread. A session has no tokens; use `agentgym.play` for those.
+    episode, `act` and `call` change nothing and return a notice. `tools` are the tools to call; if the environment has
+    none, use `act(command)`. Everything runs in the caller's thread. A session has no tokens; use `agentgym.play` for
+    tokens.
     """
 
     info: Info

@@ -60,7 +60,7 @@ class Worker(Protocol):
         ...
 
     def release(self, env: "Key") -> None:
-        """Close an environment. A condemned worker stays as it is, until it ends when none are left."""
+        """Close an environment. If the worker is condemned, only end it once it has no environments left."""
         ...
 
     def kill(self) -> None:

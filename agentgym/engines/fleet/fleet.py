@@ -216,7 +216,7 @@ class Fleet(InFlight, Completing):
     def measured(self) -> dict[str, float | tuple[float, int]]:
         """Return the measurements since the last call, as metrics of a training step; a pair is (sum, count).
 
-        `prefix_hits` is the share of prompt tokens found in prefix caches; absent if the servers do not report it.
+        `prefix_hits` is the share of prompt tokens found in prefix caches; it is absent if the servers do not report it.
         """
         cached, prompted, self._cached, self._prompted = self._cached, self._prompted, 0, 0
         hits: dict[str, float | tuple[float, int]] = {"prefix_hits": (cached, prompted)} if prompted else {}

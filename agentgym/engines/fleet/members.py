@@ -263,7 +263,7 @@ class Members:
             await self.present()
 
     async def _brought(self, member: Member) -> None:
-        """Send a server the current weights and make it active; after an error, try again after a pause."""
+        """Send a server the current weights and make it active; after an error of the server, try twice more."""
         for pause in PAUSES:
             try:
                 return await self._take_in(member)

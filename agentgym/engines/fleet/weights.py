@@ -116,7 +116,7 @@ ADAPTERS = "agentgym-"
 def mean_difference(a: Sequence[float], b: Sequence[float]) -> float:
     """Return the mean absolute difference between two lists of log-probabilities of one text.
 
-    Infinite if the lists are empty or their lengths differ.
+    The result is infinite if the lists are empty or their lengths differ.
     """
     if len(a) != len(b) or not a:
         return float("inf")

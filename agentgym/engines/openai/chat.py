@@ -242,7 +242,7 @@ def _header(values: Mapping[str, object]) -> dict[str, str]:
 def _key(name: str | None) -> str | None:
     """Return the API key in the environment variable `name` (default: `KEY`); error messages never contain the key.
 
-    None if the default variable is not set.
+    Without `name`, return None if the default variable is not set.
 
     Raises:
         BadConfig: the named variable is not set, or its value cannot be a key.

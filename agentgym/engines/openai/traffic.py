@@ -23,7 +23,7 @@ class Server:
     ill: float = 0.0
     """Time until which other servers are preferred, after a failure of this one."""
     refusals: int = 0
-    """Consecutive reports of too many requests."""
+    """Number of consecutive reports of too many requests."""
     answered: int = 0
     """Number of good answers."""
     heard: bool = False

@@ -101,7 +101,7 @@ class VLLMEngine(InFlight, TokenEngine):
         self._checked = CheckedIds(self._vocabulary)
         self._numbers = itertools.count()
         self._ids: dict[str, str] = {}
-        """Session of each of vLLM's requests, by request id."""
+        """Session of each request that runs in vLLM, by request id."""
         self._aborts: set[asyncio.Task[None]] = set()
         self._sleeps = bool(options.get("enable_sleep_mode"))
         self._asleep: set[str] = set()
@@ -128,7 +128,7 @@ class VLLMEngine(InFlight, TokenEngine):
 
     @contextmanager
     def _registered(self, id: str, session: str, tokens: int) -> Generator[None]:
-        """Register one of vLLM's requests for the duration of the block.
+        """Register a request that runs in vLLM for the duration of the block.
 
         Raises:
             Fault: the engine was closed or has no consistent weights, or the request failed.

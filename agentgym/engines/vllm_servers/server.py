@@ -92,7 +92,7 @@ class VLLMServer:
     async def alive(self) -> str | None:
         """Return the label of the server's weights, from its engine process, which answers even when busy.
 
-        None if the server is healthy but has no endpoint for the label.
+        Return None if the server is healthy but has no endpoint for the label.
         """
         try:
             answer = await self._call("GET", "/weight_info", self._limits.sign)
