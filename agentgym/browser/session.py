@@ -73,7 +73,7 @@ class Session:
         self.note("The page offered a file; downloads are refused.")
 
     def note(self, text: str) -> None:
-        """Store a note for the next observation."""
+        """Store a note for the next observation, unless it repeats another note or there are MOST_NOTES already."""
         if len(self.notes) < MOST_NOTES and text not in self.notes:
             self.notes.append(text)
 
@@ -196,7 +196,7 @@ class Session:
         await self.act(lambda: self.tab.cdp.send("Page.navigateToHistoryEntry", {"entryId": entry}))
 
     async def click(self, id: int, count: int = 1) -> None:
-        """Click an element with the mouse."""
+        """Click an element `count` times with the mouse."""
         point = await self.tab.call("locate", id)
         await self.act(lambda: self.tab.page.mouse.click(point["x"], point["y"], click_count=count))
 

@@ -97,13 +97,13 @@ class FrozenLake(TextEnv):
 
 
 def step_from(lake: Lake, place: Cell, name: str) -> Cell:
-    """Return the square after a move without sliding; a move off the map does not change the square."""
+    """Return the square after a move in direction `name` without sliding; a move off the map does not change the square."""
     row, column = place[0] + MOVES[name][0], place[1] + MOVES[name][1]
     return (row, column) if 0 <= row < len(lake) and 0 <= column < len(lake) else place
 
 
 def slid(name: str, chance: np.random.Generator, slip: float) -> str:
-    """Return the direction of a move after a possible slide, using one random number."""
+    """Return the direction in which a move in direction `name` goes, after drawing one number from `chance`."""
     drawn = chance.random()
     turn = 0 if drawn >= slip else 1 if drawn < slip / 2 else -1
     return NAMES[(NAMES.index(name) + turn) % 4]

@@ -160,7 +160,7 @@ class TextCraft(TextEnv):
         return steps
 
     def _missing(self, carried: Mapping[str, int]) -> tuple[list[tuple[str, int]], dict[str, int]]:
-        """Return the items to get (amount) or to craft (times), in a possible order, and the total amounts needed."""
+        """Return the items still to get (amount) or to craft (times), in a possible order, and the total amounts needed."""
         needed, order = {self.goal: 1}, _above(self.recipes, self.goal)
         missing: list[tuple[str, int]] = []
         for name in order:  # every thing follows all products it goes into

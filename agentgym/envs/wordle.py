@@ -116,7 +116,7 @@ def known() -> frozenset[str]:
 
 
 def marks(word: str, guess: str) -> str:
-    """Return the answer to a guess; a letter is marked at most as often as it is in the word, right places first."""
+    """Return the answer to a guess, such as `G-Y--`; a letter is marked at most as often as the word has it, G before Y."""
     left = Counter(letter for letter, guessed in zip(word, guess, strict=True) if letter != guessed)
     pattern: list[str] = []
     for letter, guessed in zip(word, guess, strict=True):

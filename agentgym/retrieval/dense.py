@@ -151,7 +151,7 @@ class DenseIndex:
 
 
 def _encode(model: Encoder, path: Path, store: Store, batch: int, done: Callable[[int], None]) -> None:
-    """Append to the file the vectors of all documents that it does not contain yet."""
+    """Append to the file the vectors of all documents that it does not contain yet; `done` receives their number so far."""
     width = 4 * model.dimension
     have = path.stat().st_size // width if path.exists() else 0
     with path.open("ab") as file:

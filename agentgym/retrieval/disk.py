@@ -133,7 +133,10 @@ class DiskIndex:
 
 
 def _fill(tantivy: ModuleType, folder: Path, store: Store, done: Callable[[int], None]) -> dict[str, object]:
-    """Write the index of the documents to a folder, replacing what an interrupted build left there."""
+    """Write the index of the documents to a folder, replacing what an interrupted build left; return manifest entries.
+
+    `done` receives the number of documents so far.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     schema = (

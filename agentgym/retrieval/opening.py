@@ -10,7 +10,7 @@ from agentgym.retrieval.protocol import Retriever
 from agentgym.tasks.lines import stamp
 
 IN_MEMORY = "bm25s"
-"""Name of the retriever in memory; `open_retriever` refuses it, because its user creates a `Corpus` from documents."""
+"""Name of the retriever in memory; `open_retriever` refuses it, because its caller must create a `Corpus`."""
 SPELLINGS = f"{IN_MEMORY!r}, 'tantivy:FOLDER', 'dense:FOLDER:ENCODER' or 'http://HOST:PORT'"
 
 

@@ -75,6 +75,8 @@ class Store:
 def write_store(path: Path, documents: Iterable[Document], source: str, progress: Callable[[int], None]) -> None:
     """Write documents to a database file, which gets its final name only when it is complete.
 
+    `source` names the corpus in errors; `progress` receives the number of documents so far.
+
     Raises:
         BadData: an id repeats, or there are no documents.
     """

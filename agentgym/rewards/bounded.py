@@ -73,7 +73,7 @@ class _Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, request: Request, seconds: float) -> Reply:
-        """Return the reply; a broken server is replaced once.
+        """Return the reply, which must arrive within `seconds`; a broken server is replaced once.
 
         Raises:
             Fault: the server broke twice in a row.

@@ -105,7 +105,7 @@ def whole_question(
     `read` are the columns that the reader uses.
 
     Raises:
-        UnreadText: another column, neither in `read` nor in `ignore`, has text.
+        UnreadText: another column, neither in `read` nor in `ignore`, has text; the message begins with `where`.
     """
     if _bare(tuple(raw), read):
         return question
@@ -128,7 +128,7 @@ def refuse_unread(row: Row, read: Collection[str], ignore: tuple[str, ...], wher
     Columns in UNCERTAIN are accepted if they repeat the question or if a premise is read.
 
     Raises:
-        UnreadText: a column has text and is neither in `read` nor in `ignore`.
+        UnreadText: a column has text and is neither in `read` nor in `ignore`; the message begins with `where`.
     """
     for name, known in _suspects(tuple(row), frozenset(read), tuple(ignore)):
         value = row[name]
@@ -178,7 +178,7 @@ def _is_text(value: object) -> bool:
 
 
 def premises(row: Row, read: set[str], ignore: Iterable[str] = ()) -> list[str]:
-    """Return the premises of a row, and add their column names to `read`."""
+    """Return the premises of a row except columns in `ignore`, and add their column names to `read`."""
     texts: list[str] = []
     for name in PREMISES:
         if row.get(name) and name not in read and name not in ignore and not (name in UNCERTAIN and texts):
@@ -207,7 +207,8 @@ def choices(row: Row, read: set[str], where: str) -> dict[str, str]:
     """Return a row's choices by label, empty if it has none, and add their column names to `read`.
 
     Raises:
-        BadData: a column of choices is neither a list of choices nor an object with labels and texts.
+        BadData: a column of choices is neither a list of choices nor an object with labels and texts; the message begins
+            with `where`.
     """
     if isinstance(row.get("answers"), list) and type(row.get("label")) is int:  # LogiQA and ReClor
         return _labelled(row["answers"]) or {}
@@ -275,10 +276,12 @@ def _labelled(value: object) -> dict[str, str] | None:
 
 
 def right_choice(found: Mapping[str, str], gold: object, where: str) -> str:
-    """Return the label of the right choice; `gold` is its label, its number from 0, its text, or a bool for yes or no.
+    """Return the label of the right choice in `found` (text by label).
+
+    `gold` is its label, its number from 0, its text, or a bool for yes or no.
 
     Raises:
-        BadData: the answer is none of the choices.
+        BadData: the answer is none of the choices; the message begins with `where`.
     """
     labels = list(found)
     text = str(gold).strip()
@@ -298,14 +301,14 @@ def right_choice(found: Mapping[str, str], gold: object, where: str) -> str:
 
 
 def with_choices(question: str, found: Mapping[str, str]) -> str:
-    """Return the question followed by its choices, one per line; yes and no are not listed."""
+    """Return the question followed by the choices `found` (text by label), one per line; yes and no are not listed."""
     if "yes" in found:
         return question
     return "\n".join((question, *(f"{label}. {text}" for label, text in found.items())))
 
 
 def choose(text: str, found: Mapping[str, str], right: str) -> bool | None:
-    """Return True if an answer names the right choice by label or text, else False; None if it names no choice."""
+    """Return True if an answer names the choice `right` by label or text, else False; None if it names none in `found`."""
     body = text.strip().strip("$*").strip()
     label = re.fullmatch(r"\(?([A-Za-z0-9]{1,5})\s?[).:]?(?:\s+(.*))?", body, re.DOTALL)
     if label:

@@ -49,7 +49,7 @@ def playable(
 ) -> dict[str, I]:
     """Return the items that `read` creates from the records, by id; bad rows are skipped, and a warning counts them.
 
-    The first element of a record is its location. `read` raises BadData for a bad row.
+    The first element of a record is its location. `read` raises BadData for a bad row. Messages call an item `noun`.
 
     Raises:
         BadData: no row is left; or with `strict`, a row is bad or an id repeats.

@@ -90,7 +90,7 @@ def solution(level: Level) -> list[int]:
     """Return actions that solve a level from its current state, found by trial on a copy.
 
     The bot assumes that the agent carries nothing and that boxes are empty. If the bot fails, the next attempts first drop
-    the carried object and open boxes that hide something; later attempts also begin with random moves.
+    the carried object. Every second attempt also opens boxes that hide something; later attempts begin with random moves.
 
     Raises:
         Fault: no attempt succeeds.

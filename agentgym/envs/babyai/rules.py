@@ -10,7 +10,7 @@ TURNS = COMMANDS[:2]
 
 
 def hindrance(game: Level, command: str) -> str:
-    """Return the reason that a command would have no effect; empty if it would have one."""
+    """Return the reason that a command would have no effect; empty if it would have an effect."""
     return _hindrance(_ahead(game), game.carrying, command)
 
 

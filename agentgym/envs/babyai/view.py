@@ -64,7 +64,10 @@ def in_view(level: Level) -> tuple[list[list[Cell | None]], list[list[bool]]]:
 
 
 def _seen(cells: list[list[Cell | None]], half: int) -> list[list[bool]]:
-    """Return True for each visible square; sight spreads from square to square, sideways and ahead, unless blocked."""
+    """Return True for each visible square; sight spreads from square to square, sideways and ahead, unless blocked.
+
+    `half` is the column of the agent, which stands in the last row.
+    """
     size = len(cells)
     seen = [[False] * size for _ in cells]
     seen[-1][half] = True

@@ -19,7 +19,7 @@ LONGEST = 4000
 
 
 def eligible(rules: Mapping[str, str], items: Sequence[Item], category: str) -> dict[str, int]:
-    """Return the names allowed in the list, in lower case, with weights, in document order."""
+    """Return the lower-case names of the category's items that `rules` allow, with weights, in document order."""
     language, letter = rules.get("language", "English"), rules.get("letter")
     written = {NAMES[name][language].lower(): weight for name, kind, weight in items if kind == category}
     return {name: weight for name, weight in written.items() if letter is None or letter not in name}

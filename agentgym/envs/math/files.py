@@ -117,7 +117,7 @@ def _of_files(paths: list[str], table: bool) -> Iterator[dict[str, object]]:
 
 
 def _of_file(path: Path, root: Path) -> Iterator[Record]:
-    """Yield the records of a file: JSON lines, a JSON list, or one object."""
+    """Yield the records of a file: a table, JSON lines, a JSON list, or one object; ids come from its path below `root`."""
     below = path.relative_to(root) if path != root else Path(path.name)
     stem = below.as_posix()
     for ending in sorted(_FILES, key=len, reverse=True):

@@ -90,7 +90,7 @@ Valid = dict[tuple[str, str], Statement]
 
 
 def counts(statement: Statement, before: Statement | None) -> bool:
-    """Return True if a new statement replaces the valid one; hearsay never replaces a person's own words."""
+    """Return True if a new statement replaces `before`, the valid one; hearsay never replaces a person's own words."""
     return statement.kind != "heard" or before is None or before.kind == "heard"
 
 
@@ -112,7 +112,7 @@ def true_value(statement: Statement | None, day: int) -> str:
 
 
 def answer(question: Mapping[str, str], valid: Valid, day: int) -> str:
-    """Return the answer to a question given the valid statements."""
+    """Return the answer to a question on a day, given the valid statements; `unknown` if no statement answers it."""
     if "who" in question:
         return true_value(valid.get((question["who"], question["what"])), day)
     for (who, what), statement in valid.items():

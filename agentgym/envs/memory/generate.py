@@ -129,7 +129,10 @@ def _drawn(rng: np.random.Generator, families: Sequence[str], values: Values, si
 
 
 def _slots(rng: np.random.Generator, attributes: Sequence[str], sizes: Shape, owner: bool) -> list[Slot]:
-    """Return the questions in order, all in the last third and the last in the last session; the first asks for a value."""
+    """Return the questions in order, all in the last third, and the last in the last session.
+
+    The first asks for a value; with `owner`, others may give a value and ask who has it.
+    """
     last, earliest = sizes.sessions - 1, 2 * sizes.sessions // 3
     places = [*sorted((earliest + rng.permutation(last - earliest)[: sizes.questions - 1]).tolist()), last]
     whats = [attributes[place % len(attributes)] for place in range(len(places))]

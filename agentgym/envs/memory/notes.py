@@ -10,7 +10,7 @@ from agentgym.errors import BadConfig
 LONGEST_NOTE = 80
 """Maximum length of a note in characters."""
 FOUND = 5
-"""Number of notes a search shows."""
+"""Maximum number of notes that a search shows."""
 
 
 class Notes(TextEnv):
@@ -38,7 +38,7 @@ class Notes(TextEnv):
                 self.tools[name] = own
 
     def about_notes(self) -> str:
-        """Return the sentence of the first observation that explains notes; empty if there are none."""
+        """Return the sentence of the first observation that explains notes; empty if `notes` is 0."""
         return f"\nYou can keep {self.notes} notes of up to {LONGEST_NOTE} characters." if self.notes else ""
 
     @tool

@@ -153,7 +153,7 @@ def _messages(value: object, where: str) -> list[str]:
     """Return messages as lines of `Role: content`.
 
     Raises:
-        BadData: `value` is not a list, or a message lacks role or content.
+        BadData: `value` is not a list, or a message lacks role or content; the error begins with `where`.
     """
     lines: list[str] = []
     for message in cast("list[object]", value) if isinstance(value, list) else [None]:

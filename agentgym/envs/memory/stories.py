@@ -68,7 +68,10 @@ def draw_stories(
 def _known(
     rng: np.random.Generator, who: str, what: str, order: Iterator[str], families: Sequence[str], last: int
 ) -> Iterator[Statement]:
-    """Yield the statements of a story that ends with a known value."""
+    """Yield the statements of a story that ends with a known value.
+
+    `order` yields the values to use; `last` is the last session, before which no value expires.
+    """
     plain, hearsay = [name for name in ("recall", "expiry") if name in families], "hearsay" in families
     changed = "update" in families and (rng.random() < OFTEN or not (plain or hearsay))
     contradicted = hearsay and rng.random() < OFTEN
@@ -89,7 +92,11 @@ def _known(
 def _forgotten(
     rng: np.random.Generator, who: str, what: str, order: Iterator[str], families: Sequence[str], first: int
 ) -> Iterator[Statement]:
-    """Yield the statements of a story that ends with an unknown value: never stated, withdrawn, or expired."""
+    """Yield the statements of a story that ends with an unknown value: never stated, withdrawn, or expired.
+
+    `order` yields the values to use; `first` is the session of the first statement; an expiring value is valid only on
+    that day.
+    """
     kind = pick(rng, [name for name in ("abstain", "update", "expiry") if name in families])
     if kind == "update":
         yield Statement("own", who, what, next(order))

@@ -82,11 +82,14 @@ class _SideView:
         return np.where(self.good(theirs), theirs, 0).max(axis=1)
 
     def levels(self, floors: Numbers, offers: int) -> Numbers:
-        """Return the other side's demand after a number of offers, in points, int [valuations]."""
+        """Return the other side's demand after `offers` offers, in points, int [valuations]; `floors` is the lowest one."""
         return floors + np.ceil((self.total - floors) * max(self.last - offers, 0) / self.last).astype(int)
 
     def answers(self, theirs: Numbers, levels: Numbers, ask: int) -> Numbers:
-        """Return the index of the share that the other side's counteroffer leaves to this side, int [valuations]."""
+        """Return the index of the share that the other side's counteroffer leaves to this side, int [valuations].
+
+        `levels` are the other side's demands, and `ask` is the index of the share that this side requested.
+        """
         distance = np.abs(np.array(self.shares) - self.shares[ask]).sum(axis=1)
         later = np.arange(len(self.shares))[::-1]  # its first share is our last
         rank = (distance * 10**9 - theirs * 10**5 + later).astype(float)

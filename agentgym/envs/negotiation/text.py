@@ -23,7 +23,10 @@ def division(names: Sequence[str], counts: Share, share: Share, by_role: bool) -
 
 
 def statement(data: Data, place: int, offer: Share | None, left: int, *, rules: bool) -> str:
-    """Return a side's observation; `offer` is A's share in the last offer, `left` the number of offers the side has left."""
+    """Return a side's observation; `offer` is A's share in the last offer, `left` the number of offers the side has left.
+
+    `place` is 0 for A and 1 for B. With `rules`, the observation begins with the rules.
+    """
     names, counts, values = data["names"], tuple(data["counts"]), tuple(data["values"][place])
     lines = [_rules(names, counts, values, data["goals"][place], data["scoring"])] if rules else []
     if offer is None:

@@ -89,7 +89,8 @@ def _entry(name: str, level: int, options: str, seed: int) -> tuple[Any, JsonObj
 def generate(name: str, level: int, options: str, seed: int) -> dict[str, str | None]:
     """Return the question and answer of a task; the answer is None if the package only has a scorer.
 
-    `options` is the generator's configuration as JSON; `{}` leaves the configuration to the level.
+    All arguments together identify the task. `options` is the generator's configuration as JSON; `{}` leaves the
+    configuration to the level.
     """
     _, entry = _entry(name, level, options, seed)
     answer = entry["answer"]

@@ -9,7 +9,7 @@ HELP = (
 LONGEST = 200
 """Maximum length of an action in characters."""
 NO_ACTION = f" is not an action: say one in at most {LONGEST} letters, as help explains."
-"""Ending of the answer to an action that is too long or not plain ASCII text."""
+"""Ending of the answer to an action that is empty, too long, or not printable ASCII text."""
 
 
 def own(text: str) -> bool:

@@ -14,7 +14,7 @@ Push = tuple[Cell, str]
 
 
 def pushed(room: Room, place: Cell, boxes: Boxes, word: str) -> tuple[Cell, Boxes] | None:
-    """Return the squares of player and boxes after a move; None if the move is impossible."""
+    """Return the squares of player and boxes after the move `word` from square `place`; None if it is impossible."""
     rows, columns = MOVES[word]
     there = (place[0] + rows, place[1] + columns)
     if room[there[0]][there[1]] == "#":
@@ -28,7 +28,7 @@ def pushed(room: Room, place: Cell, boxes: Boxes, word: str) -> tuple[Cell, Boxe
 
 
 def walks(room: Room, place: Cell, boxes: Boxes) -> dict[Cell, tuple[str, ...]]:
-    """Return the shortest walk, as moves, to each square that is reachable without a push."""
+    """Return the shortest walk from `place`, as moves, to each square that is reachable without a push."""
     paths: dict[Cell, tuple[str, ...]] = {place: ()}
     queue = deque([place])
     while queue:

@@ -18,6 +18,8 @@ POSITIONS = 2000
 def solution(room: Room, targets: Boxes, place: Cell, boxes: Boxes) -> tuple[str, ...] | None:
     """Return moves that solve a room with the fewest pushes; None if there are none, or none within POSITIONS positions.
 
+    `place` is the player's square.
+
     The pushes depend on the boxes and on the squares that the player can reach, not on the player's exact square. So a
     caller that asks again after each move never turns back between two pushes, and reaches the end.
     """
@@ -87,7 +89,10 @@ def _pushes(room: Room, place: Cell, boxes: Boxes) -> tuple[dict[Cell, int], lis
 
 
 def _least_pushes(tables: Sequence[Mapping[Cell, int]], boxes: Boxes) -> int | None:
-    """Return the minimum number of pushes from the boxes to distinct targets in an empty room; None if impossible."""
+    """Return the minimum number of pushes from the boxes to distinct targets in an empty room; None if impossible.
+
+    `tables` has the result of `_pushes_to` for each target.
+    """
     best = {0: 0}  # by the set of occupied targets
     for box in boxes:
         longer: dict[int, int] = {}

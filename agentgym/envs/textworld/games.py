@@ -75,7 +75,7 @@ def _package() -> ModuleType:
 
 
 def _walk(maker: Any, commands: Sequence[str]) -> None:
-    """Record in each event the commands that trigger it, without compiling the game as textworld does."""
+    """Record in each event of a new game the commands that trigger it, without compiling the game as textworld does."""
     from agentgym.envs.textworld.policy import Record
 
     record = Record(maker.build())
@@ -133,6 +133,8 @@ def folder() -> Path:
 
 def read(challenge: str, level: str, seed: int, content: str, reader: Callable[[object, Path], T]) -> T:
     """Return `reader(game, story path)`; compile the game first if its files are missing or unreadable.
+
+    `content` is the hash that names the game's files; `made` creates the game from `challenge`, `level` and `seed`.
 
     If another process deletes the files in the meantime, they are compiled again. Reading an existing game takes about
     15 ms, compiling one 10 to 400 ms.

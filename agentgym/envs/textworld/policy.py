@@ -25,7 +25,7 @@ class Record:
         return action
 
     def commands(self) -> list[str]:
-        """Return the commands that win from here."""
+        """Return the commands that win from the current state; empty if none are known."""
         return list(self._words.gen_commands_from_actions(self.progress.winning_policy or []))
 
 

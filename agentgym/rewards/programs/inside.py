@@ -74,7 +74,10 @@ def compiled(code: str) -> types.CodeType:
 
 
 def tried(work: Callable[[], object], seconds: float, room: int) -> list[Any]:
-    """Run `work` within its limits of seconds and characters; return [packed value, None], or [None, error]."""
+    """Run `work` for at most `seconds`; return [packed value, None], or [None, error].
+
+    A packed value with more than `room` characters is an error.
+    """
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         value = pack(work())

@@ -47,7 +47,8 @@ def arguments(table: Table, name: object, values: object, where: str) -> tuple[s
     """Return an instruction's name and its converted arguments.
 
     Raises:
-        BadData: the instruction is unknown, a dependency is missing, or the arguments are wrong.
+        BadData: the instruction is unknown, a dependency is missing, or the arguments are wrong; the message begins with
+            `where`.
     """
     check = table.get(name) if isinstance(name, str) else None
     if check is None or not isinstance(name, str):

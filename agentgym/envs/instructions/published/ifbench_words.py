@@ -191,7 +191,7 @@ def _second(text: str, keyword: str) -> bool:
 
 @checker(WORDS, "sentence:alliteration_increment")
 def _alliteration(text: str) -> bool:
-    """Check that alliteration grows from sentence to sentence; it is the number of words in runs with one first letter."""
+    """Check that the number of alliterating words (runs with the same first letter) grows from sentence to sentence."""
     lengths: list[int] = []
     for sentence in texts.sentences(text):
         words = [word.lstrip(string.punctuation + " ") for word in sentence.lower().split()]

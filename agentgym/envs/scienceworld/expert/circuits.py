@@ -39,7 +39,7 @@ def power(memory: Memory) -> Play:
 
 
 def join(source: str, thing: str, first: str, second: str) -> Play:
-    """Connect both terminals of a source to a component, one wire each."""
+    """Connect both terminals of a source to a component, with the wires `first` and `second`."""
     yield from do(f"connect {source} anode to {first} terminal 1")
     yield from do(f"connect {source} cathode to {second} terminal 1")
     yield from do(f"connect {first} terminal 2 to cathode in {thing}")

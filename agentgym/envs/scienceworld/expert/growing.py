@@ -45,7 +45,7 @@ def fruit(memory: Memory) -> Play:
 
 
 def sown(memory: Memory, kind: str, room: str, count: int) -> Play:
-    """Sow seeds in pots with soil in the greenhouse; return the pots' names, joined by commas."""
+    """Sow `count` seeds from the jar in `room` in pots in the greenhouse; return the pots' names, joined by commas."""
     done = re.findall(rf"{kind} seed to the (flower pot \d)", " ".join(text for _, text in memory.exchanges))
     if not done:
         yield from fetch(memory, "seed jar", (room,))
@@ -60,7 +60,7 @@ def sown(memory: Memory, kind: str, room: str, count: int) -> Play:
 
 
 def soil(memory: Memory, count: int) -> Soil:
-    """Dig soil outside and fill empty pots with it; return the pots' names."""
+    """Dig soil outside and fill up to `count` empty pots with it; return the pots' names."""
     pots = re.findall(r"(flower pot \d) \(containing nothing", memory.view)[:count]
     yield from fetch(memory, "shovel", ("greenhouse", "outside"))
     for pot in pots:

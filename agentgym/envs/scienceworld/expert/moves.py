@@ -105,7 +105,7 @@ def take(memory: Memory, name: str) -> Play:
 
 
 def fetch(memory: Memory, name: str, rooms: Iterable[str] = ROOMS) -> Play:
-    """Find an object and pick it up unless the agent has it."""
+    """Find an object in one of the rooms and pick it up, unless the agent has it."""
     if name not in memory.carried:
         yield from search(memory, named(name), rooms)
         yield from take(memory, name)
