@@ -30,7 +30,7 @@ def commas(text: str, separate: bool = False) -> str:
 
 
 def _places(text: str) -> tuple[set[int], set[int]]:
-    """Return the positions of the commas inside brackets, and the positions of all commas."""
+    """Return the positions of the commas inside brackets other than LaTeX groups, and the positions of all commas."""
     opened: list[bool] = []
     inside: set[int] = set()
     marks: set[int] = set()

@@ -41,7 +41,7 @@ class Duel(TextEnv):
 
     @abstractmethod
     def opening(self, rng: np.random.Generator, difficulty: int) -> tuple[str, str]:
-        """Return a board and the side to move."""
+        """Return a board and the side to move; only positions with a forced win become tasks."""
 
     @abstractmethod
     def canonical(self, board: str) -> str:

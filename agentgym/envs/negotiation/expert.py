@@ -82,7 +82,7 @@ class _SideView:
         return np.where(self.good(theirs), theirs, 0).max(axis=1)
 
     def levels(self, floors: Numbers, offers: int) -> Numbers:
-        """Return the other side's demand after `offers` offers, in points, int [valuations]; `floors` is the lowest one."""
+        """Return the other side's demand in points after `offers` offers, int [valuations]; `floors` is its minimum."""
         return floors + np.ceil((self.total - floors) * max(self.last - offers, 0) / self.last).astype(int)
 
     def answers(self, theirs: Numbers, levels: Numbers, ask: int) -> Numbers:

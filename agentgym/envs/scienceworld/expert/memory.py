@@ -25,7 +25,7 @@ class Memory:
 
     @property
     def last(self) -> str:
-        """The simulator's last answer."""
+        """The simulator's last answer; before the first action, the first observation."""
         return self.exchanges[-1][1] if self.exchanges else self.opening
 
     @property
