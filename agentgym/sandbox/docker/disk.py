@@ -52,6 +52,8 @@ def stored_bytes(daemon: Daemon, names: Iterable[str]) -> tuple[int, list[str]]:
 
 def free_bytes(daemon: Daemon) -> int | None:
     """Return the free bytes on the disk where the daemon stores images; None if it cannot be read or is not local."""
+    if not daemon.local:  # the same path may exist here
+        return None
     with faults():
         root = str(daemon.client.api.info().get("DockerRootDir") or "")
     try:
