@@ -46,12 +46,13 @@ class DockerKernel:
         variables. If the step ignores Ctrl-C, or ends in another way (memory, output, killed), the kernel is lost.
 
         Raises:
+            BadConfig: `timeout` is not a finite number above 0.
             EpisodeOver: the kernel was already lost.
             SandboxFault: the container failed.
         """
         if not self.alive:
             raise EpisodeOver("the kernel has ended and its variables are lost: start another with sandbox.kernel()")
-        timeout = self.limits.timeout if timeout is None else timeout
+        timeout = self.limits.seconds(timeout)
         started = time.monotonic()
         deadline = started + timeout + GRACE
         self._channel.allow(self._number, 2 * self.limits.output + MESSAGES)
