@@ -46,9 +46,15 @@ class Batches:
         return [answer if isinstance(answer, list) else await asyncio.shield(answer) for answer in answers]
 
     def close(self) -> None:
-        """Stop searching: waiting queries get no answer, and later ones fail unless their answers are cached."""
+        """Stop searching: waiting queries fail, and so do later ones unless their answers are cached."""
         if self._worker is not None:
             self._worker.cancel()
+            self._worker = None
+        for answer in self._pending.values():
+            if not answer.get_loop().is_closed():
+                answer.set_exception(RuntimeError("the retriever was closed before it answered"))
+        self._pending.clear()
+        self._queue.clear()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, query: _Query) -> "list[Hit] | asyncio.Future[list[Hit]]":

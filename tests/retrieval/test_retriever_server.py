@@ -191,6 +191,23 @@ def test_a_failure_is_that_of_each_who_asked_and_of_no_other() -> None:
     asyncio.run(play())
 
 
+def test_close_fails_what_waits() -> None:
+    async def play() -> None:
+        slow = Slow()
+        batches = Batches(slow, most=1)  # pyright: ignore[reportArgumentType]
+        searches = [asyncio.ensure_future(batches.search([query], 1)) for query in ("searched", "queued")]
+        while not slow.batches:
+            await asyncio.sleep(0.01)
+        batches.close()
+        slow.go.set()
+        later = asyncio.ensure_future(batches.search(["queued"], 1))
+        done, _ = await asyncio.wait([*searches, later], timeout=10)
+        assert len(done) == 3 and all(isinstance(search.exception(), RuntimeError) for search in done)
+        assert slow.batches == [["searched"]]
+
+    asyncio.run(play())
+
+
 def test_time_and_waiting_are_limited() -> None:
     async def ask(app: App, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         sent = list[dict[str, Any]]()
