@@ -283,3 +283,20 @@ def test_a_folder_with_weights_of_something_else_is_refused(tmp_path: Path) -> N
         save_file(changed, file, {"format": "pt"})
         with pytest.raises(BadConfig, match=message):
             asyncio.run(engine.load_weights(file.parent, 1))
+
+
+def test_a_folder_without_some_of_the_weights_is_refused_except_for_tied_ones(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    file = tiny.folder(tmp_path, seed=1) / "model.safetensors"
+    engine, whole = HFEngine(tiny.model(tie_word_embeddings=True)), load_file(file)
+    assert "lm_head.weight" not in whole
+    asyncio.run(engine.load_weights(tmp_path, 1))
+    assert torch.equal(engine.model.lm_head.weight, whole["model.embed_tokens.weight"])
+    with pytest.raises(BadConfig, match=r"lacks the weight 'lm_head\.weight'"):
+        asyncio.run(HFEngine(MODEL).load_weights(tmp_path, 1))
+    del whole["model.norm.weight"]
+    save_file({key: value.clone() for key, value in whole.items()}, tmp_path / "short.safetensors", {"format": "pt"})
+    (tmp_path / "short.safetensors").replace(file)
+    with pytest.raises(BadConfig, match=r"lacks the weight 'model\.norm\.weight'"):
+        asyncio.run(engine.load_weights(tmp_path, 2))

@@ -178,7 +178,7 @@ class HFEngine(AdmissionGate, TokenEngine):
         until an update succeeds.
 
         Raises:
-            BadConfig: a name is unknown or a shape differs.
+            BadConfig: a name is unknown, a shape differs, or a folder lacks a parameter of the model.
             BadData: the folder is damaged.
         """
         with self._blocked():

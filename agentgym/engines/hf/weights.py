@@ -4,13 +4,14 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import transformers
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
+from torch.nn import Parameter
 
 from agentgym.engines import adapters
 from agentgym.engines.model_files import check_files
@@ -48,7 +49,7 @@ def update(model: Any, weights: str | Path | Iterable[tuple[str, "Tensor"]]) -> 
     """Copy new values into a model in place; skip tensors that are the model's own.
 
     Raises:
-        BadConfig: a name is unknown or a shape differs.
+        BadConfig: a name is unknown, a shape differs, or a folder lacks a parameter of the model.
         BadData: safetensors are missing or damaged.
     """
     own: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
@@ -66,7 +67,8 @@ def update(model: Any, weights: str | Path | Iterable[tuple[str, "Tensor"]]) -> 
 def _of_folder(folder: Path, own: dict[str, Tensor], dtype: Any) -> Iterable[tuple[str, Tensor]]:
     """Return the tensors of a folder under the model's names.
 
-    Mixture-of-experts checkpoints store experts separately, while the model fuses them.
+    Mixture-of-experts checkpoints store experts separately, while the model fuses them. Tied parameters need only one of
+    their names.
 
     Raises:
         BadConfig: names are unknown or missing.
@@ -74,6 +76,8 @@ def _of_folder(folder: Path, own: dict[str, Tensor], dtype: Any) -> Iterable[tup
     names = [name for tensors in _opened(folder) for name in tensors.keys()]  # noqa: SIM118 (not a mapping)
     strange = [name for name in names if name not in own]
     if not strange:
+        held = {id(own[name]) for name in names}
+        _refuse_missing(folder, [n for n, value in own.items() if isinstance(value, Parameter) and id(value) not in held])
         return read_folder(folder)
     load: Any = transformers.AutoModelForCausalLM.from_pretrained
     try:
@@ -82,9 +86,18 @@ def _of_folder(folder: Path, own: dict[str, Tensor], dtype: Any) -> Iterable[tup
         raise BadConfig(no_such("weight of the model", strange[0], own)) from None
     for name in sorted(info["unexpected_keys"]):
         raise BadConfig(no_such("weight of the model", name, own))
-    if info["missing_keys"]:
-        raise BadConfig(f"{folder} lacks the weight {min(info['missing_keys'])!r}; expected all of the model's")
+    _refuse_missing(folder, info["missing_keys"])
     return model.named_parameters()
+
+
+def _refuse_missing(folder: Path, missing: Collection[str]) -> None:
+    """Check that no weight is missing.
+
+    Raises:
+        BadConfig: one is.
+    """
+    if missing:
+        raise BadConfig(f"{folder} lacks the weight {min(missing)!r}; expected all of the model's")
 
 
 def read_folder(folder: Path) -> Iterator[tuple[str, Tensor]]:
