@@ -101,8 +101,7 @@ class Functions(Attacked):
     strict: bool = False
     """With `data`: reject a file that has a bad row; by default, bad rows are skipped and counted in a warning."""
     ignore: Sequence[str] = ()
-    """With `data`: columns to ignore; no effect so far, since BFCL's loader ignores all columns that it does not know.
-    """
+    """With `data`: columns to ignore; a file with text in any other unknown column is refused."""
     declared = Declarations(random_bound=0.01, expert_bound=0.95, answers=("targets",), ceilings={"first id": 0.1})
 
     def __new__(cls, **options: Any) -> Self:

@@ -173,6 +173,15 @@ def test_rows_that_cannot_be_played_are_left_out_and_counted(tmp_path, bad, why)
         agentgym.make(ID, data=path, strict=True)
 
 
+def test_text_that_nobody_reads_is_refused_unless_it_is_ignored(tmp_path):
+    path = write(tmp_path, [row("memory_1", scenario="a customer"), row(context="Tiles are square.")], [GOLD])
+    for strict in (False, True):
+        with pytest.raises(BadData, match="are not played here" if strict else r"column 'context'.*ignore=\('context',\)"):
+            agentgym.make(ID, data=path, split="all", strict=strict)
+    with pytest.warns(UserWarning, match="1 of 2 rows are not played"):
+        assert agentgym.make(ID, data=path, split="all", ignore="context").size() == 1
+
+
 def test_expected_calls_are_read_and_never_evaluated():
     names = {"cd": ["folder"], "sort": ["file_name", "reverse"]}
     assert backend.read_call("sort('a b', reverse=[1, -2.5])", names) == ("sort", {"file_name": "a b", "reverse": [1, -2.5]})

@@ -3,7 +3,7 @@
 `data` is a file `BFCL_v4_CATEGORY.json` (JSON lines), or a folder of such files. Answers are read from the file of the
 same name in `possible_answer/` next to it and matched by id. Functions of multi-turn rows are read from
 `multi_turn_func_doc/`. Unplayable rows are skipped and counted: Java and JavaScript, memory and web search, and
-multi-turn rows if the package bfcl-eval is missing.
+multi-turn rows if the package bfcl-eval is missing. A playable row with text in an unknown column refuses the file.
 """
 
 import json
@@ -18,6 +18,7 @@ from agentgym.core.tasks import Task
 from agentgym.envs.functions.bfcl import backend
 from agentgym.envs.functions.bfcl.check import TYPES, Value, written
 from agentgym.errors import BadData
+from agentgym.tasks.columns import lowered, refuse_unread
 from agentgym.tasks.library import Library, hashed
 from agentgym.tasks.lines import COPY, find_path, objects
 from agentgym.tasks.reading import PLAIN, Reading, playable
@@ -35,6 +36,12 @@ KINDS: dict[str, tuple[str, ...]] = {
 OLDER = {"simple": "simple_python"}
 """Category names of version 3 -> names of version 4."""
 KIND_OF = {category: kind for kind, categories in KINDS.items() for category in categories}
+_KNOWN = frozenset(
+    (
+        *("id", "question", "function", "split"),
+        *("initial_config", "path", "involved_classes", "excluded_function", "missed_function"),
+    )
+)
 END = "end_turn"
 _JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 Row = dict[str, Value]
@@ -45,6 +52,7 @@ def load(path: str, reading: Reading = PLAIN) -> Library:
 
     Raises:
         BadData: the folder has no files of BFCL, or a file is malformed; the message gives the location.
+        UnreadText: a column that is unknown and not in `reading.ignore` has text.
     """
     found = find_path(path, Path.exists, "no file or folder", COPY)
     files = [found] if found.is_file() else sorted(found.glob("BFCL_v*_*.json"))
@@ -61,18 +69,18 @@ def _category_of(file: Path) -> str:
 
 @lru_cache(maxsize=4)
 def _load(source: str, stamps: tuple[tuple[str, int, int], ...], reading: Reading) -> Library:
-    records = (record for path, _, _ in stamps for record in _records(Path(path)))
+    records = (record for path, _, _ in stamps for record in _records(Path(path), reading.ignore))
     return Library(source, tuple(playable(source, records, _task, reading, "row").values()), "row")
 
 
-def _records(file: Path) -> Iterator[tuple[str, Row, Path, object]]:
+def _records(file: Path, ignore: tuple[str, ...]) -> Iterator[tuple[str, Row, Path, object, tuple[str, ...]]]:
     beside = file.parent / "possible_answer" / file.name
     answers = {row.get("id"): row.get("ground_truth") for _, row in objects(str(beside))} if beside.is_file() else {}
     for where, row in objects(str(file)):
-        yield where, row, file, answers.get(row.get("id"))
+        yield where, row, file, answers.get(row.get("id")), ignore
 
 
-def _task(where: str, row: Row, file: Path, answers: object) -> Task:
+def _task(where: str, row: Row, file: Path, answers: object, ignore: tuple[str, ...]) -> Task:
     id, question = row.get("id"), cast("list[list[Row]]", row.get("question"))
     if not isinstance(id, str) or not id:
         raise BadData(f"{where}: id is {str(id)[:60]!r}; expected text")
@@ -81,6 +89,7 @@ def _task(where: str, row: Row, file: Path, answers: object) -> Task:
     kind = KIND_OF.get(category)
     if kind is None:
         raise BadData(f"{where}: rows of {category[:40]!r} are not played here; expected one of {', '.join(KIND_OF)}")
+    refuse_unread(lowered(row), _KNOWN, ignore, where)
     try:
         turns = [[f"{message['role'].capitalize()}: {message['content']}" for message in turn] for turn in question]
         data: Row = {"kind": kind, "category": category, "turns": turns}
