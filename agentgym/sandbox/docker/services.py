@@ -1,6 +1,8 @@
 """Side services of a container: networks, volumes and containers with the same lifetime."""
 
+import concurrent.futures
 import contextlib
+import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -230,26 +232,29 @@ class Services:
         """Run a program in a service as `user`, for up to `seconds`, and return its first megabyte of output.
 
         Raises:
-            SandboxFault: the program still prints `PATIENCE` seconds after its time limit.
+            SandboxFault: the program still runs `PATIENCE` seconds after its time limit.
         """
-        api, started = self._daemon.client.api, time.monotonic()
-        words = ["timeout", "-s", "KILL", f"{seconds:.0f}", *command] if self._has_timeout(name) else list(command)
-        with faults():
-            execution = api.exec_create(self._containers[name], words, user=user)["Id"]
-            out = bytearray()
-            for piece in api.exec_start(execution, stream=True):  # a stranger's program may print forever
-                out += piece[: MEGABYTE - len(out)]
-                if time.monotonic() - started > seconds + PATIENCE:
-                    raise SandboxFault(f"service {name!r} of the task does not end a program")
-            code = api.exec_inspect(execution)["ExitCode"]
-        return Result(int(code or 0), bytes(out), b"", "exit", time.monotonic() - started)
+        started = time.monotonic()
+        has_timeout = self._ended(name, ["sh", "-c", "command -v timeout"], "", PATIENCE)[0] == 0
+        words = ["timeout", "-s", "KILL", f"{seconds:.0f}", *command] if has_timeout else list(command)
+        code, out = self._ended(name, words, user, seconds + PATIENCE)
+        return Result(code or 0, out, b"", "exit", time.monotonic() - started)
 
-    def _has_timeout(self, name: str) -> bool:
-        api = self._daemon.client.api
+    def _ended(self, name: str, words: Sequence[str], user: str, seconds: float) -> tuple[int | None, bytes]:
+        """Run a program in a service; return its exit code and its first megabyte of output.
+
+        Raises:
+            SandboxFault: the program still runs after `seconds`.
+        """
+        api, deadline, output = self._daemon.client.api, time.monotonic() + seconds, concurrent.futures.Future[bytes]()
         with faults():
-            execution = api.exec_create(self._containers[name], ["sh", "-c", "command -v timeout"])["Id"]
-            api.exec_start(execution)
-            return api.exec_inspect(execution)["ExitCode"] == 0
+            execution = api.exec_create(self._containers[name], list(words), user=user)["Id"]
+            reading = (api, execution, deadline, output)
+            threading.Thread(target=_read, args=reading, name="service output", daemon=True).start()
+            if not concurrent.futures.wait([output], seconds).done:  # a stranger's program may be silent forever
+                raise SandboxFault(f"service {name!r} of the task does not end a program")
+            out = output.result()
+            return api.exec_inspect(execution)["ExitCode"], out
 
     def container(self, name: str) -> str:
         """Return the container id of a service."""
@@ -267,6 +272,19 @@ class Services:
         """Remove all services, networks and volumes; the main container must be removed before."""
         with contextlib.suppress(SandboxFault):  # the next sweep removes what a dying daemon leaves
             self._ending.close()
+
+
+def _read(api: Any, execution: str, deadline: float, output: concurrent.futures.Future[bytes]) -> None:
+    """Start an execution and set `output` to its first megabyte, or to the error; stop reading after the deadline."""
+    kept = bytearray()
+    try:
+        for piece in api.exec_start(execution, stream=True):  # a stranger's program may print forever
+            kept += piece[: MEGABYTE - len(kept)]
+            if time.monotonic() > deadline:
+                return
+        output.set_result(bytes(kept))
+    except Exception as error:
+        output.set_exception(error)
 
 
 def _after_main(order: Sequence[Service]) -> list[Service]:
