@@ -144,7 +144,8 @@ def test_no_call_is_right_where_nothing_fits_and_any_call_where_something_does(t
         env.reset(seed=0, options={"task": rows[id]["id"]})
         if called:
             env.step("tile_area[7]")
-        assert env.step("end_turn[Done]")[4]["success"] is success
+        info = env.step("end_turn[Done]")[4]
+        assert info["success"] is success and info["metrics"]["turns"] == success
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ class BFCL(FromFile, replaces=("_respond",)):
 
     def begin(self, task: Task) -> str:
         self.number = 0
-        """Index of the current user turn, from 0."""
+        """Number of user turns completed correctly, which is the index of the current one."""
         self.made: list[list[Made]] = [[]]
         """Calls made in each user turn."""
         self.wrong = False
@@ -120,6 +120,7 @@ class BFCL(FromFile, replaces=("_respond",)):
             good = right(data["category"], made, data["functions"], data["answers"])
         else:
             good = bool(made) == (data["kind"] == "any call")
+        self.number += good
         return self.win("The calls are the expected ones.") if good else self.lose("The calls are not the expected ones.")
 
     # Services
@@ -164,7 +165,7 @@ class BFCL(FromFile, replaces=("_respond",)):
         return self.number, json.dumps(self.made, sort_keys=True)
 
     def measures(self) -> dict[str, float]:
-        """Return `turns`: the share of a multi-turn row's user turns completed correctly; 0 for single-turn rows."""
+        """Return `turns`: the share of the row's user turns completed correctly."""
         return {"turns": self.number / len(self.task.data["turns"])}
 
     def oracle(self) -> Iterator[str]:
