@@ -39,7 +39,7 @@ PLAIN = ("first admissible", "word overlap", "echo", "claim of success")
 """General shortcut policies for environments that name none of their own."""
 PYTHONS = "/usr/lib/python3/dist-packages"
 PROGRAMS = {"awk": "/usr/bin/mawk", "diff": "/usr/bin/diff", "cmp": "/usr/bin/cmp"}
-GUESSED = ("shop",)
+GUESSED = ("search", "shop")
 """Environments with a shortcut policy that solves some tasks by chance; their folders skip these tasks."""
 PART = 10
 """Tasks of an environment before those of the next one."""
