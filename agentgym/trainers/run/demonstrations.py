@@ -54,6 +54,10 @@ class Demonstrations:
 
         A start is None if the demonstration is too short or failed: the agent then starts at the beginning of the task.
         """
+        return [start for start, _ in await self.judged_starts(draws, back, step)]
+
+    async def judged_starts(self, draws: Sequence[Draw], back: Sequence[int], step: int) -> list[tuple[Start | None, bool]]:
+        """Return the result of `starts`; True for each draw whose demonstration succeeded."""
         seed, prefix = derive("starts", self.config.seed, step), f"{step + 1}/demonstration/"
         jobs = [
             replace(job, moments=deque(maxlen=turns))
@@ -67,9 +71,10 @@ class Demonstrations:
                 f"beginning; the first ended with {episodes[0].reason!r}: {str(episodes[0].error).strip()[-200:]}",
                 stacklevel=2,
             )
+        succeeded = [episode.success is True for episode in episodes]
         return [
-            _undemonstrated(job.moments[0]) if job.moments and episode.success and len(episode.turns) > turns else None
-            for job, episode, turns in zip(jobs, episodes, back, strict=True)
+            (_undemonstrated(job.moments[0]) if job.moments and success and len(episode.turns) > turns else None, success)
+            for job, episode, success, turns in zip(jobs, episodes, succeeded, back, strict=True)
         ]
 
 

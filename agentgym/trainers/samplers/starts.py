@@ -16,10 +16,10 @@ class Starts(Uniform):
 
     Except for a share `whole` of the tasks, the expert first plays the task, with prompts and tokens as the agent would
     have them. The policy continues from `back` turns before the end; the expert's turns before that point are not
-    trained on. If the demonstration is too short or fails, the episode begins at the start of the task; the group still
-    counts. After every `groups` groups drawn at an environment's current `back`, this `back` grows by `stride`, up to
-    `most`, if their success rate is at least `high`. Source: R3 (arXiv 2402.05808); here success decides when a stage
-    ends.
+    trained on. If the demonstration is too short or fails, the episode begins at the start of the task; only the group of
+    a short one still counts. After every `groups` groups drawn at an environment's current `back`, this `back` grows by
+    `stride`, up to `most`, if their success rate is at least `high`. Source: R3 (arXiv 2402.05808); here success decides
+    when a stage ends.
     """
 
     def __init__(
@@ -49,11 +49,14 @@ class Starts(Uniform):
         draws = [self._labelled(draw) for draw in super().draw(step, number)]
         places: list[int] = run.share(range(number))
         mine = [place for place in places if draws[place].label]
-        starts = await run.demonstrations.starts(
+        starts = await run.demonstrations.judged_starts(
             [draws[place] for place in mine], [self.back[draws[p].env] for p in mine], step
         )
-        for place, start in zip(mine, starts, strict=True):
+        failed: list[int] = run.gather([place for place, (_, success) in zip(mine, starts, strict=True) if not success])
+        for place, (start, _) in zip(mine, starts, strict=True):
             draws[place] = replace(draws[place], start=start)
+        for place in failed:
+            draws[place] = replace(draws[place], label="")  # in every process, because labels are part of group ids
         return draws
 
     def _labelled(self, draw: Draw) -> Draw:

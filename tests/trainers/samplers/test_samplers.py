@@ -120,6 +120,16 @@ def test_starts_go_further_back_as_they_succeed():
     assert found.back == {"file": 4}
 
 
+def test_groups_of_failed_demonstrations_do_not_count_as_starts(taught, tmp_path, monkeypatch):
+    expert = Small.expert
+    monkeypatch.setattr(Small, "expert", lambda env: iter(["1"] * 9) if env.secret == 4 else expert(env))
+    options = {"back": 2, "groups": 1000, "whole": 0.0}
+    train(small(tmp_path / "run", taught, sampler="starts", sampler_options=options, tasks_per_step=6, steps=1))
+    groups = {row["task_id"]: row["group_id"] for row in episodes(tmp_path / "run")}
+    assert {task for task, group in groups.items() if not group.endswith("@2")} == {"file-3"}
+    assert curve(tmp_path / "run")[0]["curriculum/groups"] == 5  # their demonstrations are too short, but succeed
+
+
 def test_with_window_a_run_gets_harder(taught, tmp_path):
     options = {"low": 0.0, "high": 0.1, "groups": 3}
     train(small(tmp_path / "run", taught, env="small/Generated-v0", sampler="window", sampler_options=options))
