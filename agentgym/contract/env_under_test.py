@@ -127,22 +127,21 @@ class EnvUnderTest:
         Raises:
             Broken: `breaks` finds a defect; the error has the shortest sequence of actions found by deletion.
         """
+        text = cause = ""  # of the last failure, which is the shortest sequence's
 
-        cause = ""
-
-        def failure(sequence: Sequence[object]) -> str | None:
-            nonlocal cause
+        def fails(sequence: Sequence[object]) -> bool:
+            nonlocal text, cause
             try:
-                cause = ""
-                return breaks(sequence)
+                found, source = breaks(sequence), ""
             except Exception as error:  # an exception of the environment under test is what we look for
-                text, cause = message_and_cause(error, self.kind)
-                return text
+                found, source = message_and_cause(error, self.kind)
+            if found is not None:
+                text, cause = found, source
+            return found is not None
 
-        if failure(actions) is None:
-            return
-        shortest = shrink(list(actions), lambda sequence: failure(sequence) is not None)
-        raise Broken(failure(shortest) or "", task=task.id, seed=seed, actions=shortest, cause=cause)
+        if fails(actions):
+            shortest = shrink(list(actions), fails)
+            raise Broken(text, task=task.id, seed=seed, actions=shortest, cause=cause)
 
 
 def difference(a: Sequence[str], b: Sequence[str]) -> str | None:

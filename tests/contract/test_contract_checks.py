@@ -8,7 +8,8 @@ import pytest
 import agentgym
 from agentgym import Task
 from agentgym.contract import CHECKS, check, examine
-from agentgym.contract.env_under_test import shrink
+from agentgym.contract.env_under_test import EnvUnderTest, shrink
+from agentgym.contract.report import Broken
 from agentgym.contract.shortcuts import GENERIC
 from agentgym.core.declared import Declarations
 
@@ -51,6 +52,22 @@ def test_shrink_deletes_all_that_is_not_needed():
     found = shrink(list(range(50)), lambda numbers: {7, 31} <= set(numbers))
     assert found == [7, 31]
     assert shrink([1, 2, 3], lambda numbers: True) == []
+
+
+@pytest.mark.parametrize(("times", "length"), [(1, 4), (2, 2)])
+def test_a_defect_that_does_not_show_up_again_is_reported_with_its_text(times, length):
+    def breaks(actions):
+        calls.append(actions)
+        if len(calls) > times:
+            return
+        raise ValueError(f"after {len(actions)} actions")
+
+    calls = []
+    with pytest.raises(Broken) as caught:
+        EnvUnderTest("x", broken_envs.Stairs, {}).hold(Task(), 0, ["up"] * 4, breaks)
+    text = f"after {length} actions"
+    assert str(caught.value) == f"ValueError: {text}" and text in caught.value.cause
+    assert caught.value.actions == ["up"] * length
 
 
 def test_an_environment_already_made_is_checked_with_its_own_options():
