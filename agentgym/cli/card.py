@@ -32,7 +32,7 @@ ROWS: tuple[str, ...] = (
 
 @dataclass(slots=True)
 class Lengths:
-    """Number of turns, and of characters observed, in each of the expert's episodes."""
+    """Number of turns played, and of characters observed, in each of the expert's episodes."""
 
     turns: list[int]
     characters: list[int]
@@ -88,9 +88,10 @@ def _watched(choose: Callable[[TextEnv], str | None], lengths: Lengths) -> Polic
         if len(observations) == 1:
             lengths.turns.append(0)
             lengths.characters.append(0)
-        lengths.turns[-1] += 1
         lengths.characters[-1] += len(observations[-1])
-        return choose(env)
+        action = choose(env)
+        lengths.turns[-1] += action is not None  # None: it gives up
+        return action
 
     return play
 
