@@ -59,12 +59,18 @@ def is_secret(name: str) -> bool:
 
 @functools.cache
 def commit() -> str | None:
-    """Return the commit of agentgym's checkout, with `+changes` if files differ from it; None outside of a checkout."""
+    """Return the commit of agentgym's checkout, with `+changes` if files differ from it.
+
+    None outside of a checkout, and in one without any commit.
+    """
     package = Path(__file__).parents[1]
     if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:  # inside someone else's repository, or none
         return None
+    head = _git(package, "rev-parse", "HEAD")
+    if head is None:
+        return None
     changed = _git(package, "status", "--porcelain", "--untracked-files=no", "--", ".")
-    return f"{_git(package, 'rev-parse', 'HEAD')}{'+changes' if changed else ''}"
+    return f"{head}{'+changes' if changed else ''}"
 
 
 def hardware() -> dict[str, object]:

@@ -1,5 +1,6 @@
 """What a manifest says about the model and the checkout."""
 
+import subprocess
 from pathlib import Path
 
 from agentgym.core import provenance
@@ -35,3 +36,23 @@ def test_json_is_replaced_whole(tmp_path: Path):
     provenance.write_json(path, {"a": 1})
     provenance.write_json(path, {"a": 2})
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_checkout_without_any_commit_has_none(tmp_path: Path, monkeypatch):
+    def git(*words):
+        who = ["-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", "-C", tmp_path, *who, *words], check=True, capture_output=True)
+
+    package = tmp_path / "agentgym"
+    (package / "core").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    monkeypatch.setattr(provenance, "__file__", str(package / "core" / "provenance.py"))
+    git("init")
+    assert provenance.commit.__wrapped__() is None
+    git("add", ".")
+    assert provenance.commit.__wrapped__() is None
+    git("commit", "-m", "first")
+    head = provenance.commit.__wrapped__()
+    assert head and len(head) == 40
+    (package / "__init__.py").write_text("changed = True")
+    assert provenance.commit.__wrapped__() == f"{head}+changes"
