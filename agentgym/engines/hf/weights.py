@@ -76,8 +76,10 @@ def _of_folder(folder: Path, own: dict[str, Tensor], dtype: Any) -> Iterable[tup
     names = [name for tensors in _opened(folder) for name in tensors.keys()]  # noqa: SIM118 (not a mapping)
     strange = [name for name in names if name not in own]
     if not strange:
-        held = {id(own[name]) for name in names}
-        _refuse_missing(folder, [n for n, value in own.items() if isinstance(value, Parameter) and id(value) not in held])
+        in_folder = {id(own[name]) for name in names}
+        _refuse_missing(
+            folder, [n for n, value in own.items() if isinstance(value, Parameter) and id(value) not in in_folder]
+        )
         return read_folder(folder)
     load: Any = transformers.AutoModelForCausalLM.from_pretrained
     try:
