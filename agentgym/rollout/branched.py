@@ -1,7 +1,6 @@
 """Groups whose episodes branch off from earlier episodes of the group, played in rounds."""
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -186,16 +185,6 @@ class BranchingPlayer:
             if origin is not None:
                 graft(episode, origin[0], origin[1])
         return episodes
-
-
-async def together(growing: Iterable[Coroutine[Any, Any, list[Episode]]]) -> list[list[Episode]]:
-    """Run coroutines concurrently and return their results; the first failure cancels the others and is raised."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(item) for item in growing]
-    except BaseExceptionGroup as failure:
-        raise failure.exceptions[0] from failure
-    return [task.result() for task in tasks]
 
 
 def graft(episode: Episode, parent: Episode, turn: int) -> None:

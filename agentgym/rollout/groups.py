@@ -10,11 +10,12 @@ from agentgym.core.seeding import derive
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import STARTED, Episode
 from agentgym.errors import BadConfig
-from agentgym.rollout.branched import Branching, BranchingPlayer, together
+from agentgym.rollout.branched import Branching, BranchingPlayer
 from agentgym.rollout.collect import group_of
 from agentgym.rollout.draw import Draw, check_sampling
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutPool
+from agentgym.rollout.together import together
 
 Progress = Callable[[Episode], None]
 

@@ -23,6 +23,7 @@ from agentgym.rollout.interrupts import interrupts_watched
 from agentgym.rollout.limits import ends_more
 from agentgym.rollout.play import Job, Lockstep, Start, attempt
 from agentgym.rollout.replay import consulted, starts
+from agentgym.rollout.together import together
 from agentgym.rollout.workers import StartWorker, Workers
 
 Factory = Callable[[], TextEnv]
@@ -258,7 +259,7 @@ class RolloutPool:
         return [of_episode or [] for of_episode in answers]
 
     async def _replayed(self, env: str, replays: Sequence[Replay[T]]) -> list[T | None]:
-        """Return the results of replays, each in an environment of the pool; None for a replay that fails."""
+        """Return the results of replays in environments of the pool; None for failures except BadConfig and EngineDead."""
         slots = asyncio.Semaphore(self.config.concurrency)
 
         async def run(replay: Replay[T]) -> T | None:
@@ -279,9 +280,7 @@ class RolloutPool:
                 return answer
 
         with interrupts_watched():
-            async with asyncio.TaskGroup() as group:
-                running = [group.create_task(run(replay)) for replay in replays]
-        return [task.result() for task in running]
+            return await together(run(replay) for replay in replays)
 
     def close(self) -> None:
         """Close all environments and end all worker processes."""

@@ -13,7 +13,7 @@ import pytest
 from agentgym import ChatAgent, OracleAgent, Task
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
-from agentgym.errors import Fault
+from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.registry import Maker
 from agentgym.rollout.collect import jobs_of
 from agentgym.rollout.play import Job, Start
@@ -95,3 +95,23 @@ def test_a_pool_knows_how_long_its_environments_took():
         before = pool.seconds
         asyncio.run(pool.collect(OracleAgent(), jobs_of("guess", tasks, 1, 0)))
         assert before == 0 < pool.seconds
+
+
+def test_replays_raise_the_same_errors_as_episodes():
+    def refuse(env):
+        raise BadConfig("no expert here")
+
+    class Dead(ChatAgent):
+        def begin(self, task, tools):
+            raise EngineDead("the server is gone")
+
+    async def replayed():
+        with closing(RolloutPool({"env": Lucky}, RolloutConfig(2))) as pool:
+            agent = ChatAgent(ScriptedEngine(script(["50", "42"])))
+            (episode,) = await pool.collect(agent, [Job(TASK, 0, 7, "g", "env", 6)])
+            with pytest.raises(BadConfig, match="no expert here"):
+                await pool.consult("env", [(TASK, episode)] * 2, refuse)
+            with pytest.raises(EngineDead, match="the server is gone"):
+                await pool.starts(Dead(agent.engine), "env", [(TASK, episode, [1])])
+
+    asyncio.run(replayed())
