@@ -121,7 +121,7 @@ def _make_way(config: Config, place: Path) -> None:
     """Check that the output files are writable, and remove an older certificate at `place`, unless it is to be verified."""
     for flag, file in (("--certificate", config.certificate), ("--markdown", config.markdown)):
         if file:
-            check_file(flag, Path(file))
+            check_file(flag, Path(file), replaced=flag == "--certificate")
     if place.is_file() and not place.is_symlink() and place.resolve() != Path(config.verify).resolve():
         place.unlink()
 

@@ -22,18 +22,22 @@ def check_folder(folder: Path) -> None:
         raise BadConfig(f"out is {folder}, but nothing can be written to {there}; choose another folder with --out")
 
 
-def check_file(flag: str, file: Path) -> None:
-    """Check that a file can be written; `flag` is the option that names it.
+def check_file(flag: str, file: Path, *, replaced: bool) -> None:
+    """Check that a file can be appended to, or `replaced` as by `write_whole`; `flag` is the option that names it.
 
     Raises:
-        BadConfig: the path is a folder, or its folder is missing or read-only.
+        BadConfig: the path is a folder, its folder is missing, or the file (its folder, if it is new or `replaced`) is
+            read-only.
     """
     if file.is_dir() or not file.parent.is_dir():
         what = file if file.is_dir() else file.parent
         raise BadConfig(
             f"{flag} is {file}, but {what} is {'' if what is file else 'not '}a folder; expected a file to write"
         )
-    if not file.exists() and not os.access(file.parent, os.W_OK | os.X_OK):
+    if file.exists() and not replaced:
+        if not os.access(file, os.W_OK):
+            raise BadConfig(f"{flag} is {file}, but nothing can be written to {file}; choose another file")
+    elif not os.access(file.parent, os.W_OK | os.X_OK):
         raise BadConfig(f"{flag} is {file}, but nothing can be written to {file.parent}; choose another folder")
 
 

@@ -1,6 +1,7 @@
 """Certificates: what they say, that they can be held against an environment, and that none talks its way to one."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -236,6 +237,19 @@ def test_what_could_not_be_written_is_said_before_anything_is_checked(tmp_path, 
     assert main(["check", "guessnumber", flag, file]) == 2
     captured = capsys.readouterr()
     assert f"{flag} is {file}, but" in captured.err and captured.out == ""
+
+
+@pytest.mark.parametrize(("flag", "closed"), [("--certificate", "."), ("--markdown", "file")])
+def test_an_old_file_that_cannot_be_written_is_said_before_anything_is_checked(tmp_path, monkeypatch, capsys, flag, closed):
+    """A certificate is replaced, for which its folder is to be writable; to a summary, lines are appended."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("old")
+    access = os.access  # root may write to everything
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != closed and access(path, mode))
+    assert main(["check", "guessnumber", flag, "file"]) == 2
+    captured = capsys.readouterr()
+    assert f"{flag} is file, but nothing can be written to {closed}; choose another" in captured.err and captured.out == ""
+    assert (tmp_path / "file").read_text() == "old"
 
 
 def test_a_certificate_can_be_verified_and_written_anew_in_one_place(check):
