@@ -51,8 +51,11 @@ def small(out, model, **changes):
     return TrainConfig(**{**options, **changes})
 
 
-def goes_on_to_the_last_digit(folder, config):
-    """Check that a run which is killed in its third step goes on as if it had not been; `config` makes it, by its folder."""
+def goes_on_to_the_last_digit(folder, config, **settings):
+    """Check that a run which is killed in its third step goes on as if it had not been; `config` makes it, by its folder.
+
+    `settings`: those that the caller of `resume` says again.
+    """
 
     class Killed(Exception):
         pass
@@ -65,7 +68,7 @@ def goes_on_to_the_last_digit(folder, config):
     with contextlib.suppress(Killed):
         train(config(folder / "cut"), kill)
         raise AssertionError("the run came to its end without a third step")
-    resume(folder / "cut")
+    resume(folder / "cut", settings=settings)
     assert curve(folder / "cut") == curve(folder / "whole")
     assert episodes(folder / "cut") == episodes(folder / "whole")
 

@@ -23,6 +23,7 @@ GENERATIONS = Seam(
         "spec": "agentgym.trainers.generation.spec:Spec",
         "prune": "agentgym.trainers.generation.prune:Prune",
         "opponents": "agentgym.trainers.generation.opponents:Opponents",
+        "stored": "agentgym.trainers.generation.stored:Stored",
     },
     {"requires": (), "check": None, "embeds": False},
 )

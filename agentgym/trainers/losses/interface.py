@@ -21,6 +21,7 @@ LOSSES = Seam(
             name: f"agentgym.trainers.losses.{name}:{name}"
             for name in (
                 "aepo",
+                "awr",
                 "cispo",
                 "dppo",
                 "entropy_band",

@@ -26,6 +26,7 @@ def turn_q(
     updates: Annotated[int, Within(1, 1_000_000)] = 50,
     batch: Annotated[int, Within(1, 1_000_000)] = 128,
     capacity: Annotated[int, Within(1, 100_000_000)] = 4096,
+    expectile: Annotated[float, Within(0.5, 1)] = 0.5,
 ) -> dict[str, float]:
     """Compute `turn_q`, min(Q1, Q2) of each turn, and `turn_v`, min(V1, V2) of its state (ArCHer, arXiv 2402.19446).
 
@@ -37,10 +38,12 @@ def turn_q(
     nan.
 
     All processes have the same critic and the same buffer with everybody's turns. Checkpoints save both; the buffer
-    takes 12 bytes per turn and unit of the policy's width. Logged: `critic_loss`, and `critic_turns`, the number of new
-    turns, summed over processes. Differences: the paper's critic encodes text with a separate model, and it samples the
-    action for V'_i from the policy again. Here V learns only from the step's own turns, whose actions are the current
-    policy's, so no action has to be sampled; Q learns from all turns.
+    takes 12 bytes per turn and unit of the policy's width. With `expectile` above 0.5, V_i is an upper expectile of
+    Q'_i over the actions of the data (implicit Q-learning, ILQL, arXiv 2206.11871), for `--generation stored`. Logged:
+    `critic_loss`, and `critic_turns`, the number of new turns, summed over processes. Differences: the paper's critic
+    encodes text with a separate model, and it samples the action for V'_i from the policy again. Here V learns only
+    from the step's own turns, whose actions are the current policy's, so no action has to be sampled; Q learns from all
+    turns.
     """
     from agentgym.trainers.needs.turn_critics.twin import Steps, TwinCritic
 
@@ -59,7 +62,7 @@ def turn_q(
             everything.select(rng.integers(0, len(everything), batch)),
             present.select(rng.integers(0, len(present), batch)),
         )
-        losses.append(critic.update(*drawn, gamma=gamma, tau=tau))
+        losses.append(critic.update(*drawn, gamma=gamma, tau=tau, expectile=expectile))
     state["critic"] = run.gather([critic.saved()])[0]  # another kind of CPU may round differently
     critic.load(state["critic"])
     state["turns"] = replayed

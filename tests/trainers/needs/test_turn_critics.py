@@ -80,6 +80,9 @@ def test_targets_losses_and_the_target_copy_by_hand():
     # Q is 3, 3 and 5, 3; V is 1, 2 and 2, 4
     expected = ((3 - 8.6) ** 2 + 2**2) / 2 + ((5 - 4.1) ** 2 + 2**2) / 2 + 0.0 + (0 + 3**2) / 2
     assert float(critic.loss(steps, steps, 0.9)) == pytest.approx(expected, rel=1e-6)
+    # of the state values only V2 = 4 errs, 3 above its target: at expectile 0.7 it counts 2 * 0.3
+    upper = expected - 3**2 / 2 + 2 * 0.3 * 3**2 / 2
+    assert float(critic.loss(steps, steps, 0.9, 0.7)) == pytest.approx(upper, rel=1e-6)
     np.testing.assert_allclose(critic.judged(steps), [[3, 3], [1, 2]])  # the smaller of both
     critic.optimizer = torch.optim.SGD(critic.values.parameters(), lr=0.0)
     critic.update(steps, steps, gamma=0.9, tau=0.25)

@@ -93,18 +93,20 @@ class TwinCritic(SavedCritic):
         """Return the targets of V_i, [2, turns]: Q'_i(s, a) of the target copy, for actions of the current policy."""
         return self.targets.q(steps)
 
-    def loss(self, replayed: Steps, fresh: Steps, gamma: float) -> Tensor:
-        """Return the sum over i of mean (Q_i - its target)^2 over `replayed` and mean (V_i - its target)^2 over `fresh`.
+    def loss(self, replayed: Steps, fresh: Steps, gamma: float, expectile: float = 0.5) -> Tensor:
+        """Return the sum over i of mean (Q_i - its target)^2 over `replayed` and mean w (V_i - its target)^2 over `fresh`.
 
-        The loss is a scalar, in squared units of the return.
+        w is 2 `expectile` where V_i is below its target, else 2 (1 - `expectile`), so 0.5 gives the mean of Q' over the
+        data's actions and 1 its maximum. The loss is a scalar, in squared units of the return.
         """
         of_q = (self.values.q(replayed) - self.q_targets(replayed, gamma)).square().mean(1).sum()
-        of_v = (self.values.v(fresh.states) - self.v_targets(fresh)).square().mean(1).sum()
-        return of_q + of_v
+        above = self.v_targets(fresh) - self.values.v(fresh.states)
+        weights = torch.where(above > 0, 2 * expectile, 2 - 2 * expectile)
+        return of_q + (weights * above.square()).mean(1).sum()
 
-    def update(self, replayed: Steps, fresh: Steps, *, gamma: float, tau: float) -> float:
+    def update(self, replayed: Steps, fresh: Steps, *, gamma: float, tau: float, expectile: float = 0.5) -> float:
         """Make one optimizer step, update the target copy, and return the loss before the step."""
-        loss = self.loss(replayed, fresh, gamma)
+        loss = self.loss(replayed, fresh, gamma, expectile)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
