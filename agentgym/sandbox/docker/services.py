@@ -276,13 +276,13 @@ class Services:
 
 def _read(api: Any, execution: str, deadline: float, output: concurrent.futures.Future[bytes]) -> None:
     """Start an execution and set `output` to its first megabyte, or to the error; stop reading after the deadline."""
-    kept = bytearray()
+    first = bytearray()
     try:
         for piece in api.exec_start(execution, stream=True):  # a stranger's program may print forever
-            kept += piece[: MEGABYTE - len(kept)]
+            first += piece[: MEGABYTE - len(first)]
             if time.monotonic() > deadline:
                 return
-        output.set_result(bytes(kept))
+        output.set_result(bytes(first))
     except Exception as error:
         output.set_exception(error)
 
