@@ -81,21 +81,30 @@ class ReadyEnvs:
     def recv(self, ready: int | None = None) -> list[EnvAnswer]:
         """Wait for `ready` answers (default: the constructor's `ready`) and return them; raise an environment's error.
 
+        Answers that were ready before an error are returned by the next calls.
+
         Raises:
             BadConfig: `ready` is below 1, or fewer environments have an action without a received answer.
         """
         count = self.ready if ready is None else ready
         if not 1 <= count <= len(self._running):
             raise BadConfig(f"recv waits for {count} environments, and {len(self._running)} have an action; send some first")
-        answers: list[EnvAnswer] = []
-        while len(answers) < count:
-            if not self._finished:
-                wait(self._running, return_when=FIRST_COMPLETED)
-                continue
-            future = self._finished.popleft()
+        ended: list[Future[EnvAnswer]] = []
+        try:
+            while len(ended) < count:
+                if not self._finished:
+                    wait(self._running.keys() - {*ended}, return_when=FIRST_COMPLETED)
+                    continue
+                ended.append(self._finished.popleft())
+                ended[-1].result()
+        except BaseException:  # of an environment, or Ctrl-C during the wait
+            if ended and ended[-1].exception():
+                del self._running[ended.pop()]
+            self._finished.extendleft(reversed(ended))
+            raise
+        for future in ended:
             del self._running[future]
-            answers.append(future.result())
-        return answers
+        return [future.result() for future in ended]
 
     def _step(self, number: int, action: str) -> EnvAnswer:
         env: Any = self.envs[number]

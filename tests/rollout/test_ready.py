@@ -11,7 +11,7 @@ GATES: dict[str, threading.Event] = {}
 
 
 class Gated(TextEnv):
-    """Answers `wait NAME` when the gate of that name opens; `stop` ends the episode."""
+    """Answers `wait NAME` when the gate of that name opens, and `lose NAME` with an error; `stop` ends the episode."""
 
     horizon = 9
 
@@ -22,8 +22,10 @@ class Gated(TextEnv):
     def act(self, action):
         self.steps += 1
         kind, _, name = action.partition(" ")
-        if kind == "wait":
+        if kind in ("wait", "lose"):
             assert GATES[name].wait(30)
+        if kind == "lose":
+            raise BadConfig("it was lost")
         if kind == "break":
             raise RuntimeError("it broke")
         return self.win("done") if kind == "stop" else f"{action} {self.steps}"
@@ -88,6 +90,19 @@ def test_an_error_of_an_environment_is_raised_and_sizes_that_cannot_be_are_refus
         except RuntimeError:
             return
         assert answer.info["reason"] in ("crash", "failure")  # as any episode in which the environment fails
+
+
+def test_an_error_of_one_environment_loses_no_answer_of_another():
+    GATES["b"] = threading.Event()
+    with ReadyEnvs(ID, 3, ready=3) as envs:
+        envs.recv()
+        envs.send([0, 1, 2], ["look", "look", "lose b"])
+        threading.Timer(0.2, GATES["b"].set).start()
+        with pytest.raises(BadConfig, match="it was lost"):
+            envs.recv()
+        assert sorted((a.number, a.observation) for a in envs.recv(2)) == [(0, "look 1"), (1, "look 1")]
+        envs.send([0, 1, 2], ["look"] * 3)
+        assert sorted(answer.number for answer in envs.recv()) == [0, 1, 2]
 
 
 def test_it_plays_environments_of_the_package():
