@@ -11,7 +11,7 @@ from typing import Any
 from agentgym.engines.in_flight import InFlight
 from agentgym.engines.kinds import TINKER
 from agentgym.engines.protocol import Completion, Request, Sampling, TokenEngine, watched
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import BadConfig, Fault, Reason
 
 _MOST_SEED = 2**31 - 1
 
@@ -72,13 +72,14 @@ class TinkerEngine(InFlight, TokenEngine):
 
         Raises:
             BadConfig: the temperature is not 1.
-            Fault: the request failed.
+            Fault: the request failed, or the engine was closed.
             EngineDead: the server is gone.
         """
         if temperature != 1.0:
             raise BadConfig(f"a tinker server scores at temperature 1 only; {temperature} was asked")
         scores = await self.run_request(lambda: self.to_its_end(scored(self.service, self._present(), ids)), "")
-        assert scores is not None, "of no session: nobody aborts it"
+        if scores is None:
+            raise Fault("the tinker engine was closed while a server scored", Reason.ENGINE)
         return scores
 
     def _present(self) -> Any:

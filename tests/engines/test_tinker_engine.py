@@ -119,3 +119,15 @@ def test_an_aborted_request_is_empty_and_a_cancelled_one_is_cancelled() -> None:
 
     ended = asyncio.run(play())
     assert (ended.ids, ended.finish) == ([], "abort")
+
+
+def test_a_close_while_a_text_is_scored_is_a_fault() -> None:
+    async def play() -> None:
+        made = await engine()
+        scoring = asyncio.ensure_future(made.score([7, 8]))
+        await asyncio.sleep(0.005)
+        made.close()
+        with pytest.raises(Fault, match="was closed while a server scored"):
+            await scoring
+
+    asyncio.run(play())
