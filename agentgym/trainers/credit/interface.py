@@ -225,5 +225,5 @@ def check(run: "FreshRun") -> None:
         )
     raise BadConfig(
         f"credit {config.credit!r} is for turns with a worth, and select {config.select!r} adds "
-        "none: use --select dagger or --select self_imitation, or another credit"
+        "none: use --select dagger, --select self_imitation or --select memorize, or another credit"
     )

@@ -168,7 +168,7 @@ def test_dagger_beats_plain_imitation_with_no_more_labels():
         ),
         ({"env": "rlvr/TicTacToe-v0"}, "has the roles X, O"),
         ({"env": "small_envs:small/Silent-v0"}, "needs an environment with an expert"),
-        ({"select": "drop"}, "select 'drop' adds none"),
+        ({"select": "drop"}, "adds none: use --select dagger, --select self_imitation or --select memorize, or another"),
         ({"select_options": {"earlier": -1}}, "earlier of select 'dagger' is -1"),
         ({"sampler": "starts"}, "its episodes begin inside a demonstration"),
         ({"credit_options": {"base": "turn_gae"}}, "needs values"),
