@@ -46,7 +46,7 @@ def bytes_per_parameter(precision: str, optimizer: str = "adamw", *, muon: bool 
     """
     low = precision == "bf16"
     state = 4.0 if muon else {"adamw": 8.0, "adamw8bit": 2.0 * (1 + 4 / 256)}[optimizer]
-    update = 0.0 if optimizer == "adamw8bit" or (fused and not muon) else 4.0
+    update = 4.0 if muon or (optimizer == "adamw" and not fused) else 0.0
     return Bytes(weights=2.0 if low else 4.0, masters=4.0 if low else 0.0, gradients=4.0, state=state, update=update)
 
 

@@ -280,6 +280,13 @@ def test_bytes_per_parameter_are_those_of_the_tensors(precision, muon):
     assert bytes_per_parameter(precision).resident == (18 if precision == "bf16" else 16)
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "adamw8bit"])
+def test_a_matrix_of_muon_takes_the_same_bytes_beside_either_adamw(optimizer):
+    found = bytes_per_parameter("fp32", optimizer, muon=True)
+    assert (found.state, found.update) == (4, 4)
+    assert bytes_per_parameter("fp32", optimizer).update == 0
+
+
 @TORCHAO
 @pytest.mark.slow
 def test_bytes_of_state_in_eight_bits():
