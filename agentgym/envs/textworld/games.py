@@ -184,22 +184,23 @@ def compile_into(place: Path, game: object) -> None:
         Fault: the compiler fails.
     """
     package = _package()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix="making-", dir=place.parent))
     try:
-        options = package.GameOptions()
-        options.path = str(work / place.name)
-        package.generator.compile_game(game, options)
-        for suffix in (".json", ".z8"):  # the story last, because it marks completeness
-            (work / place.name).with_suffix(suffix).replace(place.with_suffix(suffix))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix="making-", dir=place.parent))
+        try:
+            options = package.GameOptions()
+            options.path = str(work / place.name)
+            package.generator.compile_game(game, options)
+            for suffix in (".json", ".z8"):  # the story last, because it marks completeness
+                (work / place.name).with_suffix(suffix).replace(place.with_suffix(suffix))
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
         raise BadConfig(
             f"games cannot be compiled in {place.parent} ({error}): name another folder in AGENTGYM_CACHE"
         ) from error
     except Exception as error:
         raise Fault(f"TextWorld could not compile a game: {str(error)[:300]}") from error
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     _forget_oldest(place.parent)
 
 

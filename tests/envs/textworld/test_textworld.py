@@ -131,6 +131,16 @@ def test_a_game_that_cannot_be_read_is_compiled_again_and_then_a_fault(tmp_path,
         one.close()
 
 
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    place = tmp_path / "a file"
+    place.write_text("")
+    monkeypatch.setenv("AGENTGYM_CACHE", str(place))
+    env = environment(challenge="coin_collector")
+    with pytest.raises(BadConfig, match=r"a file.* name another folder in AGENTGYM_CACHE"):
+        env.reset(seed=0)
+    env.close()
+
+
 def test_games_in_use_are_not_forgotten(tmp_path, monkeypatch):
     monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path))
     env = environment(challenge="coin_collector")
