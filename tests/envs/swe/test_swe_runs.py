@@ -85,6 +85,9 @@ def test_tests_that_are_not_there_are_missing(box):
         PASSING[0]: "passed",
     }
     assert set(run_tests(box, {"shop.py": CODE}, PASSING).values()) == {"missing"}
+    for files in ([], ["tests/test_gone.py"]):
+        report = run_files(box, tree, files)
+        assert not report.outcomes and "none of the test files" in report.problem
 
 
 def test_source_folders(box):

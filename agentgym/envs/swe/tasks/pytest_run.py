@@ -72,13 +72,15 @@ def run_files(
     timeout: float | None = None,
     conftest: bool = False,
 ) -> Report:
-    """Run all tests in some files (none: in the whole repository) and return their outcomes.
+    """Run all tests in some files and return their outcomes; nothing runs if none of the files is in the tree.
 
     `conftest` loads the repository's `conftest.py` files, and `timeout` is in seconds (None: the sandbox's own).
     """
+    paths = [f"./{path}" for path in files if path in tree]
+    if not paths:  # without paths, pytest would run the whole repository
+        return Report(problem="none of the test files is in the repository")
     name = f"{secrets.token_hex(16)}.xml"  # unpredictable for the code under test
     sandbox.restore(pack({f"{FOLDER}/{path}": content for path, content in tree.items()}))
-    paths = [f"./{path}" for path in files if path in tree]
     ended = sandbox.python(_program(tree, paths, name, conftest), timeout=timeout)
     if ended.reason != ExitReason.EXIT:
         return Report(seconds=ended.seconds, problem=f"the tests were ended: {ended.reason}")
