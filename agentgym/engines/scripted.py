@@ -58,10 +58,10 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
         """
         prompt_ids, sampling, session = request.prompt_ids, request.sampling, request.session
         check_prompt(prompt_ids)
-        if not await self._entered(session):
-            return Completion([], [], "abort", self.policy_version)
         if self._closed:
             raise Fault("the scripted engine was closed", reason=Reason.ENGINE)
+        if not await self._entered(session):
+            return Completion([], [], "abort", self.policy_version)
         version = self.policy_version
         room = request.room(self.context)
         if room < 1:
@@ -143,9 +143,9 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
             self.policy_version = version
 
     def close(self) -> None:
-        """Abort running requests and refuse further ones."""
+        """Abort running and waiting requests, and refuse further ones."""
         self._closed = True
-        for session in self._running:
+        for session in [*self._running, *self._waiting]:
             self.abort(session)
 
 

@@ -72,6 +72,20 @@ def test_versions_and_close() -> None:
         asyncio.run(made.generate([], Sampling(), "s"))
 
 
+def test_close_ends_what_waits_during_a_pause() -> None:
+    async def play() -> str:
+        made = ScriptedEngine(["a"])
+        await made.pause()
+        waiting = asyncio.create_task(made.generate([1], Sampling(), "s"))
+        await asyncio.sleep(0)
+        made.close()
+        with pytest.raises(Fault, match="closed"):
+            await asyncio.wait_for(made.generate([1], Sampling(), "s"), 10)
+        return (await asyncio.wait_for(waiting, 10)).finish
+
+    assert asyncio.run(play()) == "abort"
+
+
 @given(st.lists(st.sampled_from(["a", "é", "😀", "\n", "<|im_end|>", "<|im_start|>", "<|"])).map("".join))
 def test_bytes_there_and_back(text: str) -> None:
     tokenizer = ByteTokenizer()
