@@ -50,6 +50,8 @@ def customers(rng: np.random.Generator, count: int, namesakes: int) -> dict[str,
             name = next(iter(rows.values()))["name"]
         born = f"{int(rng.integers(1945, 2006))}-{int(rng.integers(1, 13)):02d}-{int(rng.integers(1, 29)):02d}"
         key = f"C-{int(rng.integers(100000, 999999))}"
+        while key in rows:
+            key = f"C-{int(rng.integers(100000, 999999))}"
         rows[key] = {"name": name, "tier": TIERS[int(rng.integers(3))], "birth_date": born, "zip_code": zip_code(rng)}
     return rows
 

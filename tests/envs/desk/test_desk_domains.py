@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import agentgym
+from agentgym.envs.desk import people
 from agentgym.envs.desk.domain import code
 from agentgym.envs.desk.domains import DOMAINS
 from agentgym.envs.desk.statements import by_matter, values
@@ -57,3 +58,7 @@ def test_keys_do_not_run_out():
     rng = np.random.default_rng(0)
     assert len(code(rng, "F", dict.fromkeys(range(45_000)))) == len("F-12345")
     assert len(code(rng, "F", dict.fromkeys(range(45_001)))) == len("F-123456")
+
+
+def test_every_customer_has_an_id_of_their_own():
+    assert len(people.customers(np.random.default_rng(0), 5000, 0)) == 5000
