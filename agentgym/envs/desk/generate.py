@@ -36,7 +36,8 @@ def draw(rng: np.random.Generator, difficulty: int, names: Sequence[str]) -> dic
     who = {key: customers[caller][key] for key in ("name", "birth_date", "zip_code")}
     stranger = bool(difficulty >= 2 and rng.random() < STRANGERS)
     if stranger:
-        who["zip_code"] = people.zip_code(rng)
+        while who["zip_code"] == customers[caller]["zip_code"]:
+            who["zip_code"] = people.zip_code(rng)
     return {
         "domain": name,
         "rules": rules,

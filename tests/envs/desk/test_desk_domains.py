@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import agentgym
-from agentgym.envs.desk import people
+from agentgym.envs.desk import generate, people
 from agentgym.envs.desk.domain import code
 from agentgym.envs.desk.domains import DOMAINS
 from agentgym.envs.desk.statements import by_matter, values
@@ -62,3 +62,11 @@ def test_keys_do_not_run_out():
 
 def test_every_customer_has_an_id_of_their_own():
     assert len(people.customers(np.random.default_rng(0), 5000, 0)) == 5000
+
+
+def test_a_stranger_never_has_the_customers_zip_code(monkeypatch):
+    monkeypatch.setattr(generate, "STRANGERS", 1.0)
+    monkeypatch.setattr(people, "zip_code", lambda rng: str(10000 + int(rng.integers(2))))
+    for seed in range(20):
+        data = generate.draw(np.random.default_rng(seed), 2, list(DOMAINS))
+        assert data["stranger"] and data["who"]["zip_code"] != data["tables"]["customers"][data["customer"]]["zip_code"]
