@@ -119,10 +119,12 @@ def total_cost(episodes: Iterable[Episode], price: Price | None) -> float | None
 
 
 def spending(episodes: Sequence[Episode], price: Price | None) -> dict[str, object]:
-    """Return `usage` (tokens of all requests), `cost` (US dollars) and `latency` (seconds of an answered request).
+    """Return the entries `usage`, `uncounted`, `cost` and `latency` of a summary; faults count too.
 
-    Each is None if nothing is known about it. Faults count too, since they were paid for. `uncounted` is the number of
-    requests of unknown usage; if it is above 0, usage and cost are too low.
+    `usage`: total tokens by kind; None if no request's usage is known. `uncounted`: number of requests of unknown
+    usage; above 0, usage and cost are too low. `cost`: US dollars (`total`, `per_episode`, `per_success`) and `by`
+    (`server` or `prices`); None if a request with known usage has neither a reported cost nor a price. `latency`:
+    `median` and `p95` in seconds, and `requests`, the number of measured replies; None without any.
     """
     counted = [usage for _, usage in requests(episodes)]
     usages = [usage for usage in counted if usage]

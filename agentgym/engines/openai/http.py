@@ -57,10 +57,10 @@ class Servers:
     """Sends JSON objects by POST to the least loaded of several servers that serve the same model.
 
     A request is retried, on another server if possible, if the answer is 408, 409, 425, 429, 5xx, garbage, cut off or
-    missing. The delay is `backoff * 2**n` seconds or the time in `Retry-After`, at most `longest`. After `retries`
-    retries, or the third time-out, the request raises a Fault that lists the failures. 429, and 503 with `Retry-After`,
-    delay all requests to that server (`Traffic`). `timeout` is the maximum seconds for a whole answer.
-    `requests_per_minute` limits the requests started; 0 sets no limit. `met` counts all failures.
+    missing. The n-th delay is `backoff * 2**(n - 1)` seconds or the time in `Retry-After`, at most `longest`. After
+    `retries` retries, or the third time-out, the request raises a Fault that lists the failures. 429, and 503 with
+    `Retry-After`, delay all requests to that server (`Traffic`). `timeout` is the maximum seconds for a whole
+    answer. `requests_per_minute` limits the requests started; 0 sets no limit. `met` counts all failures.
 
     These failures are not retried: a failure that every request would have (401, 402, a 429 for lack of credit; 403,
     404 and 405 from a server that never answered) raises BadConfig; other refusals raise `Refused`. If no server ever

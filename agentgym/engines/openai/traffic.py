@@ -35,8 +35,8 @@ class Server:
 class Traffic:
     """Admits requests in order of arrival, each to the least loaded server that is open and has room.
 
-    A server that reports too many requests gets none for the time that it names (default: `backoff * 2**n` seconds
-    after n consecutive refusals), at most `longest` seconds, and its `room` is halved; every good answer increases
+    A server that reports too many requests gets none for the time that it names (default: `backoff * 2**(n - 1)`
+    seconds after n consecutive refusals), at most `longest` seconds, and its `room` is halved; every good answer increases
     `room`. `per_minute` is the maximum of started requests per minute, evenly spaced; 0 sets no limit.
     """
 

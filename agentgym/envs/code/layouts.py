@@ -84,9 +84,10 @@ def _define(names: frozenset[str], name: str, what: str, where: str) -> None:
 
 
 def _examples(prompt: str, entry: str) -> list[list[str]]:
-    """Return a docstring's examples that call `entry` and give plain data, as [expression, repr of its value].
+    """Return a docstring's examples that call `entry` and whose result is a Python literal, as [expression, result].
 
-    Finds the same examples as `doctest`, whose import would load the debugger and take longer than reading the file.
+    Only the first line of a result is read. `doctest` is not used, because its import loads the debugger and takes
+    longer than reading the file.
     """
     examples: list[list[str]] = []
     for source, want in _EXAMPLE.findall(prompt):

@@ -71,7 +71,7 @@ TWINS: Mapping[str, tuple[str, ...]] = {
 }
 """Operation -> near-duplicates that are easily mistaken for it."""
 PLAIN = 100
-"""Seed for the simplest names: without a service, with the first verb and description."""
+"""Argument of `function` that gives the simplest names: no service prefix, the first verb and the first description."""
 REVERSIBLE = frozenset({"set"})
 """Operations that another call can undo; an unrequested effect of any other operation ends the episode."""
 

@@ -89,7 +89,7 @@ def _pushes(room: Room, place: Cell, boxes: Boxes) -> tuple[dict[Cell, int], lis
 
 
 def _least_pushes(tables: Sequence[Mapping[Cell, int]], boxes: Boxes) -> int | None:
-    """Return the minimum number of pushes from the boxes to distinct targets in an empty room; None if impossible.
+    """Return a lower bound on the pushes that bring the boxes to distinct targets; None if impossible.
 
     `tables` has the result of `_pushes_to` for each target.
     """
@@ -122,7 +122,10 @@ def _blocked(room: Room, frozen: Boxes, *sides: Cell) -> bool:
 
 @lru_cache(maxsize=4096)
 def _pushes_to(room: Room, target: Cell) -> dict[Cell, int]:
-    """Return the minimum number of pushes from each square to a target in an empty room, without unreachable squares."""
+    """Return a lower bound on the pushes from each square to a target.
+
+    Other boxes and the player's walks are ignored. Squares from which no pushes lead to the target are absent.
+    """
     steps, queue = {target: 0}, deque([target])
     while queue:
         row, column = queue.popleft()

@@ -83,7 +83,7 @@ class ImitationConfig:
     agent: str = "chat"
     """Agent that renders episodes without token ids: `chat`, `completion` or `window`."""
     prompt: str = ""
-    """Prompt of `agent`: a name from agents/prompts or a file."""
+    """Prompt of `agent`: a name from agents/prompts or a file; by default as in `agentgym train`."""
     tools: str = AUTO
     """Form of tool calls in the encoded episodes: `native`, `text`, or `auto` (as in `agentgym train`)."""
     history: str = "keep"

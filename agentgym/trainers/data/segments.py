@@ -61,16 +61,17 @@ def build(
 ) -> list[Segment]:
     """Return the rows of all episodes, in order.
 
-    A turn whose prompt starts with exactly the previous tokens (earlier prompts and outputs) is appended to their row;
-    any other turn starts a new row, and nothing is ever realigned. `advantages` has an array per episode: [turns] or
-    [output tokens of all turns, in order]; None means 1 everywhere (demonstrations). A turn's notes get the turn's
-    advantage (the mean if it is per token) and are laid out like turns that come before it. Turns with `extra["train"]
-    = False` are only context, `extra["weight"]` is the weight of a turn's tokens, and turns without output
-    (`finish="context"`) and rows without any trained token are left out. An episode with a hint that training removes
-    is laid out from its prompts without the hint. `merge=False` gives every turn its own row.
+    A turn whose prompt starts with exactly the previous tokens (earlier prompts and outputs) is appended to their
+    row; any other turn starts a new row, and nothing is ever realigned. `advantages` has an array per episode:
+    [turns] or [output tokens of all turns, in order]; None means 1 everywhere (demonstrations). A turn's notes
+    (other model calls of the turn) get its advantage (the mean if it is per token) and are laid out like turns
+    before it. Turns with `extra["train"] = False` are only context, `extra["weight"]` is the weight of a turn's
+    tokens, and turns without output (`finish="context"`) and rows without any trained token are left out. An
+    episode with a hint that training removes is laid out from its prompts without the hint. `merge=False` gives
+    every turn its own row.
 
     Raises:
-        ValueError: `advantages` has another number or shape.
+        ValueError: `advantages` does not have one array per episode, or an array has the wrong shape.
         BadData: a turn lacks token ids, prompt ids, or some of its log-probabilities.
     """
     rows: list[Segment] = []

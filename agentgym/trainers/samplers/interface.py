@@ -155,9 +155,9 @@ class Sampler(Stateful, ABC):
 def sampler(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Target]:
     """Declare a class as a task sampler (see `Sampler`) and name it; keyword-only parameters of its constructor are options.
 
-    `requires` lists requirements: `expert` if it plays demonstrations; `hint` if it draws hints (at most at the level
-    of its option `level`); `proposals` if its tasks are made in the step that plays them. A run that does not meet them
-    is refused before anything is loaded.
+    `requires` lists requirements: `expert` if it plays demonstrations; `hint` if it draws hints, of a level up to
+    its option `level` (1 without this option); `proposals` if its tasks are made in the step that plays them. A run
+    that does not meet them is refused before anything is loaded.
     """
     return SAMPLERS.declare(name, requires=required(requires))
 

@@ -214,9 +214,10 @@ class Maker:
         return {"rejected": wrong, "fail_to_pass": list(trial.fail_to_pass), "issue": issue}
 
     def _described_tests(self, candidate: Candidate, failing: tuple[str, ...]) -> list[str]:
-        """Return the failing tests; with several bugs, first a test for each bug that the other bugs do not make fail.
+        """Return the failing tests.
 
-        Empty if a bug has no such test.
+        With several bugs, the list begins with one test per bug that fails with this bug and with none of the others;
+        the list is empty if a bug has no such test.
         """
         own = [set(self._noticed.get((part.path, part.splice), ())) & set(failing) for part in candidate.parts]
         if len(own) < 2:
