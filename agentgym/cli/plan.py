@@ -100,7 +100,7 @@ def kib(size: int) -> str:
 
 def seconds_table(config: TrainConfig, columns: tuple[Seconds, Seconds]) -> Table:
     """Return a table of the seconds per update by phase, for episodes as long as the expert's and for the longest."""
-    table = Table(box=None, pad_edge=False, header_style="bold", title="seconds of one update", title_justify="left")
+    table = Table(box=None, pad_edge=False, header_style="bold", title="seconds of one step", title_justify="left")
     table.add_column("")
     table.add_column("as the expert plays", justify="right")
     table.add_column("at most", justify="right")
@@ -108,7 +108,7 @@ def seconds_table(config: TrainConfig, columns: tuple[Seconds, Seconds]) -> Tabl
         table.add_row(name, *(_cell(config, name, getattr(column, name)) for column in columns))
     table.add_section()
     table.add_row(Text("together", style="bold"), *(Text(_seconds(c.update), style="bold") for c in columns))
-    table.add_row(f"the run, {config.steps} updates", *(in_words(column.whole) for column in columns))
+    table.add_row(f"the run, {config.steps} steps", *(in_words(column.whole) for column in columns))
     return table
 
 

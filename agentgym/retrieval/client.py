@@ -15,7 +15,7 @@ from agentgym.retrieval.protocol import LONGEST, Hit, QueryFailed
 try:
     import httpx2
 except ImportError as error:
-    raise MissingExtra(f"a retriever at an address needs httpx2: {how_to_install('serve')}") from error
+    raise MissingExtra(f"a retriever at an address needs httpx2: {how_to_install('api')}") from error
 
 BESIDE, LARGEST = 64 << 10, 256 << 10  # maximum bytes read of an answer: for its frame, and per document
 _PATH = "/retrieve"

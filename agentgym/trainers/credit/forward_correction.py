@@ -35,7 +35,7 @@ def forward_correction(
     `false_negative` 0, rho is estimated from the reward `tinyv`, which rechecks rejected answers: rho = found right /
     (found right + accepted). A step's counts are weighted by `decay` to the power of their age in steps.
     Statistics: only rho, over trajectories; no ddof, no eps. Groups of one episode or without spread also get credit:
-    keep them with `--select keep`. Rejected actions get no penalty.
+    keep them with `--select keep`. No penalties for rejected actions.
     Returns an array [turns] per episode, dimensionless.
 
     Raises:

@@ -62,7 +62,7 @@ def bilevel_gae(
     and A after the turn are 0. The critic's targets are A_t + V_t. The published code finds the end of a turn by a
     nonzero reward; here the turns themselves determine it.
     Statistics over output tokens, ddof 0. `whiten`, turns without values, and groups of one episode or without spread
-    are handled as in `turn_gae`. Rejected actions get no penalty.
+    are handled as in `turn_gae`. No penalties for rejected actions.
     Returns an array [output tokens of all turns, in order] per episode, in units of the reward, or in standard
     deviations with `whiten`.
     """

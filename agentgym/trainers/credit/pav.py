@@ -21,8 +21,8 @@ def pav(group: Group, *, alpha: Annotated[float, Within(0, 1000)] = 1.0, norm: N
     V(first turn). Turns without a value get the same progress as the last turn before them that has a value; turns
     before the first value get 0. The default of alpha is ours.
     Statistics over episodes; `norm="std"` divides R - mean R by the spread (ddof 1), as in `grpo`. Groups of one
-    episode or without spread also get credit from progress: keep them with `--select keep`. Rejected actions get no
-    penalty.
+    episode or without spread also get credit from progress: keep them with `--select keep`. No penalties for
+    rejected actions.
     Returns an array [turns] per episode, in units of the reward (with `norm="std"`, R - mean R is in standard
     deviations).
     """

@@ -26,8 +26,8 @@ def role_baseline(
     computed. With `every="episode"`, as in SPIRAL, b becomes decay * b + (1 - decay) * R with each episode, and that
     episode's advantage uses the updated b; episodes count in the order of the step's groups, process by process.
     Statistics over trajectories of all processes, stored in `state` between steps. No ddof, no eps: nothing is divided.
-    Groups of one episode or without spread also get credit: keep them with `--select keep`. Rejected actions get no
-    penalty.
+    Groups of one episode or without spread also get credit: keep them with `--select keep`. No penalties for
+    rejected actions.
     Returns an array [turns] per episode, in units of the reward.
     """
     seen = [(f"{e.env} {group.role}", e.reward) for group in groups for e in group]

@@ -25,7 +25,7 @@ def salt(
     each episode counts once. The paper does not define when states are equal: here their `anchor` is equal (state key
     or observation). A turn without a key keeps the advantage of its episode.
     Statistics over trajectories, ddof and eps as in `grpo`. A group of one episode gives 0; zero spread gives exactly
-    0. Rejected actions get no penalty.
+    0. No penalties for rejected actions.
     Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     whole = episode_advantages(group, norm=norm, ddof=ddof, eps=eps, penalty=0.0, punish="valid", penalty_order="advantage")

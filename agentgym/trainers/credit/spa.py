@@ -35,7 +35,7 @@ def spa(
     estimator learns during training, and the weights of the two signals are ours.
     Statistics over turns: returns-to-go, discounted by `gamma`, minus their mean over std over all turns of the step in
     all processes, ddof 0. Groups of one episode or without spread also get credit, and an estimator that never sees
-    them learns wrong contributions: keep them with `--select keep`. Rejected actions get no penalty.
+    them learns wrong contributions: keep them with `--select keep`. No penalties for rejected actions.
     Returns an array [turns] per episode, in standard deviations.
     """
     returns: list[list[Floats]] = []

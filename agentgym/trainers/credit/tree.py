@@ -21,7 +21,7 @@ def arpo(group: Group, *, norm: Norm = "std", eps: NotNegative = 1e-6) -> list[F
     mean) / std; tokens that d chains share get the mean of their A_i. For the paper's soft estimation, use credit
     `grpo` with `shared_turns` `each`, which trains a shared turn in every chain with a share of the weight.
     Statistics over the episodes of the group, including branches; ddof 1. A group of one episode gives 0; zero spread
-    gives exactly 0. Rejected actions get no penalty. Without branches it equals `grpo`.
+    gives exactly 0. No penalties for rejected actions. Without branches it equals `grpo`.
     Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     return _shared(group, _plain(group, norm, eps))
@@ -36,7 +36,7 @@ def aepo(
     Source: AEPO, arXiv 2510.14545, entropy-aware advantage estimation: A = A_acc * (1 + alpha * A_dH), where A_dH is
     the group-normalized entropy. z is (entropy - mean) / std over all tokens of the group, each counted once (ddof 0);
     this and the default of alpha are ours. The factor is at least 0, so it never changes the sign. Statistics, groups
-    of one episode and groups without spread as in `arpo`; equal entropies give z = 0. Rejected actions get no penalty.
+    of one episode and groups without spread as in `arpo`; equal entropies give z = 0. No penalties for rejected actions.
     Returns an array [output tokens of all turns, in order] per episode, in the units of `arpo`.
     """
     by_turn = _shared(group, _plain(group, norm, eps))
@@ -65,7 +65,7 @@ def treerl(group: Group) -> list[Floats]:
     normalizes returns by subtracting the mean of the other leaves; this changes both differences only by a factor n /
     (n - 1) and is left out.
     Statistics over episodes; no ddof, no eps. A group of one episode, or without spread, gives exactly 0. Without
-    branches it equals 2 (R - mean R). Rejected actions get no penalty.
+    branches it equals 2 (R - mean R). No penalties for rejected actions.
     Returns an array [turns] per episode, in units of the reward.
     """
     returns = np.array([turn_rewards(episode).sum() for episode in group])
@@ -95,8 +95,8 @@ def relative_future(group: Group, *, gamma: Share = 1.0) -> list[Floats]:
     first turns of episodes that start at the beginning of the task. A_i = G_i - mean of G_j over the other siblings. G
     is the return-to-go discounted by `gamma`, averaged over the episodes that share the turn. With two siblings, A is
     the difference itself. Use it with branching `pairs` and loss `refuel`.
-    Statistics over siblings; no ddof, no eps. A group of one episode gives 0; zero spread gives 0. Rejected actions
-    get no penalty.
+    Statistics over siblings; no ddof, no eps. A group of one episode gives 0; zero spread gives 0. No penalties for
+    rejected actions.
     Returns an array [turns] per episode, in units of the reward.
     """
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]

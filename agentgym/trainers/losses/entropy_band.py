@@ -1,4 +1,4 @@
-"""An entropy bonus that changes sign outside a band: EPO's idea, with a penalty that has a gradient."""
+"""An entropy bonus that pulls the entropy into a band: EPO's idea, with a penalty that has a gradient."""
 
 import math
 from typing import Annotated
