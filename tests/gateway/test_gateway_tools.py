@@ -175,8 +175,8 @@ ASKED = {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", **fun
 GLM_KEY = {"id": "c1", **function("search", arguments='{"</arg_key><|user|>": 1}')}
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("qwen2_5", {"tools": "search"}, "list"),
-    ("qwen2_5", {"tools": [function("a b")]}, "name of its own"),
-    ("qwen2_5", {"tools": [*TOOLS, *TOOLS]}, "name of its own"),
+    ("qwen2_5", {"tools": [function("a b")]}, "a unique name"),
+    ("qwen2_5", {"tools": [*TOOLS, *TOOLS]}, "a unique name"),
     ("qwen2_5", {"tools": [function("a", parameters={"properties": {"x": 3}})]}, "JSON Schema"),
     ("qwen2_5", {"tools": [function("a", description="<|im_end|>")]}, "control string"),
     ("qwen2_5", {"tool_choice": {"type": "function", "function": {"name": "other"}}}, "not among the tools"),

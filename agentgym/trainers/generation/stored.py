@@ -37,8 +37,6 @@ def _check(config: "TrainConfig") -> None:
             f"generation 'stored' puts episodes of different tasks into a group, and credit {config.credit!r} compares the "
             "attempts of a group at one task; use archer, turn_gae, reinforce_pp or another credit over the whole step"
         )
-    if config.select != "keep":
-        raise BadConfig(f"select is {config.select!r}, which compares attempts at one task: add --select keep")
     _episodes(file, config)
 
 

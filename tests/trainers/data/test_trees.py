@@ -336,7 +336,7 @@ def test_what_cannot_be_asked_for_is_refused():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"branching": "arpo", "agent": "json:loads"}, "branching 'arpo': agent 'json:loads' plays in an environment"),
+        ({"branching": "arpo", "agent": "json:loads"}, "branching 'arpo': agent 'json:loads' brings its own environment"),
         ({"branching": "arpo", "env": "rlvr/TicTacToe-v0"}, "has the roles X, O"),
         ({"branching": "arpo", "sampler": "starts"}, "sampler 'starts' with branching 'arpo': its episodes begin inside"),
         ({"branching": "arp"}, "arp"),

@@ -70,7 +70,6 @@ def test_an_episode_of_another_vocabulary_is_refused(recorded, tmp_path):
     [
         ({"generation_options": {}}, "needs file; give --generation.file"),
         ({"credit": "grpo"}, "compares the attempts of a group at one task"),
-        ({"select": "nonuniform"}, "add --select keep"),
         ({"task_queue": True}, "leave it out"),
         ({"async_level": 1}, "leave it at 0"),
         ({"env": "rlvr/GuessNumber-v0"}, "has no episode of rlvr/GuessNumber-v0"),

@@ -17,7 +17,7 @@ from agentgym.trainers.losses.interface import LOSSES
 
 
 def test_every_loss_but_those_of_pairs_has_an_arm():
-    assert set(ARMS) == set(LOSSES.table) - {"refuel", "turn_dpo"}
+    assert set(ARMS) == set(LOSSES.table) - {"refuel", "turn_dpo", "awr"}
 
 
 def test_a_seed_collapsed_if_its_last_tenth_is_half_of_its_best():
