@@ -1,9 +1,8 @@
 """SQLite connections on which untrusted queries can only read, within limits, and a server process for such queries.
 
 Run as a program, this file serves requests from `agentgym.envs.sql.database`, so it imports only the standard library.
-Limits are checked between instructions of SQLite's virtual machine. A single instruction may take hours, for example
-`printf('%.*c', 2147483647, 'x')`; on values of `CELL` bytes, no other function was found to take more than a millisecond
-(measured in docs/environments/sql.md).
+Limits are checked between instructions of SQLite's virtual machine. A single instruction of a formatting function may
+take hours; on values of `CELL` bytes, no other function was found to take more than a millisecond.
 """
 
 import marshal

@@ -137,7 +137,7 @@ def read(challenge: str, level: str, seed: int, content: str, reader: Callable[[
     `content` is the hash that names the game's files; `made` creates the game from `challenge`, `level` and `seed`.
 
     If another process deletes the files in the meantime, they are compiled again. Reading an existing game takes about
-    15 ms, compiling one 10 to 400 ms.
+    15 ms, compiling one about a second.
 
     Raises:
         BadConfig: the folder of compiled games is not writable.

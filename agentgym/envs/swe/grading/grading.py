@@ -37,7 +37,7 @@ PATTERNS = ((0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0))
 SECONDS = 30.0
 """Minimum time limit in seconds of the code under test over all runs; raised to `PATIENCE` times the clean code's time."""
 MORE = 4
-"""Factor on the time limit when grading is repeated because the machine was too busy for the clean code."""
+"""Factor on the time limit when grading is repeated because the machine was too busy."""
 PATIENCE = 10
 SLOW = 3
 """A repair is to blame if it takes at least this many times as long as the clean code takes now; else the machine is."""
