@@ -34,10 +34,10 @@ def decide(
 ) -> tuple[Prompt, str]:
     """Return an agent's prompt for these tools, and the tool format: `text`, `native` or a family.
 
-    `who` is the agent's name for error messages. `default` is its own prompt for such an environment, with calls as
-    text. `named` is the prompt that the user named, if any; it is trusted to describe the tools. `way` is the option
-    `tools`. `refusal` returns the reason why tools cannot be native, or None. With `auto`, tools are native if possible,
-    unless the named prompt lists the tools itself or does not expect calls.
+    `who` is the agent's name for error messages. `default` is the agent's default prompt, with calls as text. `named`
+    is the prompt that the user named, if any; it is trusted to describe the tools. `way` is the option `tools`.
+    `refusal` returns the reason why tools cannot be native, or None. With `auto`, tools are native if possible, unless
+    the named prompt lists the tools itself or does not expect calls.
 
     Raises:
         BadConfig: the model would not learn about the tools.

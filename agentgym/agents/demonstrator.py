@@ -17,7 +17,7 @@ from agentgym.errors import BadConfig
 class Demonstrator:
     """The environment's expert, with replies in the format of `agent`, so that rows of an SFT warm start look like rollouts.
 
-    `agent` is an agent with `demonstrable`, such as a `ChatAgent` or `WindowAgent`; the agent's engine is not used. If the
+    `agent` must be `demonstrable`, such as a `ChatAgent` or `WindowAgent`; the agent's engine is not used. If the
     prompt asks for a thought, the thought is the text `thought`, with the action in place of `{action}`. Turns have
     `prompt_ids`, `output_ids` (including the stop token), no log-probabilities, and `extra["train"]`.
     """

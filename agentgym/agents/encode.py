@@ -101,7 +101,7 @@ class Skeleton:
         return ids
 
     def split(self, control: frozenset[int]) -> tuple[tuple[int, ...], "Skeleton"]:
-        """Split after the first control token; the first half is empty if a run precedes it."""
+        """Split after the first control token if it precedes the first run; otherwise the first half is empty."""
         head = self.parts[0] if self.parts else ()
         if not isinstance(head, Run):
             for place, id in enumerate(head, 1):

@@ -37,7 +37,10 @@ def field_values(
 
 
 def window_values(pairs: Sequence[tuple[str, str]], turns: int) -> dict[str, Callable[[], str]]:
-    """Return the fields that show `pairs`, the last (observation, action) pairs of `turns` turns, oldest first."""
+    """Return functions that make the fields `history` and `window` from the last (observation, action) pairs.
+
+    `pairs` are ordered from the oldest; `turns` is the number of earlier turns in the episode.
+    """
     first = turns - len(pairs) + 1
     lines = [f"[Observation {first + i}: '{seen}', Action {first + i}: '{done}']" for i, (seen, done) in enumerate(pairs)]
     return {"history": lambda: "\n".join(lines), "window": lambda: str(len(pairs))}

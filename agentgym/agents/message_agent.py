@@ -40,10 +40,10 @@ class MessageAgent:
 
     Turns have text but no token ids, so training refuses them. Later requests include replies as assistant messages,
     with the data in `Completion.echo`, and observations as user messages. If an observation is longer than
-    `observation_characters`, its middle is cut. After a reply that was cut off by length, the next observation begins
-    with a notice (`agentgym.agents.cut`). `turn_tokens` is the maximum tokens of a reply (default: the limit of
-    `sampling`, or else `TURN_TOKENS`). `tools` is `native` (the server receives the tools, see `CallConversation`),
-    `text` (the prompt lists them) or `auto` (see `decide`; never native with a window).
+    `observation_characters` (default 8192), its middle is cut. After a reply that was cut off by length, the next
+    observation begins with a notice (`agentgym.agents.cut`). `turn_tokens` is the maximum tokens of a reply (default:
+    the limit of `sampling`, or else `TURN_TOKENS`). `tools` is `native` (the server receives the tools, see
+    `CallConversation`), `text` (the prompt lists them) or `auto` (see `decide`; never native with a window).
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class MessageConversation:
         """The last (observation, action) pairs, oldest first; empty without a window."""
         self.first_observation = ""
         self.cut_at = 0
-        """Token limit that cut off the last reply; 0 if it was not cut."""
+        """Token limit that cut off the last reply; 0 if the reply was not cut or the model gets no notice of it."""
         self.offer: tuple[dict[str, object], ...] = ()
         """JSON Schemas of the tools, for requests to the server."""
 
@@ -180,7 +180,7 @@ class MessageConversation:
     def harmless(self, opening: Sequence[Message]) -> tuple[Message, ...]:
         """Return a conversation with as many turns as this one after `opening`, but without any text from the model.
 
-        If a server also refuses this conversation, the model's text was not the cause.
+        With a window, return only `opening`. If a server also refuses the result, the model's text was not the cause.
         """
         if self.agent.window is not None:  # every prompt has the form of the first
             return tuple(opening)

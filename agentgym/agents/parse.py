@@ -27,9 +27,9 @@ class Parsed(NamedTuple):
 def project(text: str, last: int = FALLBACK, chinese: bool = False) -> Parsed:
     """Return the action of a reply, and True if it is valid, by the rules of verl-agent's projections.
 
-    The action is the text from the first `<action>` to the first `</action>`, in lower case; without these tags it is
-    the last `last` characters of the reply. The reply is valid if it has both tags, the tags of a thought and, unless
-    `chinese`, no Chinese character.
+    The action is the text from the first `<action>` to the first `</action>`; if a tag is missing, it is the last
+    `last` characters of the reply. Both are in lower case. The reply is valid if it has both tags, the tags of a thought
+    and, unless `chinese`, no Chinese character.
     """
     lowered = text.lower()
     start, end = lowered.find("<action>"), lowered.find("</action>")
@@ -102,7 +102,7 @@ class Reply:
         return Reply(kind, rest[0] if rest else "bash" if kind == "block" else "action", think)
 
     def parse(self, text: str, tools: Mapping[str, Tool], *, opened: bool = False, complete: bool = True) -> Parsed:
-        """Return the text to send to the environment, and True if the reply contains an action.
+        """Return the text to send to the environment, and True if it has an action (and, if required, a thought).
 
         `opened`: the prompt already opened the thought. `complete`: the reply was not cut off by length. If there is no
         action, the text is the reply without its thought; for `tag` replies, only its last 30 characters. The forms

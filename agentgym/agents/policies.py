@@ -28,7 +28,7 @@ class Noise:
     random: float = 0.0
     """A random admissible command; if commands are not a finite list, a mistake that the environment defines."""
     invalid: float = 0.0
-    """An action that is not admissible: halves of two commands joined, or a tool call without its end."""
+    """An action that is not admissible: parts of two commands joined, or a tool call without its last character."""
     forget: float = 0.0
     """The expert skips its next step, if the step after that is admissible; at most once per episode."""
     masked: tuple[str, ...] = ("invalid",)
@@ -59,7 +59,7 @@ def silent(observation: str) -> Turn:
 
 
 class ScriptedPolicy:
-    """Base of policies without a language model. They have no state, so each is its own conversation."""
+    """Base of policies without a language model. Unless a subclass has state, the policy is its own conversation."""
 
     engine = None
     sampling = Sampling()
@@ -200,7 +200,7 @@ def _step_after(env: TextEnv, action: str) -> str | None:
 def scramble(commands: list[str], rng: np.random.Generator) -> str:
     """Return a text that resembles a command but is not admissible: the head of one command and the tail of another.
 
-    If eight attempts give an admissible command, the result is the first command with " what" added.
+    If each of eight attempts gives an admissible command, the result is the first command with " what" added.
     """
     for _ in range(8):
         first, second = (commands[int(i)].split() for i in rng.integers(len(commands), size=2))

@@ -121,9 +121,9 @@ def load_prompt(name: str | Path | Prompt) -> Prompt:
     A Prompt is returned unchanged.
 
     A file has sections headed `[system]`, `[first]`, `[turn]`, `[reply]`, `[summary]`, `[resume]`, `[hint]` and
-    `[most]`. `{field}` is replaced in all sections except `[reply]` and `[most]`; `[most]` is a number. `{hint}` is the
-    only field of `[hint]`, and no other section may use it. Newlines at the ends of a section are dropped; `{newline}`
-    keeps one.
+    `[most]`. `[turn]` and `[reply]` are required; `[first]` defaults to `[turn]`. `{field}` is replaced in all sections
+    except `[reply]` and `[most]`; `[most]` is a number. `{hint}` is the only field of `[hint]`, and no other section
+    may use it. Newlines at the ends of a section are dropped; `{newline}` keeps one.
 
     Raises:
         UnknownName: no prompt has the short name.

@@ -23,10 +23,10 @@ class SummaryAgent(TokenAgent):
     """Full history up to `memory_tokens`; then the model writes a summary and continues from task, summary and observation.
 
     The agent requests a summary when a prompt would be longer than `memory_tokens` (default: half of the context, or
-    4096 if the context has no limit), or after `turns` turns (None: no such limit), whichever comes first; at least one
-    turn separates two summaries. A summary is a separate call of the model, with its own exact tokens, at most
-    `summary_tokens`. It is stored in `turn.notes` of the next turn and trained with that turn's advantage; the
-    environment does not see it.
+    4096 if the context has no limit), or after `turns` turns (default None: no such limit), whichever comes first; at
+    least one turn separates two summaries. A summary is a separate call of the model, with its own exact tokens, at
+    most `summary_tokens` (default 512). It is stored in `turn.notes` of the next turn and trained with that turn's
+    advantage; the environment does not see it.
     """
 
     default_prompt = "summary"

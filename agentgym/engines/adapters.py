@@ -24,7 +24,7 @@ def is_adapter(path: str | Path) -> bool:
 
 
 def describe(folder: str | Path) -> dict[str, Any]:
-    """Return an adapter's configuration.
+    """Return an adapter's configuration: the content of `adapter_config.json`.
 
     Raises:
         BadData: the configuration is damaged, or the folder is not a plain LoRA adapter in safetensors.

@@ -143,8 +143,9 @@ def _answer(message: Mapping[str, object]) -> list[dict[str, object]]:
 def _reply(message: Mapping[str, object]) -> list[dict[str, object]]:
     """Return the content blocks of an assistant message.
 
-    Stored blocks are returned verbatim if the ids of their tool calls equal those of the message; otherwise blocks are
-    built from the text and calls of the message.
+    If the ids of tool calls in the stored blocks equal those of the message, return the stored blocks without empty
+    texts, and add the message's text if only thinking is left. Otherwise build blocks from the text and calls of the
+    message.
     """
     calls = [table(call) for call in cast("list[JSON]", message.get("tool_calls") or [])]
     stored = [cast("dict[str, object]", block) for block in cast("list[object]", message.get(BLOCKS) or [])]

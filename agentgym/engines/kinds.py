@@ -183,7 +183,7 @@ class VLLM(EngineKind):
                 raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from 1")
 
     def run_options(self, demand: EngineRequirements, options: Mapping[str, object]) -> dict[str, object]:
-        """Return the options for a training run: weight transport, seeds, GPUs, and on a CPU the trainer's precision."""
+        """Return the options for a training run: transport, seed, LoRA rank, GPUs, and on a CPU the trainer's precision."""
         transport = demand.weight_transport
         if transport == "auto":
             transport = "shared_memory" if demand.device is None else "ipc"

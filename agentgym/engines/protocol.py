@@ -85,7 +85,7 @@ class Completion:
 class Draft:
     """An earlier reply to exactly the same prompt; an engine reuses the beginning that its current weights accept.
 
-    Token x, drawn with probability q(x), is kept with probability min(1, lenience * p(x) / q(x)), where p is the current
+    Token x, drawn with probability q(x), is accepted with probability min(1, lenience * p(x) / q(x)), where p is the current
     distribution; from the first rejected token on the engine samples.
     """
 

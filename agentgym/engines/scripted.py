@@ -22,8 +22,9 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
     """Replies from a list (one per turn, equal in every session), a list per session, a function, or a file.
 
     A function is called with the prompt's text and the session's turn, from 0. A file contains one JSON string per
-    line. A session that runs out of replies raises a Fault. Every token has log-probability `logprob`. `pace` is the
-    number of event loop iterations per token, so that replies end at different times without a clock.
+    line. A session that runs out of replies raises a Fault. Every token has log-probability `logprob` (default -1). `pace`
+    is the number of event loop iterations per token (default 0): with 1 or more, longer replies end later, without a
+    clock.
     """
 
     def __init__(
@@ -48,9 +49,10 @@ class ScriptedEngine(AdmissionGate, TokenEngine):
         self._closed = False
 
     async def complete(self, request: Request) -> Completion:
-        """Return the session's next reply, which ends with its first stop token or is cut at `max_tokens`.
+        """Return the session's next reply, cut after its first stop token, at `max_tokens` or at the end of the context.
 
-        Stop tokens are `sampling.stop_ids` (default: the tokenizer's end token); a reply without one gets the first.
+        Stop tokens are `sampling.stop_ids` (default: the tokenizer's end token). To a reply without a stop token, the
+        first of `stop_ids` is appended.
 
         Raises:
             BadConfig: the prompt is empty or contains an invalid id.

@@ -88,7 +88,7 @@ def shapes(source: Source) -> dict[str, tuple[int, ...]]:
 
 
 def shards(source: Source, limit: int = SHARD_BYTES, folder: str | None = None) -> Generator[dict[str, object]]:
-    """Write a source to files of at most `limit` bytes (or one larger tensor); yield a message for each file.
+    """Write a source to files of at most `limit` bytes (or one larger tensor); yield a description of each (see `message`).
 
     A file is deleted when the next message is requested or the iterator closes, so at most one exists at a time, and at
     most one tensor is in memory. The files are in a temporary folder inside `folder` (default: shared memory).
@@ -103,7 +103,7 @@ def shards(source: Source, limit: int = SHARD_BYTES, folder: str | None = None) 
 
 
 def written(source: Source, folder: Path, limit: int = SHARD_BYTES) -> list[JsonObject]:
-    """Write a source to permanent files of at most `limit` bytes (or one larger tensor), and return a message for each."""
+    """Write a source to permanent files of at most `limit` bytes (or one larger tensor), and return their descriptions."""
     tensors = iter(source)
     sent: list[JsonObject] = []
     for number, part in enumerate(parts(source.metadata(), limit)):
@@ -163,7 +163,7 @@ def announced(sent: JsonObject) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def messages(folder: Path) -> list[JsonObject]:
-    """Return a message for each safetensors file of a model folder.
+    """Return a description (see `message`) of each safetensors file of a model folder.
 
     Raises:
         BadData: a file is damaged or missing.

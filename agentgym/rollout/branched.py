@@ -45,7 +45,7 @@ class GroupInProgress:
     """Random generator for the branching decision, seeded by run seed, step, group and round."""
 
     def branches_by_turn(self, episode: Episode) -> dict[int, int]:
-        """Return the number of branches so far at each turn of an episode, including the branch that made the episode."""
+        """Return the number of branches so far by turn (from 0) of an episode, including the one that made the episode."""
         counts: dict[int, int] = {}
         for other in self.episodes:
             for attempt, turn, _ in other.forks[-1:]:
@@ -100,7 +100,7 @@ class BranchingPlayer:
         """Play the jobs of one group and return their episodes in order; some start inside another episode.
 
         Raises:
-            BadConfig: the task was drawn with a start, or the branching requests a turn that does not exist.
+            BadConfig: the task was drawn with a start, or the branching requests an attempt or a turn that does not exist.
         """
         if jobs[0].start is not None:
             raise BadConfig(

@@ -43,8 +43,9 @@ async def acollect(
     `env` is a registered id or a function that makes an environment. `tasks` is a number (that many tasks from the
     start of the split's fixed list), or a sequence of tasks or their ids. If a task occurs several times, each
     occurrence has its own seed and group. Each finished episode is appended to `out` at once, as a JSON line. `skip`
-    contains (task id, attempt) pairs to leave out. A fault is retried once. `config` sets the number of episodes in
-    flight and where blocking environments run.
+    contains (task id, attempt) pairs to leave out. An episode that ends in an infrastructure error is played again once.
+    `split` and `horizon` default to the environment's. `config` sets the number of episodes in flight and where blocking
+    environments run.
 
     Raises:
         BadConfig: an argument is invalid, or no episode could be played with this configuration.

@@ -36,7 +36,7 @@ class FixedShare:
         self._play, self._rank, self._processes = play, rank, processes
 
     def share(self, draws: Sequence[Draw]) -> Sequence[Draw]:
-        """Return every n-th draw, starting at this process's rank, if there are n processes."""
+        """Return every n-th draw, starting at this process's rank; n is the number of processes."""
         return list(draws[self._rank :: self._processes])
 
     async def collect(self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None = None) -> list[Episode]:
@@ -49,7 +49,7 @@ class TaskQueue:
     """Distributes the draws of a step over the processes of a run with a counter in a shared store.
 
     A process plays at most `concurrency` episodes at a time, and takes the next group when it has free places. So a
-    process with long episodes takes fewer groups. If two steps are in flight, the earlier step goes first.
+    process with long episodes takes fewer groups. If two steps are in flight, they take groups in turn.
     `store.add(key, 1)` increments the counter and returns it; the call may block.
     """
 

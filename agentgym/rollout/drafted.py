@@ -106,7 +106,7 @@ class Drafting(Completing):
         return completion
 
     def of(self, episode: Episode) -> list[Reply]:
-        """Return the recorded replies that occur in an episode; replies of an attempt that ended in a fault are left out."""
+        """Return the recorded replies that occur in an episode, without those of an earlier try that ended in a fault."""
         recorded = {(r.prompt, tuple(r.ids)): r for r in self.replies.get(f"{episode.group_id}#{episode.attempt}", ())}
         calls = [call for turn in episode.turns for call in turn.calls if call.output_ids]
         replies = [recorded.get((key_of(call.prompt_ids), tuple(call.output_ids))) for call in calls]

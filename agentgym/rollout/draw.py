@@ -23,7 +23,7 @@ class Draw:
     attempts: int | None = None
     """Number of episodes; None for the run's group size."""
     horizon: int | None = None
-    """Maximum turns per episode; None for the run's schedule."""
+    """Maximum turns per episode; None for the run's schedule, or in an evaluation for the environment's default."""
     sampling: Mapping[str, float] = field(default_factory=dict[str, float])
     """Sampling settings that differ from the agent's."""
     start: Start | None = None

@@ -44,7 +44,7 @@ class HostedEnv(Protocol):
 
     @property
     def env(self) -> Any:
-        """Object that policies which are part of the environment query through `consult`."""
+        """Object that the environment's own policies (oracle, expert) query through `consult`."""
 
     @property
     def usable(self) -> bool:
@@ -86,7 +86,7 @@ class HostedEnv(Protocol):
 class LocalEnv:
     """An environment in this process; a step that runs too long is interrupted (in the main thread, on POSIX).
 
-    Policies that are part of the environment query this object, which has the environment's attributes. If `owned`,
+    The environment's own policies (oracle, expert) query this object, which has the environment's attributes. If `owned`,
     `close` also closes the environment.
     """
 

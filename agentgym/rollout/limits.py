@@ -31,7 +31,7 @@ def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
 def one_alarm() -> Generator[None]:
     """Set the signal handler once for all `time_limit` blocks inside, which makes each of them six times faster.
 
-    The block must not wait for anything else: other tasks of the event loop would run with this handler.
+    The block must not await: other tasks of the event loop would run with this handler.
     """
     global _shared
     if not _rings() or _shared is not None:
@@ -48,7 +48,7 @@ def one_alarm() -> Generator[None]:
 
 
 class _Alarm:
-    """Successive time limits that share one timer, which is restarted only when it fires."""
+    """Successive time limits that share one timer, restarted only when it fires or when a shorter limit begins."""
 
     __slots__ = ("armed", "seconds", "started", "thread", "what")
 

@@ -19,7 +19,7 @@ class StepRun(Protocol):
     """The functions of a run that a scheduler calls."""
 
     async def draw(self, step: int, number: int, before: set[str]) -> list[Draw]:
-        """Return `number` draws for a step; `before` contains the ids of the groups that the step already has."""
+        """Return `number` draws for a step, and add their group ids to `before`, the group ids of the step so far."""
         ...
 
     async def collect(

@@ -43,7 +43,7 @@ class Pending(ABC):
         return value
 
     def release(self, env: Key) -> None:
-        """Close an environment. If the worker is condemned, only kill it once it has no environments left."""
+        """Close an environment; a condemned worker is instead killed when it has no environments left."""
         if not self.condemned:
             self._send(env, ("close",))
         elif self.hosted == 0:

@@ -44,9 +44,9 @@ class RolloutConfig:
     """Maximum number of episodes in flight."""
     workers: int = 0
     """Number of worker processes for environments whose steps may wait for something external, such as a browser. 0
-    means one per core, at least 2 and at most 16."""
+    means one per core of this process's share, from 2 to 16; at most `concurrency` are started."""
     step_seconds: float = 60.0
-    """Maximum seconds for a step or a reset of the environment."""
+    """Maximum seconds for a step or a reset of an environment, unless the environment sets a higher limit."""
     worker_backend: WorkerBackend = "process"
     """Where workers run: in processes on this machine, or as actors of the Ray cluster at RAY_ADDRESS (if unset, a
     local cluster is started). With Ray, every environment runs in a worker."""
@@ -54,7 +54,7 @@ class RolloutConfig:
     """Options for each Ray actor, such as num_cpus (default 1) or resources."""
 
     def check_workers(self) -> None:
-        """Check that workers of this kind are available.
+        """Check that `worker_backend` is available and `worker_options` fit it.
 
         Raises:
             UnknownName: the backend does not exist.
@@ -211,7 +211,8 @@ class RolloutPool:
         """Play the jobs concurrently and return their episodes in order.
 
         `agents` is one agent for all environments, or one per environment by name. Finished episodes are written to
-        `file` at once. Among concurrent calls, a lower `rank` gets free slots first. A fault is retried once.
+        `file` at once. Among concurrent calls, a lower `rank` gets free slots first. An episode
+        that ends in an infrastructure error is played again once.
 
         Raises:
             BadConfig: no episode could be played with this configuration.
@@ -295,7 +296,7 @@ class RolloutPool:
         self._sources, self._probes, self._workers = {}, {}, None
 
     def probe(self, name: str) -> TextEnv:
-        """Return an environment for task queries; if it does not block, the first episode is also played in it."""
+        """Return an environment for task queries; unless episodes run in workers, it also plays the first one."""
         return self._source(name).probe
 
     def _source(self, name: str) -> _Source:

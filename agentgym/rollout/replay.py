@@ -114,7 +114,7 @@ async def starts(
 async def consulted(hosted: HostedEnv, task: Task, episode: Episode, ask: Callable[[TextEnv], T], seconds: float) -> list[T]:
     """Return the results of `ask(env)` before each turn of an episode with one role.
 
-    The list ends where the replay's observation first differs from the record.
+    The list ends where the replay's observation or state key first differs from the record.
     """
     async with aclosing(_again(hosted, task, episode, seconds)) as turns_again:
         return [await consult(hosted.env, ask) async for _ in turns_again]
@@ -125,8 +125,8 @@ async def _again(
 ) -> AsyncGenerator[tuple[int, Turn, str, Info]]:
     """Replay an episode; before each turn, yield its number, the turn, and the current observation and info.
 
-    The replay ends at the first observation that differs from the record. If the episode is a branch, the random seed
-    changes at each of its forks, as in the original.
+    The replay ends at the first observation or state key that differs from the record. If the episode is a branch, the
+    random seed changes at each of its forks, as in the original.
     """
     seeds = [*(seed for _, _, seed in episode.forks), episode.seed]
     afresh = {turn: seed for (_, turn, _), seed in zip(episode.forks, seeds[1:], strict=True)}

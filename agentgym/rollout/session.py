@@ -50,7 +50,7 @@ class Session:
         self.observation = ""
         """Last observation, from a reset, a step, or a failure of the environment; empty before `reset`."""
         self.rewards: list[float] = []
-        """Reward of each turn so far, except a turn that ended in a fault."""
+        """Reward of each turn so far; a step that raises an error adds none."""
         self.turns = self.invalid = self.late = 0
         """Number of actions so far, of those that were invalid, and of actions after the end, which had no effect."""
         self.done = True

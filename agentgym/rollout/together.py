@@ -1,4 +1,4 @@
-"""Several coroutines at once, of which a failure ends all."""
+"""Concurrent coroutines; the first failure cancels the others."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable

@@ -60,7 +60,7 @@ class Worker(Protocol):
         ...
 
     def release(self, env: "Key") -> None:
-        """Close an environment. If the worker is condemned, only end it once it has no environments left."""
+        """Close an environment; a condemned worker instead ends when it has no environments left."""
         ...
 
     def kill(self) -> None:
@@ -97,7 +97,7 @@ class Workers:
         """Limits on separate workers: those for replayed episodes, and those for judging faults."""
 
     def hosted(self, kind: int = 0) -> "RemoteEnv":
-        """Return a new environment; before each episode it moves to a worker with few environments."""
+        """Return a new environment; before an episode it may move to the worker with the fewest environments."""
         return RemoteEnv(kind, self.place)
 
     def single(self, kind: int = 0) -> "RemoteEnv":
@@ -118,7 +118,7 @@ class Workers:
             yield self.single(kind)
 
     async def place(self, present: Worker | None) -> Worker:
-        """Return the worker of an environment's next episode: its current one, unless another has far fewer environments."""
+        """Return the worker with the fewest environments, or `present` if it is running and has at most one more."""
         workers = await self._standing()
         fewest = min(workers, key=lambda worker: worker.hosted)
         if present in workers and present.hosted <= fewest.hosted + 1:

@@ -59,7 +59,7 @@ class Fleet(InFlight, Completing):
 
     @property
     def met(self) -> dict[str, int]:
-        """Counts, by readable name, of servers removed, servers returned and requests moved to another server."""
+        """Counts so far, under the keys `servers lost`, `servers back` and `requests moved`."""
         return {name.replace("_", " "): count for name, count in self.members.counts.items()}
 
     @property
@@ -184,13 +184,15 @@ class Fleet(InFlight, Completing):
     ) -> None:
         """Send new weights (a folder with a model or a LoRA adapter, or named tensors) to all active servers.
 
-        Removed servers get the weights when they return, from files that exist until the next version: the model
-        folder itself, a copy of the adapter's folder, or a copy of the tensors. Requests in flight finish first.
-        `expected` has the new weights' log-probabilities for `known`, which each server has to reproduce; None takes
-        those of the first server. `then` runs before requests continue.
+        The first weights go to all servers. Removed servers get the weights when they return, from files that exist
+        until the next version: the model folder itself, a copy of the adapter's folder, or a copy of the tensors.
+        Requests in flight finish first. `expected` has the new weights' log-probabilities for `known`, which each
+        server has to reproduce; None takes those of the first server. `then` runs before requests continue.
 
         Raises:
-            BadConfig: a server refuses the first weights; a server that fails a later update is removed.
+            BadConfig: a server refuses the first weights, or an adapter follows whole weights. A server that fails a
+                later update is removed.
+            BadData: the folder is damaged.
             EngineDead: no server has the new weights.
         """
         async with self.updating():
@@ -214,9 +216,11 @@ class Fleet(InFlight, Completing):
         return self.members.present_weights()
 
     def measured(self) -> dict[str, float | tuple[float, int]]:
-        """Return the measurements since the last call, as metrics of a training step; a pair is (sum, count).
+        """Return metrics for a training step: `servers` is the number of active servers now.
 
-        `prefix_hits` is the share of prompt tokens found in prefix caches; it is absent if the servers do not report it.
+        `servers_lost`, `servers_back` and `requests_moved` count events since the last call. `prefix_hits` is a pair, summed
+        over answers that report cached tokens: prompt tokens found in prefix caches, and all prompt tokens. It is absent
+        if there are no such answers.
         """
         cached, prompted, self._cached, self._prompted = self._cached, self._prompted, 0, 0
         hits: dict[str, float | tuple[float, int]] = {"prefix_hits": (cached, prompted)} if prompted else {}

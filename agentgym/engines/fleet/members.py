@@ -14,7 +14,7 @@ from agentgym.engines.in_flight import goes_on, retrieve_exception
 from agentgym.errors import BadConfig, EngineDead, Fault
 
 TOLERANCE = 0.1
-"""Maximum mean difference, per token, between two servers' log-probabilities of one text under the same weights."""
+"""Maximum mean absolute difference between two servers' log-probabilities of one text under the same weights."""
 FAILURES = (ServerUnreachable, ServerFailure, BadConfig, Fault)
 """Exceptions that calls to a backend may raise."""
 PAUSES = (1.0, 4.0)
@@ -241,6 +241,7 @@ class Members:
 
         Raises:
             BadConfig: a server refuses the first weights; a server that refuses later weights is removed.
+            EngineDead: no server is left, before or after the update.
         """
         self._in_this_loop()
         first, to_all = self._stored.fresh, self._stored.empty

@@ -57,7 +57,7 @@ class Routes:
         return home
 
     def move(self, session: str, serving: Sequence[Member]) -> None:
-        """Move a session to another server, if another is active."""
+        """Move a session to another server; if no other is active, forget the session."""
         home = self._homes.pop(session, None)
         if others := [member for member in serving if member is not home]:
             self.member(session, others)

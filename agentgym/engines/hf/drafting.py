@@ -96,10 +96,10 @@ def accepted(logprobs: Tensor, draft: Draft, random: Sequence[float]) -> int:
 
 
 def remainder(weights: Tensor, draft: Draft, place: int) -> Tensor:
-    """Return the distribution to draw from after a rejected token: (p - min(q, lenience * p))+, [vocabulary].
+    """Return the weights to draw from after a rejected token: (p - min(q, lenience * p))+, not normalized, [vocabulary].
 
-    weights: p in float64, [vocabulary]. `place` is the rejected token's index in the draft. The result is p itself if q
-    has no known tokens or rounding leaves nothing.
+    weights: p in float64, [vocabulary]. `place` is the rejected token's index in the draft. q counts as 0 outside the
+    draft's known tokens. The result is p itself if the draft has no known tokens or rounding leaves nothing.
     """
     if not draft.known:
         return weights

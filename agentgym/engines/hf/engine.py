@@ -68,8 +68,9 @@ class HFEngine(AdmissionGate, TokenEngine):
     Requests are batched over `slots`; a session's key-value cache stays in its slot between turns until the slot is
     needed. The same sequence of calls gives the same tokens, independent of timing. `context` is the maximum tokens of
     prompt and completion together (default: the model's own limit). A step admits no further request once its new
-    prompt tokens reach `prefill_tokens`. Prompts are padded together if the longest is at most `prefill_padding` percent
-    longer than the shortest: a lower value is faster on a CPU and changes the rounding.
+    prompt tokens reach `prefill_tokens` (default 8192). Prompts are padded together if the longest is at most
+    `prefill_padding` percent (default 100) longer than the shortest: a lower value is faster on a CPU and changes the
+    rounding.
     """
 
     kind = ENGINES["hf"]
@@ -121,7 +122,8 @@ class HFEngine(AdmissionGate, TokenEngine):
 
         Raises:
             BadConfig: ids or options are invalid.
-            Fault: the computation fails (`reason=Reason.ENGINE`).
+            Fault: the computation fails, the engine was closed, or the last weight update failed
+                (`reason=Reason.ENGINE`).
         """
         self._check(request.prompt_ids, request.sampling, request.session)
         limit = request.room(self.context)
@@ -141,7 +143,7 @@ class HFEngine(AdmissionGate, TokenEngine):
 
         Raises:
             BadConfig: ids or temperature are invalid, or the text exceeds the context.
-            Fault: the computation fails.
+            Fault: the computation fails, the engine was closed, or the last weight update failed.
         """
         self._check(list(ids), Sampling(temperature=temperature), "")
         if len(ids) > self.context:
@@ -154,7 +156,7 @@ class HFEngine(AdmissionGate, TokenEngine):
         return logits.log_softmax(-1).gather(-1, targets[:, None]).squeeze(-1).tolist()
 
     def abort(self, session: str) -> None:
-        """End the session's requests with finish `abort`, and free its slot."""
+        """End the session's requests with finish `abort`, and clear the session's cache slot."""
         for request in [r for r in (*self._waiting, *self._running) if r.request.session == session]:
             self._finish(request, "abort")
         self._waiting = [r for r in self._waiting if r.request.session != session]

@@ -78,7 +78,7 @@ def _column(values: NDArray[np.generic], like: Tensor) -> Tensor:
 
 
 def _penalised(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
-    """Penalize repeated tokens: divide positive logits, multiply negative ones (Keskar et al. 2019)."""
+    """Penalize tokens in `seen`: divide positive logits by the penalty, multiply negative ones (Keskar et al. 2019)."""
     logits = logits.clone()
     for row, draw in enumerate(draws):
         penalty = draw.sampling.repetition_penalty

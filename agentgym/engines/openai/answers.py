@@ -74,7 +74,7 @@ def read_beginning(content: bytes) -> Completion:
 
 
 def characters(tokens: int) -> int:
-    """Return the maximum characters to keep of a reply of `tokens` tokens; no model averages 64 characters per token."""
+    """Return the maximum characters to keep of a reply of `tokens` tokens: 256, plus 64 per token, above any average."""
     return 256 + 64 * tokens
 
 
@@ -82,7 +82,8 @@ def bounded(completion: Completion, most: int) -> Completion:
     """Return a reply cut to `most` characters of text, names and arguments together, with finish `length` if it is cut.
 
     Servers that ignore `max_tokens` could otherwise fill the memory, since every later prompt repeats the reply.
-    Reasoning is cut to `most` characters, too. `echo` is dropped if the reply is cut or `echo` is longer than 2 * `most`.
+    Reasoning is cut to `most` characters, too. `echo` is dropped if the reply is cut, or if the JSON of
+    `echo` exceeds 2 * `most` characters.
     """
     text = completion.text or ""
     left, calls = most - min(len(text), most), list[ToolCall]()
@@ -105,10 +106,10 @@ def bounded(completion: Completion, most: int) -> Completion:
 
 
 def _calls(raw: JSON) -> list[ToolCall]:
-    """Return the first `MOST_CALLS` tool calls of a message; their arguments stay unparsed JSON text.
+    """Return the first `MOST_CALLS` tool calls of a message, with arguments as unparsed text; `{}` if they are missing.
 
     Raises:
-        Garbage: a call has no name, or its arguments are not text.
+        Garbage: a call has no name, or its arguments are neither text nor an object.
     """
     calls: list[ToolCall] = []
     for entry in entries(raw)[:MOST_CALLS]:

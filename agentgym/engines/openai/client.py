@@ -60,12 +60,12 @@ BESIDE = 64 << 10
 
 
 def largest(tokens: int) -> int:
-    """Return the maximum bytes of an answer with ids, log-probabilities and texts of `tokens` tokens: 1 KiB per token."""
+    """Return the maximum bytes of an answer with ids, log-probabilities and texts: `BESIDE`, plus 1 KiB per token."""
     return BESIDE + (tokens << 10)
 
 
 async def received(parts: AsyncIterator[bytes], most: int) -> tuple[bytes, bool]:
-    """Return the first `most` bytes of an answer's body, and True if the body has no more."""
+    """Return the first `most` bytes of an answer's body, and True if these are the whole body."""
     content = bytearray()
     async for part in parts:
         content += part

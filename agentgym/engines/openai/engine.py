@@ -99,7 +99,8 @@ class OpenAIEngine(ServedEngine, TokenEngine):
 
         Raises:
             BadConfig: the text is invalid or too long, or the server does not support the temperature.
-            Fault: the engine was closed, or the last retry failed.
+            Fault: the engine was closed, the last retry failed, or the server refuses this request.
+            EngineDead: no server can be reached.
         """
         ids = list(ids)
         check_scored(ids, self.context)
@@ -129,8 +130,9 @@ class OpenAIEngine(ServedEngine, TokenEngine):
     ) -> float:
         """Check that the server's log-probabilities match those of `reference` (the trainer's own model).
 
-        The server samples `tokens` tokens after each of four fixed texts at `temperature`, and `reference` scores them.
-        Returns the mean absolute difference of the log-probabilities; from then on the server is accepted for training.
+        The server samples up to `tokens` tokens after each of four fixed texts at `temperature`, and `reference` scores
+        them. Returns the mean absolute difference of the log-probabilities; from then on the server is accepted for
+        training.
 
         Raises:
             BadConfig: the difference exceeds `tolerance`, or the samples cannot distinguish the requested temperature

@@ -57,14 +57,15 @@ class Servers:
     """Sends JSON objects by POST to the least loaded of several servers that serve the same model.
 
     A request is retried, on another server if possible, if the answer is 408, 409, 425, 429, 5xx, garbage, cut off or
-    missing. The n-th delay is `backoff * 2**(n - 1)` seconds or the time in `Retry-After`, at most `longest`. After
-    `retries` retries, or the third time-out, the request raises a Fault that lists the failures. 429, and 503 with
-    `Retry-After`, delay all requests to that server (`Traffic`). `timeout` is the maximum seconds for a whole
-    answer. `requests_per_minute` limits the requests started; 0 sets no limit. `met` counts all failures.
+    missing. Retry n waits `backoff * 2**(n - 1)` seconds, at most `longest`, except after 429. After 429, or 503 with
+    `Retry-After`, all requests to that server wait (see `Traffic`). After `retries` retries, or the third time-out, the
+    request raises a Fault that lists the failures. Defaults: 6 retries, `backoff` 0.5, `longest` 60. `timeout` is the
+    maximum seconds for a whole answer (default 600). `requests_per_minute` limits the requests started; 0, the default,
+    sets no limit. `met` counts all failures.
 
-    These failures are not retried: a failure that every request would have (401, 402, a 429 for lack of credit; 403,
-    404 and 405 from a server that never answered) raises BadConfig; other refusals raise `Refused`. If no server ever
-    answered, the request raises EngineDead, at once if none accepts connections.
+    Other failures are not retried. If every request would fail (401, 402, a 429 for lack of credit; 3xx, 403, 404 and
+    405 from a server without a good answer so far), the request raises BadConfig; other refusals raise `Refused`. If no
+    server ever answered, the request raises EngineDead, at once if none accepts connections.
 
     The key is sent as a bearer token, or unchanged in the header `key_header`. If an answer repeats the key or the
     value of another header, `[key]` replaces it. Addresses may have a query (`?api-version=1`).

@@ -44,9 +44,9 @@ class VLLMEngine(InFlight, TokenEngine):
 
     `options` are vLLM's engine arguments (`dtype`, `max_model_len`, `tensor_parallel_size`, …). The model's own
     generation config is never read. The engine can be created inside or outside an event loop, but only one event loop
-    may use it. `weight_transport` is how new weights arrive: by `shared_memory`, or by vLLM's own `ipc` (from the same
-    GPU) or `nccl` (from another GPU). With a `lora_rank` the base weights are fixed, and updates are folders with
-    adapters of that rank; `model` may also be an adapter's folder. With `seeded=False` the seeds of requests are
+    may use it. `weight_transport` is how new weights arrive: by `shared_memory` (default), or by vLLM's own `ipc` (from
+    the same GPU) or `nccl` (from another GPU). With a `lora_rank` the base weights are fixed, and updates are folders
+    with adapters of that rank; `model` may also be an adapter's folder. With `seeded=False` the seeds of requests are
     ignored, which saves vLLM's sampler a loop over the rows of each step; tokens then depend on vLLM's own random
     stream (option `seed`) and cannot be reproduced.
     """
@@ -197,7 +197,7 @@ class VLLMEngine(InFlight, TokenEngine):
         return [table[token].logprob for token, table in zip(ids[1:], last.prompt_logprobs[1:], strict=True)]
 
     def abort(self, session: str) -> None:
-        """End a session's requests with finish `abort` and the tokens so far; vLLM frees the prefix blocks."""
+        """End a session's requests with finish `abort` and the tokens so far; vLLM frees their part of its cache."""
         self._checked.forget(session)
         self._hang_up([task for task in self.of(session) if task not in self._running])
         mine = [id for id, owner in self._ids.items() if owner == session]

@@ -16,11 +16,11 @@ class VLLMFleet(Fleet):
 
     `url` is an address, or a comma-separated list of addresses. `tokenizer` and `context` default to the servers' own
     description. Weights go to the servers through vLLM's own endpoints for RL, as files in `folder`, which the servers
-    must be able to read (default: shared memory, for servers on this machine). Time limits, in seconds: `timeout` for a
-    completion, `patience` for a health check, `update_timeout` for each call of a weight update, and `wait` for a
-    server to return if none is left. `key_env` names the environment variable with the servers' API key. With
-    `seeded=False` the seeds of requests are omitted, which saves vLLM's sampler a loop over the rows of each step; each
-    server then draws from its own random stream, so start each with a different `--seed`.
+    must be able to read (default: shared memory, for servers on this machine). Time limits, in seconds: `timeout` (600)
+    for a completion, `patience` (30) for a health check, `update_timeout` (300) for each call of a weight update, and
+    `wait` (60) for a server to return if none is left. `key_env` names the environment variable with the servers' API
+    key. With `seeded=False` the seeds of requests are omitted, which saves vLLM's sampler a loop over the rows of each
+    step; each server then draws from its own random stream, so start each with a different `--seed`.
     """
 
     kind = VLLM_SERVERS
