@@ -249,6 +249,7 @@ class Seam:
         """Return the stage with this short name or MODULE:NAME, with default options.
 
         Raises:
+            UnknownName: there is no such stage.
             BadConfig: the object is not a stage of this kind.
         """
         table = {

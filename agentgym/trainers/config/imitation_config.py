@@ -45,7 +45,7 @@ class ImitationConfig:
     split: str = ""
     """Use only tasks of this split."""
     epochs: int = 1
-    """Passes over the data; each draws as many episodes as the data has."""
+    """Passes over the data; each draws as many episodes as the data has (with `weights`, up to rounding)."""
     batch: int = 8
     """Episodes per update."""
     lr: float = 1e-5
@@ -157,7 +157,7 @@ class ImitationConfig:
         return self.lr * warm * (self.min_lr_ratio + (1.0 - self.min_lr_ratio) * max(0.0, left))
 
     def to_toml(self) -> str:
-        """Return the run as TOML, which `read_imitation` reads back."""
+        """Return the text of the run's TOML file, which `read_imitation` reads back."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         options = values.pop("logger_options")
         return "\n".join(['command = "sft"', *rows(values), "", "[logger_options]", *rows(options)]) + "\n"

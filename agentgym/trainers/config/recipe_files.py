@@ -19,12 +19,12 @@ FOLDER = Path(str(files("agentgym.trainers.config") / "recipes"))
 
 
 def recipes() -> dict[str, Path]:
-    """Return the recipes of the package by name."""
+    """Return the files of the package's recipes, by recipe name."""
     return {path.stem: path for path in sorted(FOLDER.glob("*.toml"))}
 
 
 def read_recipe(name: str) -> TrainConfig:
-    """Read a recipe by its name or from a TOML file."""
+    """Read a recipe by its name or from a TOML file; an empty name gives the defaults."""
     return TrainConfig(**recipe_values(name))
 
 
@@ -241,7 +241,7 @@ def fitting(path: Path, key: str, value: Any, default: Any) -> Any:
 
 
 def to_toml(config: TrainConfig) -> str:
-    """Return a run as TOML, which `read_config` reads back."""
+    """Return the text of a run's TOML file, which `read_config` reads back."""
     lines: list[str] = []
     for kind, table in TABLES.items():
         lines += ["", f"[{table}]"] if table else []
@@ -263,7 +263,7 @@ def to_toml(config: TrainConfig) -> str:
 
 
 def rows(values: Mapping[str, object]) -> list[str]:
-    """Return values as lines of TOML."""
+    """Return values as lines of TOML, `KEY = VALUE` each."""
     return [f"{_key(key)} = {_toml(value)}" for key, value in values.items()]
 
 

@@ -320,7 +320,7 @@ class LearnerConfig:
     lr_warmup: int = 3
     """Steps of linear warm-up of the learning rate: Adam's first updates are its largest."""
     min_lr_ratio: float = 1.0
-    """Learning rate at the last step as a share of `lr` (linear)."""
+    """Learning rate at the last step as a share of `lr`; the decay is linear."""
     weight_decay: float = 0.0
     """AdamW's weight decay."""
     grad_clip: float = 1.0
@@ -361,14 +361,14 @@ class EvalConfig:
     eval_every: int = 10
     """Steps between evaluations on the validation split; 0 means never."""
     eval_tasks: int = 100
-    """Number of tasks per evaluation during training."""
+    """Number of tasks of each environment per evaluation during training."""
     valid_split: str = ""
     """Split of the evaluations during training; by default the environment's second split."""
     test_split: str = ""
     """Split of the evaluations before training, after the SFT warm start and at the end; by default the environment's
     last split."""
     test_tasks: int = 200
-    """Number of tasks per evaluation on the test split."""
+    """Number of tasks of each environment per evaluation on the test split."""
     test_temperature: float = 1.0
     """Sampling temperature of all evaluations."""
 
@@ -382,7 +382,7 @@ class TrackConfig:
     logger_options: Options = field(default_factory=dict[str, object])
     """Options of the loggers: --logger.KEY VALUE."""
     checkpoint_every: int = 10
-    """Steps between checkpoints."""
+    """Steps between checkpoints; in the SFT warm start, 20 times as many updates."""
     keep_best: bool = False
     """Keep the checkpoint with the highest success on the validation split, as checkpoints/best."""
     try_stages: bool = True

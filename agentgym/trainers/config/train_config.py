@@ -73,7 +73,7 @@ class TrainConfig(
 
     @property
     def mix(self) -> tuple[EnvSpec, ...]:
-        """The environments of the run; an environment without splits or a horizon gets the run's."""
+        """The environments of the run: `envs`, or `env` alone; an environment without splits or a horizon gets the run's."""
         splits = {name: getattr(self, name) for name in ("train_split", "valid_split", "test_split")}
         if not self.envs:
             return (EnvSpec(self.env, options=self.env_options, horizon=self.horizon, **splits),)

@@ -92,7 +92,7 @@ def _configs(splits: Sequence[str]) -> list[str]:
 
 
 def by_split(table: Path) -> dict[str, bytes]:
-    """Return a Parquet file of each split, by split name; the Hub would treat a single file as training data."""
+    """Return the bytes of a Parquet file per split, by split name; the Hub would treat a single file as training data."""
     arrow = importlib.import_module("pyarrow")
     parquet = importlib.import_module("pyarrow.parquet")
     whole = parquet.read_table(table)

@@ -150,7 +150,8 @@ def deal(rows: Sequence[Segment], groups: Sequence[Group], config: TrainConfig, 
 def flat(rows: Sequence[Segment], old: Sequence[Floats] | None, present: Sequence[Floats] | None = None) -> Update:
     """Return the trained tokens of all rows, concatenated, in the form that a loss's `choose` takes.
 
-    `old`: log-probabilities before the update, [tokens] per row; None takes the engine's. `present`: the current ones.
+    `old`: log-probabilities before the update, [tokens] per row; None takes the engine's. `present`: the current
+    log-probabilities, [tokens] per row; None if the loss does not need them.
     """
 
     def joined(values: Sequence[Any]) -> Any:

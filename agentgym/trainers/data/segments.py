@@ -26,7 +26,7 @@ class Segment:
     logprobs: npt.NDArray[np.float32]
     """The engine's log-probabilities; NaN for prompts and demonstrations, which have none."""
     turns: npt.NDArray[np.int32]
-    """Index of the model's call in its episode (notes included) for every sampled token; -1 for prompt tokens."""
+    """For every sampled token, index of the model's call in its episode, notes (`turn.notes`) included; -1 for others."""
     temperatures: npt.NDArray[np.float32] | None = None
     """Sampling temperature of each token, NaN for the run's temperature; None if all tokens have the run's temperature."""
     shares: npt.NDArray[np.float32] | None = None
@@ -101,7 +101,7 @@ def build(
 
 
 class Call(NamedTuple):
-    """A call of the model: a turn or one of its notes."""
+    """A call of the model: a turn, or one of its notes (other model calls of the turn, such as a summary)."""
 
     number: int
     turn: int

@@ -151,8 +151,9 @@ class Encoder:
         first turn without a reply and all later turns are left out.
 
         Raises:
-            BadData: the episode cannot be encoded: the agent has its own memory, the prompt lists the possible actions,
-                the episode has notes, its environment is not available to describe the tools, or no action parses back.
+            BadData: the episode cannot be encoded: the agent has its own memory, the prompt lists the possible actions, a
+                turn has notes (further model calls), the environment is not available to describe the tools, or no action
+                parses back.
         """
         if not text_only(episode):
             return episode

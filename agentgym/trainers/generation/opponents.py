@@ -95,7 +95,7 @@ class Opponents(Generation):
 
     Sources: SPIRAL (arXiv 2506.24119) for the roles, prioritized fictitious self-play of AlphaStar (Vinyals et al.,
     Nature 575, 2019) for `choose`. The environment must leave all roles to the agent (`--env.opponent self`). After
-    every `every` updates (0: never) the policy joins the pool, which keeps the newest `keep` policies; `folder` adds
+    every `every` steps (0: never) the policy joins the pool, which keeps the newest `keep` policies; `folder` adds
     frozen policies of the caller, which never leave. A group has one trained role (`role`, or each in turn) and one
     opponent for all other roles, drawn with weights 1 (`uniform`), (1 - p)^2 (`hard`) or p (1 - p) (`even`), where p is
     the policy's expected score. Opponents sample on a separate hf engine at the run's temperature. Their turns are in

@@ -106,7 +106,7 @@ class _Group:
 
 @generation("prune", check=_check, embeds=True)
 class Prune(Generation):
-    """Keep a share `keep` of each group after `turns` turns, so that a share `ratio` of it is expected to succeed.
+    """Keep a share `keep` of each group (at least 2) after `turns` turns, so that a share `ratio` of these should succeed.
 
     Source: ARRoL (arXiv 2603.24840). A quality head, logistic on the policy's last hidden state at the prompt of the
     next turn, predicts each episode's success. Of the running episodes, the most and the least likely to succeed

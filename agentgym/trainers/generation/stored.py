@@ -20,7 +20,7 @@ def _check(config: "TrainConfig") -> None:
     """Check that a step can be made of stored episodes.
 
     Raises:
-        BadConfig: the settings do not go together, or the file cannot be read.
+        BadConfig: the settings do not go together, or the file cannot be read or has no usable episode.
     """
     from agentgym.trainers.credit.interface import CREDITS
 
@@ -44,7 +44,7 @@ def _episodes(file: str, config: "TrainConfig") -> list[Episode]:
     """Return the episodes of a file in the run's environments.
 
     Raises:
-        BadConfig: there are none.
+        BadConfig: the file cannot be read or has none.
     """
     from agentgym.trainers.data.stored import Filter, read_files
 
@@ -62,16 +62,16 @@ class Stored(Generation):
     Source of the setting: LMRL-Gym (arXiv 2311.18232). Its offline baselines are filtered behavior cloning (`agentgym sft
     --success`), Monte Carlo returns (a credit of returns with loss `awr`) and ILQL (need `turn_q` with an `expectile`
     above 0.5, credit `archer`, loss `awr`). The paper's values belong to tokens and shift the logits during sampling;
-    these belong to turns and weight the imitation.
+    here they belong to turns and weight the imitation.
 
-    Draws are independent and uniform, a function of the run's seed, the drawn task and the attempt. A group contains
-    episodes of different tasks, so the credit must work on the whole step. Success and reward in training are the
-    file's. The policy's log-probabilities before the update replace the stored ones, so importance ratios start at 1.
-    Evaluations play as always. Logged: `stored_episodes`.
+    Draws are independent and uniform, a function of the run's seed, the draw (task, epoch and label) and the attempt. A
+    group contains episodes of different tasks, so the credit must work on the whole step. Success and reward in training
+    are the file's. The policy's log-probabilities before the update replace the stored ones, so importance ratios start
+    at 1. Evaluations play as always. Logged: `stored_episodes`.
     """
 
     def __init__(self, run: Any, *, file: Annotated[str, CALLER]) -> None:
-        """Read the file's episodes in the run's environment; those with text alone get the policy's tokens.
+        """Read the file's episodes in the run's environments; episodes without token ids are encoded for the policy.
 
         Raises:
             BadConfig: an episode has tokens that the policy does not have.

@@ -43,9 +43,9 @@ class ClassifyingCritic(Critic):
 
     A target becomes a histogram, a normal distribution around it integrated over the ranges, and the loss is the
     cross-entropy (HL-Gauss: Imani and White, arXiv 1806.04613; for values: Stop Regressing, arXiv 2403.03950). Targets
-    outside the range are clamped. Initially every value is 0 or, if 0 is out of range, the end of the range closest to
-    0. Compared with the squared error it is robust to rare large targets, and a value need not be linear in the hidden
-    state. `lr` is approximately the largest change of a value in one update.
+    outside the range are clamped. Initially every value is near 0 or, if 0 is out of range, near the end of the range
+    closest to 0. Compared with the squared error it is robust to rare large targets, and a value need not be linear in
+    the hidden state. `lr` is approximately the largest change of a value in one update.
     """
 
     def __init__(

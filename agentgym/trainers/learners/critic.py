@@ -51,7 +51,8 @@ class Critic(nn.Module):
     def loss(self, scores: Scores, batch: Batch, total: float) -> tuple[Tensor, Sums]:
         """Return a micro-batch's share of 1/2 mean max((V - T)^2, (clip(V, V_old +- clip) - T)^2), and its metrics.
 
-        PPO's value loss as in verl. The mean is over the update's `total` tokens with a target, in all processes.
+        PPO's value loss as in verl; with `clip` 0, the second square is left out. The mean is over the update's `total`
+        tokens with a target, in all processes.
         The loss is a scalar, in squared units of the return, times `policy_weight` if that is above 0.
         """
         values = self(scores)

@@ -1,4 +1,4 @@
-"""Hidden states of turns, for heads on states and actions."""
+"""Hidden states before and after the actions of turns, as inputs of value functions and other predictors."""
 
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false

@@ -77,8 +77,8 @@ class Learner(Stateful, ABC):
     def embed(self, rows: list[Segment], *, alone: bool = False) -> list[npt.NDArray[np.float32]]:
         """Return the hidden states that predict the trained tokens of rows, [trained, width] per row.
 
-        The states are inputs of heads on the policy. All processes must call it together; with `alone`, one process may call
-        it by itself.
+        The states are inputs of small predictors, such as a value function. All processes must call this together; with
+        `alone`, one process may call it by itself.
         """
         raise NotImplementedError
 

@@ -111,7 +111,7 @@ class StepMeasures:
     parts: list[Sums] = field(default_factory=list[Sums])
     """Metrics of each micro-batch: name -> [2] = (sum, count)."""
     gaps: list[Tensor] = field(default_factory=list[Tensor])
-    """The trainer's minus the engine's log-probabilities, [tokens] per micro-batch."""
+    """The trainer's minus the engine's log-probabilities, [trained] per micro-batch."""
 
     def updated(self, norm: float) -> UpdateResult:
         """Return the result of the update; `norm` is the gradient's norm."""
@@ -161,7 +161,7 @@ def losses(
 ) -> Iterator[Tensor]:
     """Yield the loss of each micro-batch of an optimizer step, and add its measurements to `measured`.
 
-    Each loss is a scalar.
+    Each loss is a scalar. Rows without a gradient are only measured.
     """
     rows, weights, old_logprobs = minibatch.rows, minibatch.weights, minibatch.old_logprobs
     targets = _everywhere(learner, targets_of(rows)) if learner.critic else 0

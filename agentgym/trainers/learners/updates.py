@@ -24,7 +24,7 @@ class UpdateResult:
     sums: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
     """Metrics: name -> [2] = (sum, count); `loss` is the minimized total, with count 1."""
     gaps: Sequence[Tensor] = ()
-    """The trainer's minus the engine's log-probabilities before this update, [tokens] per micro-batch."""
+    """The trainer's minus the engine's log-probabilities before this update, [trained] per micro-batch."""
     grad_norm: float | None = None
 
 

@@ -30,7 +30,7 @@ LOGGERS = Seam(
     {"package": ""},
 )
 MARK = "logged.json"
-"""Name of a run's file with the number of updates that were logged."""
+"""Name of a run's file with the number of SFT updates and steps that were logged."""
 
 
 class Logger(Protocol):
@@ -52,7 +52,7 @@ class Logger(Protocol):
 def logger(name: str, *, package: str = "") -> Callable[[Target], Target]:
     """Declare a class as a logger (see `Logger`) and name it; keyword-only parameters are its options.
 
-    `package`: the package that the logger needs; without it, a run that names the logger is refused.
+    `package`: a package that the logger needs (none by default); a run with the logger is refused if it is missing.
     """
     return LOGGERS.declare(name, package=package)
 
@@ -143,7 +143,7 @@ def flat_config(config: "DataclassInstance") -> dict[str, object]:
 
 
 def numbers(row: Mapping[str, object]) -> dict[str, float]:
-    """Return the finite numbers of a row as PHASE/NAME; a mean over nothing is not finite."""
+    """Return the finite numbers of a row under the names PHASE/NAME; a mean over nothing is not finite."""
     phase = row.get("phase", "rl")
     plain = {name: value for name, value in row.items() if isinstance(value, int | float)}
     return {f"{phase}/{name}": value for name, value in plain.items() if abs(value) < float("inf")}

@@ -26,7 +26,7 @@ from agentgym.trainers.model.varlen import varlen
 log = logging.getLogger(__name__)
 
 NAMES = {"flash": "agentgym-varlen", "flex": "agentgym-flex", "split": "agentgym-split", "sdpa": "sdpa"}
-"""Names that register our attention methods in transformers, which reserves names with `flash` for its kernels."""
+"""Name in transformers of each unpadded method; transformers reserves names with `flash` for its own kernels."""
 LAYERS = {"full_attention", "sliding_attention"}
 """Layer types for which rows can be separated; recurrent and convolutional layers carry state from one row to the next."""
 SHARING = ("small", "split", "flex", "sdpa")
@@ -42,7 +42,7 @@ def choose(
 ) -> str:
     """Set the attention method of a model and return it; `auto` is the best one that keeps the results the same.
 
-    Apart from `small` and `rows`, a method is accepted only if two short rows have the same result together as
+    Apart from `small` and `rows`, a method is accepted only if two short rows have nearly the same result together as
     separately. `compiled`: the layers are compiled. `shared`: rows share prefixes. `sharded`: the layers gather their
     weights when they are called.
 
@@ -245,7 +245,7 @@ def _difference(model: PreTrainedModel, method: str, own: str, shared: bool) -> 
 def _split(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend with one call per row, without a mask and without computing attention between rows."""
+    """Attend with one call per row, or per span of a tree, and nothing between rows; without row lengths, call SDPA."""
     ends: Tensor | None = options.get("cu_seq_lens_q")
     tree: Tree | None = options.get("prefix_tree")
     if ends is None and tree is None:
@@ -261,7 +261,7 @@ def _split(
 
 
 def _span(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> list[Tensor]:
-    """Return the attention outputs of a row's last tokens, a few queries at a time, so that little masked work is done."""
+    """Like `_row`, but return the outputs in parts of a few queries each, so that little of the masked part is computed."""
     before = key.shape[2] - query.shape[2]
     if not before:
         return [_row(query, key, value, scale, window)]
@@ -275,7 +275,7 @@ def _span(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window
 def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> Tensor:
     """Return the attention outputs of a row's last tokens, [1, heads, queries, head], which attend over the whole row.
 
-    Each token attends to itself and at most `window` - 1 tokens before it.
+    Each token attends to itself and at most `window` - 1 tokens before it, or to all of these if `window` is None.
     """
     length, band = key.shape[2], None
     if query.shape[2] < length or (window is not None and length > window):
@@ -290,7 +290,7 @@ def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window:
 def _flash(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend with a variable-length flash kernel."""
+    """Attend with a variable-length flash kernel; without row lengths or a kernel, call SDPA."""
     ends: Tensor | None = options.get("cu_seq_lens_q")
     kernel = varlen()
     if ends is None or kernel is None:
@@ -310,7 +310,7 @@ def _flex(
     attention_mask: Tensor | BlockMask | None,
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend with flex attention and the block mask of `_flex_mask`."""
+    """Attend with flex attention and a block mask (from `_flex_mask` or a prefix tree); without one, call SDPA."""
     if not isinstance(attention_mask, BlockMask):
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     return flex_attention_forward(module, query, key, value, attention_mask, **options)

@@ -20,9 +20,9 @@ from agentgym.errors import BadConfig
 QUIET = 0.02
 """Initial factor of the layers' outputs; at 1 they would drown out the tokens that the heads compare."""
 CONSTANT = 4.0
-"""Value of the coordinate that all embeddings share, relative to the others; the previous-token head attends with it."""
+"""Value of the coordinate that all embeddings share, in standard deviations of the others; the first head uses it."""
 ENERGY = (0.4, 0.3, 0.2, 0.1)
-"""Weights of the fastest rotations in the previous-token head; with one, it would also attend 6, 13, … tokens back."""
+"""Weights of the fastest rotations in the previous-token head; with one, it would also attend 7, 14, … tokens back."""
 SLOW = 0.05
 """Maximum radians per token of the rotations that count as slow: they hardly affect the similarity of two tokens."""
 POSITION_SCALE, CONTENT_SCALE = 2.0, 1.6
@@ -33,7 +33,7 @@ PREVIOUS_SIZE, COPIED_SIZE = 2.0, 1.5
 
 @torch.no_grad()
 def write_induction_heads(model: PreTrainedModel) -> None:
-    """Give a random model of Qwen3's shape small layers, and induction heads (key-value head 0 of layers 0 and 1).
+    """Scale down the layers of a random Qwen3-shaped model; make key-value head 0 of its first two layers induction heads.
 
     The first layer's head attends to the previous token and writes a projection of it into the free dimensions. The
     second layer's head compares these projections with the current token and writes the token at the matching place:

@@ -65,7 +65,7 @@ def available() -> Memory:
 def named(words: str) -> Memory:
     """Parse the memory of GPUs that are not in this machine, such as `80GB`, `24GB` or `2x80GB`.
 
-    The size is in GiB per GPU; a 64th of it is reserved by the driver, and half a GiB by the context of each process.
+    The size is in GiB per GPU. A 64th of it is subtracted for the driver, and half a GiB for a process's context.
 
     Raises:
         BadConfig: the text has another form.

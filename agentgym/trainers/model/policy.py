@@ -71,7 +71,7 @@ class PolicySize:
     layers: int = 3
     """Number of layers."""
     heads: int = 4
-    """Number of query heads; there are half as many key-value heads."""
+    """Number of query heads; there are half as many key-value heads, but at least one."""
     feed_forward: int = 256
     """Width of the feed-forward layer."""
     vocabulary: int = 1000
@@ -114,8 +114,8 @@ def init_policy(
 ) -> Path:
     """Write a randomly initialized policy and its tokenizer for an environment to the folder `out`; return the folder.
 
-    `beside`: further environments, with their options, whose text the tokenizer also learns; all share the `episodes`.
-    `template`: see `train_tokenizer`.
+    `size`: None means `PolicySize()`. `beside`: further environments, with their options, whose text the tokenizer also
+    learns; all share the `episodes`. `template`: see `train_tokenizer`.
     """
     size = size or PolicySize()
     envs = [(env, dict(env_options or {})), *((name, dict(options)) for name, options in beside)]

@@ -67,7 +67,7 @@ def resolve(precision: str, device: torch.device) -> str:
 class MasterWeights:
     """The fp32 weights of a bf16 model, which accumulate gradients and receive updates.
 
-    A bf16 weight has 8 bits of precision: it would lose an update below 1/256 of its value, and a sum would lose the
+    A bf16 weight has 8 bits of precision: it would lose every update below 1/512 of its value, and a sum would lose the
     small share of a micro-batch. Weights that are already fp32 in the model (adapters may be) are their own masters.
     """
 

@@ -29,8 +29,8 @@ def shard(
     """Shard a model's parameters over the processes; return `scorer`, whose forward pass gathers them by layer.
 
     A layer is whole only while it computes, forward and backward; embedding, last norm and head are whole while the
-    scorer computes. The parts move to `device`, where the whole model never has to fit. `computes_in`: the format of
-    gathered weights; trained parts and their gradients are then float32.
+    scorer computes. The parts move to `device`, where the whole model never has to fit. Trained parts and
+    their gradients are float32. `computes_in`: the format of gathered weights; None keeps the format of the parts.
     """
     mesh = init_device_mesh(device.type, (processes,))
     policy = MixedPrecisionPolicy(

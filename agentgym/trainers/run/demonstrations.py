@@ -50,14 +50,14 @@ class Demonstrations:
         return await self.rollouts.play({name: Demonstrator(agent, noise) for name, agent in agents.items()}, jobs)
 
     async def starts(self, draws: Sequence[Draw], back: Sequence[int], step: int) -> list[Start | None]:
-        """Play each draw and return the state `back` turns before its end, as a start for the agent.
+        """Play each draw with the expert and return the state `back` (per draw) turns before the end, as the agent's start.
 
         A start is None if the demonstration is too short or failed: the agent then starts at the beginning of the task.
         """
         return [start for start, _ in await self.judged_starts(draws, back, step)]
 
     async def judged_starts(self, draws: Sequence[Draw], back: Sequence[int], step: int) -> list[tuple[Start | None, bool]]:
-        """Return the result of `starts`; True for each draw whose demonstration succeeded."""
+        """Like `starts`, but return (start, True if the demonstration succeeded) for each draw."""
         seed, prefix = derive("starts", self.config.seed, step), f"{step + 1}/demonstration/"
         jobs = [
             replace(job, moments=deque(maxlen=turns))

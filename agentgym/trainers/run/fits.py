@@ -24,7 +24,8 @@ PLANNER = "agentgym.planner.forecast:forecast"
 def check(config: TrainConfig) -> TrainConfig:
     """Check that a run fits into memory, and return it with the share of a GPU that the engine gets.
 
-    If the memory need is unknown, a warning says so and the run continues.
+    If the memory need is unknown, a warning says so and the run continues. A run whose weights are on a server is
+    returned unchecked.
 
     Raises:
         BadConfig: the run clearly needs more memory than there is; the message names the setting to change.

@@ -18,6 +18,8 @@ TRIED = 3
 def check(config: "TrainConfig", what: str, level: float, envs: "Sequence[tuple[EnvSpec, TextEnv]]") -> None:
     """Check that the environments have hints at this level and that the agent can show them; `what` names the stage.
 
+    `level`: share of a task's solution that a hint shows, 0 to 1.
+
     Raises:
         BadConfig: an environment has no hint, or the agent cannot show hints.
     """

@@ -29,7 +29,7 @@ from agentgym.trainers.run.session import RunSession, Show, join_processes
 from agentgym.trainers.run.stages import Stages
 
 LINES = 20
-"""Approximate number of progress lines of a run."""
+"""Minimum number of progress lines of a run with at least as many updates; there may be almost twice as many."""
 
 
 def sft(config: ImitationConfig, show: Show | None = None) -> dict[str, object]:
@@ -62,11 +62,12 @@ def cautions(config: ImitationConfig, files: Sequence[list[Episode]]) -> list[st
 
 
 def deal(lengths: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> list[tuple[int, int]]:
-    """Return the (file, episode) indices of an epoch, as many as there are episodes; each file gets its share.
+    """Return the (file, episode) indices of an epoch (from 0), as many as there are episodes; each file gets its share.
 
-    `lengths`: episodes per file. `weights`: weight per file; empty means the number of episodes. Each pass over a file
-    has a new order, and an epoch continues where the previous one stopped. The result is a pure function of seed and
-    epoch. Without weights, every episode occurs once per epoch.
+    `lengths`: episodes per file. `weights`: weight per file; empty means the number of episodes. Shares are rounded, so
+    the number of indices may differ slightly. Each pass over a file has a new order, and an epoch continues where the
+    previous one stopped. The result is a pure function of its arguments. Without weights, every episode occurs once per
+    epoch.
     """
     total = sum(lengths)
     shares = [total * weight / sum(weights) for weight in weights or lengths] if weights else [float(n) for n in lengths]

@@ -56,7 +56,7 @@ def leave(code: int) -> NoReturn:
 
 
 def launch(arguments: Sequence[str], processes: int, folder: str) -> int:
-    """Run `python -m agentgym ARGUMENTS` in `processes` processes; return the exit code of the first that failed, or 0.
+    """Run `python -m agentgym ARGUMENTS` in `processes` processes; return the exit code of one that failed, or 0.
 
     Ctrl-C reaches each process once; they agree on a checkpoint and leave with 130. If one process fails, all are
     terminated; if this process is killed, all exit by themselves.
@@ -101,7 +101,10 @@ def launch(arguments: Sequence[str], processes: int, folder: str) -> int:
 
 
 def _first(running: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Return the exit code of the process that failed first; `LOST` only if no process has another code."""
+    """Return the exit code to report: 128 + s if signal s ended a process, else the first rank's code that is not `LOST`.
+
+    It is `LOST` if no process has another code.
+    """
     deadline = time.monotonic() + 2
     while time.monotonic() < deadline and not all(process.poll() for process in running):
         time.sleep(0.02)

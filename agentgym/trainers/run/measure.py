@@ -42,13 +42,13 @@ class Measures:
         return " and ".join(dict.fromkeys(env.test_split for env in self.config.mix))
 
     def valid(self, step: int) -> dict[str, float]:
-        """Evaluate on the validation split and return the success if due after a step (counted from 0), else {}."""
+        """Evaluate on the validation split if due after a step (from 0); return `success_valid` (see `_store`), else {}."""
         if not _due(step + 1, self.config.eval_every):
             return {}
         return self._valid(f"eval/{step + 1}/")
 
     def valid_sft(self, updates: int) -> dict[str, float]:
-        """Publish the weights, evaluate on the validation split and return the success if due after `updates`, else {}."""
+        """Publish the weights and evaluate on the validation split if due after `updates`; return as `valid` does."""
         if not _due(updates, self.config.sft_eval_every):
             return {}
         self.wait(self.run.learner.publish(updates))
@@ -58,7 +58,7 @@ class Measures:
         return self._store("success_valid", self._play("valid_split", self.config.eval_tasks, prefix))
 
     def _play(self, split: str, number: int, prefix: str) -> list[Episode]:
-        """Play the first `number` tasks of each environment's split and return the episodes of all processes.
+        """Play the first `number` tasks (0: none) of each environment's split and return the episodes of all processes.
 
         Raises:
             CannotContinue: all episodes are faults.
@@ -81,7 +81,7 @@ class Measures:
         return episodes
 
     def _store(self, name: str, episodes: list[Episode]) -> dict[str, float]:
-        """Store an evaluation's episodes; return their success, also per environment if there are several."""
+        """Store an evaluation's episodes; return the success rate as `name`, and per environment and role as `NAME/PART`."""
         self.record.keep(episodes)
         whole = mean([float(e.success is True) for e in episodes if not e.fault])
         return {name: whole, **{key: share.total / share.number for key, share in success_by_part(name, episodes).items()}}

@@ -196,7 +196,7 @@ def part_names(episodes: Sequence[Episode]) -> set[str]:
 
 
 def parts(episodes: Sequence[Episode], names: Sequence[str]) -> dict[str, Mean]:
-    """Return each reward part's mean per episode as `reward/NAME`; an episode without the part counts as 0."""
+    """Return each reward part's mean per whole episode (see `whole`) as `reward/NAME`; a missing part counts as 0."""
     scored = whole(episodes)
     return {
         f"reward/{name}": Mean(sum(turn.rewards.get(name, 0.0) for e in scored for turn in e.turns), len(scored))

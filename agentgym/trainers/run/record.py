@@ -84,7 +84,8 @@ class Record:
         """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint).
 
         `config`: the stored configuration, or an extended one, which then replaces the stored one. The files of metrics
-        and episodes are truncated to the checkpoint.
+        and episodes are truncated to the checkpoint. If `config` has more steps than a finished run, its final evaluation
+        is removed.
         """
         path = Path(folder) / "config.toml"
         record = cls(folder, config, writes)
@@ -220,6 +221,9 @@ class Record:
         """Write a checkpoint; it is incomplete, and no run resumes from it, until `finish` is called.
 
         `save` writes the model. `together`: every process calls `save`, not only the one that writes.
+
+        Raises:
+            BadData: the checkpoint cannot be written.
         """
         name = f"step-{position:08d}"
         draft, old, _ = self._places(name)
@@ -238,7 +242,11 @@ class Record:
         self._unfinished = name
 
     def finish(self) -> None:
-        """Complete the checkpoint that was written last, atomically, and delete all but the last two."""
+        """Complete the checkpoint that was written last, atomically, and delete all but the last two.
+
+        Raises:
+            BadData: the checkpoint cannot be moved to its final name.
+        """
         name, self._unfinished = self._unfinished, ""
         if not name:
             return
@@ -274,7 +282,10 @@ class Record:
     def keep_best(self, save: Callable[[Path], None], step: int, success: float, *, together: bool = False) -> None:
         """Save the model as `checkpoints/best` if `success` is the highest so far, all or nothing.
 
-        `together`: every process calls `save`, not only the one that writes.
+        `step`: number of steps taken. `together`: every process calls `save`, not only the one that writes.
+
+        Raises:
+            BadData: the model cannot be written.
         """
         draft = self.checkpoints / ".best"
         if not self.writes:

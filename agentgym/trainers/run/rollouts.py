@@ -86,7 +86,7 @@ class Rollouts(Groups):
         return self.config.horizon_at(step, self.envs[env].horizon)
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return the horizon of a step (in turns) for each environment that has a schedule, as a metric."""
+        """Return {"horizon": turns per episode of a step, by environment} for schedules of several stages, or {}."""
         turns = {name: self.horizon(name, step) for name, env in self.envs.items() if len(env.horizon) > 1}
         horizons = {name: float(number) for name, number in turns.items() if number is not None}
         return {"horizon": horizons} if horizons else {}

@@ -45,7 +45,11 @@ def too_many_lost(lost: int, attempts: int, config: TrainConfig) -> bool:
 
 
 def schedule(step: int, steps: int) -> float:
-    """Return the factor of the peak learning rate at a step: a short linear warm-up, then a cosine down to 0.1."""
+    """Return the factor of the peak learning rate at a step (counted from 0) of `steps`.
+
+    It rises linearly over the first fiftieth of the steps (at least one), then falls on a cosine that reaches 0.1 one
+    step after the last.
+    """
     rise = max(1, steps // 50)
     if step < rise:
         return (step + 1) / rise

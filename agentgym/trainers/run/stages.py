@@ -118,7 +118,7 @@ class FreshRun:
 
     @property
     def tasks_repeat(self) -> bool:
-        """True if a task may be drawn more than once; samplers of users are assumed to do so."""
+        """True if a task may be drawn more than once; a sampler that a user wrote is assumed to repeat tasks."""
         return self.config.sampler not in SAMPLERS.table or any(source.finite for source in self.sources)
 
 

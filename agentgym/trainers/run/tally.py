@@ -28,7 +28,7 @@ class Tally:
     lost_steps: int = 0
     """Number of consecutive steps, in this session, in which every episode was a fault."""
     fault: str = ""
-    """Message of the last fault."""
+    """Message of a fault in the last step; empty if the step had none."""
 
     def count(self, row: dict[str, Any]) -> None:
         """Add a step's counts; in its row of metrics, replace `episodes` by `fault_share`."""

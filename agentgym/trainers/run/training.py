@@ -161,7 +161,7 @@ class Training(RunSession):
         tally.seconds += time.perf_counter() - clock.started
 
     def _check_faults(self) -> None:
-        """Check that an episode of the last `LOST_STEPS` steps was faultless; if none was, write a checkpoint and raise.
+        """Check that the last `LOST_STEPS` steps had a faultless episode; if they had none, write a checkpoint and raise.
 
         Raises:
             CannotContinue: every episode was a fault.

@@ -54,7 +54,8 @@ def attempt(run: "FreshRun", stage: Stage, judge: Judge) -> None:
     """Let `judge` call a stage on a made-up group and check its result.
 
     Built-in stages are skipped, because they have tests; coroutines are skipped, because they wait for something
-    outside and need the run's event loop. The stage is called with its options and with a temporary state.
+    outside and need the run's event loop. A stage that asks for a part of a started run is not tried, and with
+    `try_stages=False` no stage is. The stage is called with its options and with a temporary state.
 
     Raises:
         BadConfig: the call failed; the message has the error and its line.

@@ -24,9 +24,8 @@ class Checkpoint:
     Engines read the published form of a model, while transformers may store it differently: the experts of
     mixture-of-experts layers are stacked in memory and separate in files. Every iteration yields the current values. All
     processes together gather one sharded parameter at a time, or one layer if the files combine parameters of a layer.
-    Dtypes are those of the model at
-    construction: if fp32 masters replace weights later, they are still sent in the compute dtype. The class implements
-    vLLM's `WeightSource` (`metadata`, iteration).
+    Dtypes are those of the model at construction: if fp32 masters replace weights later, they are still sent in the
+    compute dtype. The class implements vLLM's `WeightSource` (`metadata`, iteration).
 
     Raises:
         BadConfig: the model's files contain tensors made from several layers.

@@ -14,7 +14,7 @@ from agentgym.trainers.weights.gather import adapter
 
 
 def write_model(source: Checkpoint, folder: Path, rank: int, processes: int, limit: int = SHARD_BYTES) -> None:
-    """Write a model's weights as safetensors files of at most `limit` bytes, distributed over the processes.
+    """Write a model's weights as safetensors files of at most `limit` bytes (or one larger tensor), spread over processes.
 
     Every process must call it. Each process has at most one whole tensor at a time, or the tensors of one layer if the
     files combine them.

@@ -51,7 +51,7 @@ class PartWriter:
         With 8-bit state, which torch cannot copy for a write in a thread, everything is written before this returns.
 
         Raises:
-            BadData: the parts cannot be written.
+            BadData: the parts cannot be written, or the write in progress failed.
         """
         self.done(wait=True)
         values = tensors(model, optimizers)

@@ -36,7 +36,7 @@ def archive_of(path: str) -> str:
 
 
 def saved_at(path: str) -> str:
-    """Return the URL path to delete the sampler weights at `path`; some servers leave the kind out of `path`."""
+    """Return the URL path that deletes the sampler weights at `path`; `path` may lack the part `sampler_weights/`."""
     run, _, name = path.removeprefix("tinker://").partition("/")
     return f"training_runs/{run}/checkpoints/{name if '/' in name else f'sampler_weights/{name}'}"
 

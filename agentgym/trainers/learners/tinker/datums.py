@@ -14,7 +14,7 @@ from agentgym.trainers.learners.tinker.service import client_package
 
 Floats = npt.NDArray[np.float32]
 Reduction = Literal["tokens", "rows"]
-"""Server-side loss aggregation: the sum over `tokens`, or the mean over `rows` of the mean over each row's targets."""
+"""Server-side loss aggregation: `tokens` (sum over tokens) or `rows` (mean over rows of each row's mean over targets)."""
 
 
 def scored_datum(ids: Sequence[int]) -> object:

@@ -45,7 +45,7 @@ class Work:
 
 
 def native(loss: Stage, config: TrainConfig) -> tuple[str, dict[str, float]] | None:
-    """Return the name and bounds of the server's loss that equals ours, or None if there is none."""
+    """Return the server's loss that equals ours, as (name, {`clip_low_threshold`, `clip_high_threshold`}), or None."""
     if config.kl:
         return None
     low, high = loss.option("clip_low", 0.0), loss.option("clip_high", 0.0)

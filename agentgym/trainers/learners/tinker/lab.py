@@ -103,9 +103,9 @@ class Lab:
         return float(move @ self.unit / max(self.unit @ self.unit, 1e-30))
 
     def moves(self) -> bool:
-        """Set `rate` so that a step changes the log-probabilities slightly, and note the result.
+        """Set `rate` so that a step changes the log-probabilities slightly, and add a row to the table of findings.
 
-        Returns True if such a step raises the token with the advantage.
+        Returns True if such a step raises the log-probability of the token with the advantage.
         """
         noise = max(0.01, 10 * self.qualified.mismatch)
         for _ in range(10):
@@ -146,8 +146,8 @@ class Lab:
     def mixture(self, model: str) -> None:
         """Determine if gradients of tokens add up for advantages of any sign and size, and if the sum equals torch's.
 
-        Losses that the server lacks are sent in this form (`gradient`): as their derivative with respect to each
-        log-probability.
+        A loss that the server lacks is sent in this form: as its derivative with respect to each log-probability (see
+        the module `gradient`).
         """
         first_pull, other = pull_at(self.row, MIXED[0]), np.roll(pull_at(self.row, MIXED[1]), 2)
         parts: list[Scores] = []
@@ -192,7 +192,7 @@ class Lab:
             return (logprobs() - before).double().numpy(), ""
 
     def _downloads(self, model: str, folder: Path) -> bool:
-        """Download the server's adapter into a folder; return False, and note the reason, if the server refuses.
+        """Download the server's adapter into a folder, and add a row to the findings; return False if the server refuses.
 
         Raises:
             EngineDead: the server dies during the request.

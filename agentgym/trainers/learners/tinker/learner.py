@@ -124,7 +124,7 @@ class RemoteLearner(Learner):
         return trained
 
     def about(self) -> dict[str, Any]:
-        """Return metadata for the log: number of parameters, trained parameters, attention, precision."""
+        """Return metadata for the log: numbers of parameters and trained parameters; attention and precision are unknown."""
         architecture = AutoConfig.from_pretrained(self.model, trust_remote_code=False)
         with torch.device("meta"):
             layers = AutoModelForCausalLM.from_config(architecture).named_modules()
@@ -249,7 +249,10 @@ class RemoteLearner(Learner):
             await self.engine.load_weights(folder, version, **differences)
 
     def _saved(self) -> dict[str, Any]:
-        """Save the server's state once per version of the weights; return its path and identifying scores."""
+        """Save the server's state once per version of the weights; return the content of `FILE`.
+
+        It has `path`, `probe` (`ids` and their `logprobs`, which identify the weights), `url`, `base`, `model`, `qualified`.
+        """
         if self._checkpoint is None:
             ids = self.tokenizer.encode(" ".join(str(number) for number in range(PROBE)), add_special_tokens=False)[:PROBE]
             probe = {"ids": ids, "logprobs": np.asarray(self.trained.forward([datums.scored_datum(ids)])[0]).tolist()}
@@ -273,7 +276,7 @@ class RemoteLearner(Learner):
             raise BadData(f"{folder}: where the weights are could not be written ({error})") from error
 
     def state_dict(self) -> dict[str, object]:
-        """Return the path of weights and optimizer on the server."""
+        """Return the path of weights and optimizer on the server, after saving them if they have changed."""
         return {"path": self._saved()["path"]}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:

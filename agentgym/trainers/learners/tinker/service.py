@@ -176,7 +176,7 @@ class Service:
         """Return the model that the server trains: the requested one, or its only one.
 
         Raises:
-            BadConfig: the server lacks the model `name`, or `name` is empty and the server does not have exactly one model.
+            BadConfig: the server's list of models lacks `name`, or `name` is empty and the list does not have exactly one.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # deprecated in later releases, but the only way in earlier ones
