@@ -30,7 +30,7 @@ class Element(NamedTuple):
 
 
 def elements(seen: dict[str, Any]) -> list[Element]:
-    """Return all elements of a page that have an id, including those cut from the observation."""
+    """Return all elements with an id of a page as `page.js` reports it, including those cut from the observation."""
     elements_seen: list[Element] = []
     for _, text, _ in seen["lines"]:
         match = _LINE.fullmatch(text)
@@ -42,7 +42,10 @@ def elements(seen: dict[str, Any]) -> list[Element]:
 
 
 def written(seen: dict[str, Any], most: int, error: str | None = None) -> str:
-    """Return the observation, at most `most` characters long unless its head leaves fewer than 200 for the elements."""
+    """Return the observation of a page as `page.js` reports it, in at most `most` characters.
+
+    It is longer only if the lines above the elements (URL, title, tabs, focus, error, notes) leave fewer than 200.
+    """
     head = [f"URL: {seen['url'][:MOST_HEAD]}", f"Title: {seen['title']}"]
     tabs = seen["tabs"]
     if len(tabs) > 1:
@@ -59,7 +62,10 @@ def written(seen: dict[str, Any], most: int, error: str | None = None) -> str:
 
 
 def body(seen: dict[str, Any], most: int) -> str:
-    """Return the tree of elements; for a long page, the part from the window's top on, with notes on the omitted parts."""
+    """Return the tree of elements in at most `most` characters.
+
+    A longer tree is cut to the part from the window's top on, with lines that count what is omitted above and below.
+    """
     lines = [(min(depth, 30), text, top) for depth, text, top in seen["lines"]]
     if not lines:
         return "(the page is empty)"

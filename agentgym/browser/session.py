@@ -289,7 +289,10 @@ class Session:
     # Observing
 
     async def look(self) -> dict[str, Any]:
-        """Return the state of the current page and of the tabs, as `page.js` reports it.
+        """Return the current page as `page.js` reports it, with additional keys.
+
+        `tabs` has [URL, title] of each tab, `current` is the index of the current tab from 0, `notes` are the notes of the
+        last action, and `history` has the history of each tab.
 
         Raises:
             Fault: the process of another tab's page crashed.
@@ -310,6 +313,6 @@ class Session:
         return await self.tab.page.screenshot(type="png", animations="disabled", caret="hide", scale="css")
 
     async def _history(self, tab: Tab) -> list[object]:
-        """Return the tab's position in its history, and the URLs of the history."""
+        """Return [index of the current entry from 0, URLs of all entries] of the tab's history."""
         history = await tab.cdp.send("Page.getNavigationHistory")
         return [history["currentIndex"], [entry["url"] for entry in history["entries"]]]

@@ -215,4 +215,7 @@ RUN = """(async () => {
   for (const clock of clocks) try { await clock.runFor(piece); } catch {}
   return [piece, due <= left];
 })()""".replace("SLICE", str(SLICE))
-"""JavaScript that advances Playwright's clock in all frames: to the next timer, by at least SLICE and at most LEFT ms."""
+"""JavaScript that advances Playwright's clock in all frames, to the next timer, by at least SLICE and at most LEFT ms.
+
+Returns [milliseconds advanced, true if a timer was due]; LEFT below SLICE wins.
+"""

@@ -21,8 +21,8 @@ class FrozenLake(TextEnv):
     """Cross a slippery frozen lake without falling in.
 
     The map is 5 squares wide at difficulty 0 and one more at each level; a fifth of it is holes, and the goal is always
-    reachable. Every move draws once from the episode's generator: with probability `slip` it slides to one of the two sides.
-    The oracle knows each draw in advance; the expert knows only the map and `slip`.
+    reachable. Every move draws once from the episode's generator: with probability `slip` it slides to one of the two sides,
+    each equally likely. The oracle knows each draw in advance; the expert knows only the map and `slip`.
     """
 
     horizon = 100
@@ -64,7 +64,7 @@ class FrozenLake(TextEnv):
         return self.place
 
     def measures(self) -> dict[str, float]:
-        """Return the progress toward the goal: 1 at the goal, less with each move away from it, 0 in a hole."""
+        """Return `near`, the progress toward the goal: 1 at the goal, less with each move away from it, 0 in a hole."""
         return {"near": 1 - self.distance.get(self.place, len(self.distance)) / len(self.distance)}
 
     def oracle(self) -> Iterator[str]:

@@ -17,7 +17,7 @@ class GuessNumber(TextEnv):
     declared = Declarations(answers=("secret",), expert_bound=1.0)
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon` if it was set, else at least 1.5 times the guesses of binary search (21 at difficulty 2)."""
+        """Return `horizon` if it was set, else 1.5 times the guesses of binary search, rounded down, but at least 12."""
         halvings = int(task.data["limit"]).bit_length()
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, halvings + halvings // 2)
 

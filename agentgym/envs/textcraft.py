@@ -28,7 +28,7 @@ MATERIALS = (
 FORMS = ("plank", "rod", "plate", "gear", "cord", "tile", "lens", "frame", "bolt", "ring", "blade", "sheet", "bead", "lamp")
 RAW = ("ore", "log", "stone", "fibre", "sand", "shell", "resin", "seed", "powder", "shard")
 MOST = 10_000
-"""Maximum amount in one `get` or `craft`."""
+"""Maximum amount in one `get`, `drop` or `craft`."""
 _COMMAND = re.compile(r"(get|drop|craft) (\d{1,5}) ([a-z ]+?)(?: using (.+))?")
 _PART = re.compile(r"(\d{1,5}) ([a-z ]+)")
 Recipe = tuple[int, dict[str, int]]
@@ -38,9 +38,9 @@ class TextCraft(TextEnv):
     """Get raw materials and craft items from them until the goal is made.
 
     Modeled on TextCraft (ADaPT, arXiv 2311.05772, and AgentGym) with generated recipes: all recipes are shown, including
-    useless ones. The goal is two recipes deep at difficulty 0 and one more at each level. `craft` takes a recipe's amounts
-    or a multiple of them. The carrying limit is a quarter above what the goal needs, so that amounts must be computed;
-    `drop` makes room.
+    useless ones. The goal is two recipes deep at difficulty 0 and one more at each level, up to 60. `craft` takes a
+    recipe's amounts or a multiple of them. The carrying limit is a quarter above what the goal needs, so that amounts
+    must be computed; `drop` makes room.
 
     Ceiling: the shortcut policy `everything` gets the same amount of each raw material and repeats all recipes in turn. That
     is enough if few materials are needed, in similar amounts (5 % of the tasks at difficulty 0).

@@ -28,7 +28,8 @@ class TwentyQuestions(TextEnv):
     There are 32 creatures at difficulty 0 and 32 more at each level, with eight properties each; no two are alike. The
     state is the set of creatures consistent with the answers.
 
-    Ceiling: the shortcut policy `first_listed` guesses without asking, and is right one time in 32.
+    Ceilings: the shortcut policies `first_listed` and `last_listed` guess without asking; at difficulty 0 they are right
+    one time in 32.
     """
 
     horizon = 20
@@ -83,7 +84,7 @@ class TwentyQuestions(TextEnv):
         return self.meant, self.left()
 
     def measures(self) -> dict[str, float]:
-        """Return the share of the needed information that was gained: 1 when one creature is left."""
+        """Return `known`, the share of the needed information (in bits) that was gained: 1 when one creature is left."""
         return {"known": 1 - float(np.log2(len(self.left())) / np.log2(len(self.creatures)))}
 
     def oracle(self) -> Iterator[str]:

@@ -35,7 +35,7 @@ class Wordle(TextEnv):
     declared = Declarations(answers=("words",), random_bound=0.1, expert_bound=0.7)
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon` if it was set, else at least the task's number of guesses plus six turns for invalid ones."""
+        """Return `horizon` if it was set, else the number of guesses plus six turns for invalid ones, but at least 40."""
         guesses = GUESSES + len(task.data["words"]) - 1
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, guesses + GUESSES)
 
@@ -84,7 +84,7 @@ class Wordle(TextEnv):
         return self.words, sorted(self.guessed)
 
     def measures(self) -> dict[str, float]:
-        """Return the share of words found."""
+        """Return `found`, the share of words found."""
         return {"found": sum(self._found(number) for number in range(len(self.words))) / len(self.words)}
 
     def oracle(self) -> Iterator[str]:

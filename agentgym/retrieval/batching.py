@@ -19,8 +19,9 @@ class QueueFull(RuntimeError):
 class Batches:
     """Searches for many coroutines in batches: a batch has the queries that arrived while the previous batch ran.
 
-    A batch has at most `most` queries, split over `threads`; equal queries are searched once. The cache has the last
-    `cached` answers, or fewer if they have more than ten documents on average. At most `waiting` queries wait.
+    A batch has at most `most` queries, all for the same number of documents, split over `threads`; equal queries are
+    searched once. The cache has the `cached` answers used last, or fewer if they have more than ten documents on average.
+    At most `waiting` queries wait.
     """
 
     def __init__(

@@ -73,10 +73,11 @@ def build_dense_index(
 class DenseIndex:
     """A dense index in a folder; a search returns the documents whose vectors have the largest cosine with the query's.
 
-    `encoder` is the encoder or its folder. The index also records the encoder's original path, but an index may come from a
-    stranger, so that path is never loaded. faiss finds candidates. Their scores are then computed in double precision, one
-    by one, so that scores do not depend on the batch size or the number of threads. A `flat` search is exact; `ivf` and
-    `hnsw` may miss documents, always the same ones.
+    `encoder` is the encoder or its folder, and is required. The index also records the encoder's original path, but an
+    index may come from a stranger, so that path is never loaded. faiss finds candidates. Their scores are then computed in
+    double precision, one by one, so that scores do not depend on the batch size or the number of threads. A `flat` search
+    is exact unless thousands of documents have nearly equal scores; `ivf` and `hnsw` may miss documents, always the same
+    ones.
     """
 
     blocking = False
@@ -119,7 +120,7 @@ class DenseIndex:
     def _near(self, vectors: Vectors, count: int) -> list[NDArray[np.int64]]:
         """Return, for each query, the numbers of the candidates for its best `count` documents, int64 [candidates].
 
-        -1 is padding. A `flat` index returns all documents that may be among the best.
+        -1 is padding. A `flat` index returns all documents that may be among the best, or at least 8,192 of them.
 
         `vectors` is float32 [queries, dimensions].
         """
@@ -166,7 +167,7 @@ def _encode(model: Encoder, path: Path, store: Store, batch: int, done: Callable
 
 
 def _index(faiss: ModuleType, search: str, vectors: Vectors, path: Path) -> None:
-    """Write faiss's index of the vectors, [documents, dimensions]."""
+    """Write faiss's index of the vectors, float32 [documents, dimensions], to a file; `search` is `ivf` or `hnsw`."""
     count, dimension = vectors.shape
     if search == "hnsw":
         index = faiss.IndexHNSWFlat(dimension, _NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)

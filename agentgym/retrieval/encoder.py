@@ -39,13 +39,13 @@ class Encoder:
         self.dimension = int(self.queries(["one"]).shape[1])
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of queries, float [queries, dimensions]."""
+        """Return the unit vectors of queries, float32 [queries, dimensions]."""
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
         return np.concatenate([self._encode([self._prefixes[0] + text], 1) for text in texts])
 
     def passages(self, texts: Sequence[str], batch: int = 64) -> Vectors:
-        """Return the vectors of passages, float [passages, dimensions], encoded `batch` at a time."""
+        """Return the unit vectors of passages, float32 [passages, dimensions], encoded `batch` at a time."""
         return self._encode([self._prefixes[1] + text for text in texts], batch)
 
     def _encode(self, texts: list[str], batch: int) -> Vectors:

@@ -84,7 +84,7 @@ _Index = tuple[Any, dict[str, int]]
 
 
 def _top(scores: Any, count: int) -> Any:
-    """Return the indices, int [<= count], of the best of `scores` [documents], best first; ties keep their order."""
+    """Return the indices, int [count], of the best of `scores` [documents], best first; ties keep their order."""
     least = np.partition(scores, len(scores) - count)[len(scores) - count]
     candidates = np.flatnonzero(scores >= least)
     return candidates[np.argsort(-scores[candidates], kind="stable")][:count]

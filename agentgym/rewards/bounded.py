@@ -57,8 +57,10 @@ def call(
     `preload` names modules to import, or functions without arguments to call (`module:function`), once for all calls.
     `seconds` limits wall-clock time, and `memory` the bytes that the call may map in addition to the imports. If the
     function raises or exceeds a limit, the reply's `problem` says so. Set `trusted` only if no model wrote the
-    arguments: the call then runs in the server itself, and later calls see the state that it leaves there. Raises Fault
-    if the server cannot be started or breaks twice, and BadConfig if the system cannot fork.
+    arguments: the call then runs in the server itself without a memory limit, and later calls see the state that it leaves
+    there; a trusted call that is too slow is repeated once, and then raises Fault.
+
+    Raises Fault if the server cannot be started or breaks twice, and BadConfig if the system cannot fork.
     """
     request: Request = {"target": target, "arguments": arguments, "seconds": seconds, "memory": memory, "trusted": trusted}
     return _server(tuple(preload)).ask(request, seconds + GRACE)

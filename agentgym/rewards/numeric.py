@@ -47,7 +47,7 @@ def read_number(text: str) -> Number | None:
 
     The grammar covers integers with or without thousands separators, decimals, repeating decimals (`0.1\overline{6}`,
     `0.(3)`), scientific notation (`1.5e-3`, `1.5 \times 10^{-3}`), fractions and mixed numbers (`3/4`, `\frac{3}{4}`,
-    `1 3/4`), with a sign, a currency sign, a percent sign, a variable (`x = 3`), degrees, powers of ten (`10^6`), and
+    `1 3/4`), with a sign, a dollar sign, a percent sign, a variable (`x = 3`), degrees, powers of ten (`10^6`), and
     surrounding LaTeX and Markdown. Other powers are rejected as unfinished work, and so are non-ASCII digits, words and
     infinities.
     """
@@ -65,7 +65,7 @@ def read_number(text: str) -> Number | None:
 
 
 def unwrapped(text: str, *, variable: bool = False) -> str:
-    """Return the text of a value without dollar signs, a box, a final period, and `x =` (kept if `variable`).
+    """Return a value's text without surrounding `$`, LaTeX box or `**`, a final period, and `x =` (kept if `variable`).
 
     Unicode minus signs become `-`.
     """

@@ -19,7 +19,7 @@ DIGITS = 12
 
 
 def canonical(value: object) -> object:
-    """Return a value in canonical form: an integral float as an integer, any other float with 12 significant digits."""
+    """Return a finite float rounded to 12 significant digits, as an int if it is integral; any other value unchanged."""
     if not isinstance(value, float) or not math.isfinite(value):
         return value
     rounded = value if value.is_integer() else float(f"{value:.{DIGITS}g}")
@@ -44,7 +44,8 @@ def same_result(
 def column_orders(rows: Sequence[Row], gold: Sequence[Row], *, exact: bool = False) -> list[tuple[int, ...]]:
     """Return the orders of the columns of `rows` that may make the results equal, as Spider's test suite allows any order.
 
-    A column can match only a column that has the same values equally often; with `exact`, floats must be identical.
+    A column can match only a column that has the same values equally often; with `exact`, floats must be identical. At
+    most MOST_ORDERS are returned; none if the results have different shapes.
     """
     width = len(gold[0]) if gold else 0
     if not gold or len(rows) != len(gold) or len(rows[0]) != width:

@@ -144,7 +144,10 @@ def refuse_unread(row: Row, read: Collection[str], ignore: tuple[str, ...], wher
 
 @lru_cache(maxsize=256)
 def _suspects(keys: tuple[str, ...], read: frozenset[str], ignore: tuple[str, ...]) -> tuple[tuple[str, bool], ...]:
-    """Return the columns that may have unread text, each with True if the name alone shows that it has."""
+    """Return (column, known) for the columns that may have unread text.
+
+    `known`: the name is that of a premise, choices or a medium, so any content counts; else only text counts.
+    """
     left = {*read, *ABOUT, *(other.strip().lower().replace(" ", "_") for other in ignore)}
     known = {*PREMISES, *CHOICES, *MEDIA} - UNCERTAIN
     return tuple(
@@ -178,7 +181,7 @@ def _is_text(value: object) -> bool:
 
 
 def premises(row: Row, read: set[str], ignore: Iterable[str] = ()) -> list[str]:
-    """Return the premises of a row except columns in `ignore`, and add their column names to `read`."""
+    """Return the premises of a row except columns in `ignore` or `read`, and add their column names to `read`."""
     texts: list[str] = []
     for name in PREMISES:
         if row.get(name) and name not in read and name not in ignore and not (name in UNCERTAIN and texts):

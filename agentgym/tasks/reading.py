@@ -52,7 +52,7 @@ def playable(
     The first element of a record is its location. `read` raises BadData for a bad row. Messages call an item `noun`.
 
     Raises:
-        BadData: no row is left; or with `strict`, a row is bad or an id repeats.
+        BadData: no row is left; or with `reading.strict`, a row is bad or an id repeats.
         UnreadText: a column has text that no reader uses.
     """
     items: dict[str, I] = {}

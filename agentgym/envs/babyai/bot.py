@@ -134,7 +134,8 @@ class Trial:
     def follow(self, bot: Bot, stop: int = 0) -> bool:
         """Follow a bot until it wins, its plan has fewer than `stop` parts, or time is up; return True if the level is won.
 
-        With `stop=0` the length of the plan does not matter. Time is up after 4 moves per square of the map.
+        With `stop=0` the length of the plan does not matter. Time is up after 4 moves per square of the map. BotStuck
+        passes through.
         """
         previous: int | None = None
         while not self.won and len(self.moves) < 4 * self.level.width * self.level.height:
@@ -181,7 +182,7 @@ class Trial:
         """Perform one action chosen by the bot.
 
         Raises:
-            BotStuck: the solution becomes too long.
+            BotStuck: the bot fails, its action changes nothing, or the solution becomes too long.
         """
         self.move(bot.says(self.moves[-1] if self.moves and bot.bfs_counter else None))
         if len(self.moves) > 4 * self.level.width * self.level.height:

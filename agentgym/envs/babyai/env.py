@@ -80,7 +80,7 @@ class BabyAI(TextEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Return a note unless minigrid's own step limit, computed from each layout, ends the episodes."""
+        """Return a sentence on the turn limit; empty if minigrid's own limit, computed from each layout, applies."""
         if options.get("horizon") is not None or not (options.get("package_limit") or options.get("preset") == "published"):
             return "does not limit episodes as the package does (preset='published' without horizon)"
         return ""
@@ -182,7 +182,7 @@ def _ints(place: Sequence[int]) -> tuple[int, int]:
 
 
 def _progress(instr: Instruction, mark: Callable[[Cell], object]) -> tuple[object, ...]:
-    """Return the verifier's progress: completed parts, and the object it believes is carried."""
+    """Return the verifier's progress: the status of each part, and `mark` of the object that it believes is carried."""
     if hasattr(instr, "instr_a"):
         return instr.a_done, instr.b_done, _progress(instr.instr_a, mark), _progress(instr.instr_b, mark)
     carried: Cell | None = vars(instr).get("preCarrying")

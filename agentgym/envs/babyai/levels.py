@@ -25,7 +25,10 @@ LADDER: tuple[tuple[int, tuple[str, ...]], ...] = (
     (640, ("Synth", "SynthLoc", "GoToSeq", "MiniBossLevel", "PickupAbove")),
     (960, ("SynthSeq", "BossLevel", "BossLevelNoUnlock")),
 )
-"""Horizon in turns and levels of each difficulty. Each further difficulty adds a row and column of rooms to boss levels."""
+"""(Horizon in turns, names of levels) of each difficulty from 0.
+
+Each further difficulty adds a row and a column of rooms to the boss level.
+"""
 
 
 def check_installed() -> None:
@@ -78,7 +81,7 @@ def names(level: str, difficulty: int) -> tuple[str, ...]:
 
 
 def horizon(level: str, difficulty: int) -> int:
-    """Return the default horizon in turns: the level's, or if `level` is empty, the difficulty's."""
+    """Return the default horizon in turns: the level's (960 outside LADDER), or if `level` is empty, the difficulty's."""
     if level:
         return next((turns for turns, group in LADDER if level in group), LADDER[-1][0])
     top = LADDER[-1][0]

@@ -103,7 +103,7 @@ class KuhnPoker(TextEnv):
         return task.data["deals"], task.data["plans"], task.data["number"]
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon` if it was set, else at least 3 turns per hand and 8 more."""
+        """Return `horizon` if it was set, else 3 turns per hand plus 8, but at least 20."""
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, 3 * len(task.data["deals"]) + 8)
 
     # The episode
@@ -199,7 +199,7 @@ class KuhnPoker(TextEnv):
         return self.hand, self.history, self.chips, self.briefed
 
     def measures(self) -> dict[str, float]:
-        """Return A's chips per hand so far."""
+        """Return `chips`: A's chips per finished hand, from -2 to 2; 0 in the first hand."""
         return {"chips": self.chips / max(self.hand, 1)}
 
     def role_rewards(self) -> dict[str, RoleReward] | None:
@@ -226,9 +226,12 @@ class KuhnPoker(TextEnv):
         return found
 
     def exploited(self, chances: Mapping[str, Sequence[float]]) -> dict[str, float]:
-        """Return a strategy's exploitability, its value against itself, and the values of best responses, in chips per hand.
+        """Return four numbers of a strategy, in chips per hand.
 
-        `chances` maps each information set to the probabilities of its two moves.
+        `exploitability`; `value`, its expected chips against itself for the side that moves first; and
+        `best_response_first` and `best_response_second`, the most chips that each side can win against it.
+
+        `chances` maps each information set to the probabilities of its two moves: check or fold, and bet or call.
         """
         strategy = {name: bet for name, (_, bet) in chances.items()}
         best = {f"best_response_{seat}": best_response(strategy, place) for place, seat in enumerate(("first", "second"))}

@@ -66,10 +66,11 @@ def canonical(board: str) -> str:
 
 
 def opening(rng: np.random.Generator, side: int) -> tuple[str, str]:
-    """Return a board `side` squares wide without threats, with a few free squares close to each other, and the side to move.
+    """Return a board `side` squares wide and the side to move.
 
-    The other squares are filled at random with about as many X as O. If neither fits on a square, all lines through that
-    square are cleared and filled again.
+    The board has no threats, and 5 to 7 free squares close to each other. The other squares are filled at
+    random with about as many X as O. If neither fits on a square, all lines through that square are cleared and filled
+    again.
     """
     corner = rng.integers(0, side - 3, 2)
     window = [(corner[0] + square // 4) * side + corner[1] + square % 4 for square in range(16)]

@@ -29,7 +29,7 @@ class Instructions(TextEnv):
     costs a turn. From difficulty 1 on, the system sets a rule that a user message contradicts, and the document contains an
     order that must be ignored.
 
-    Difficulty d: 2 + d messages; 2 + d // 2 rules in the first message and 1 + d // 2 changes in each later message;
+    Difficulty d: 2 + d messages; at most 2 + d // 2 rules in the first message and 1 + d // 2 changes in each later one;
     documents with 2 + d // 2 kinds of items (at most 5) and 3 + d // 2 items of each kind (at most 8). The number of words
     required in a note has no bound. A task is kept only if each of these policies fails: forgetting earlier messages,
     ignoring later messages, ignoring all rules or all of the user's rules, obeying the user against the system, and
@@ -120,7 +120,7 @@ class Instructions(TextEnv):
         self.answered = 0
         """Number of messages answered so far without breaking a rule."""
         self.met: dict[str, bool] = {}
-        """True for each constraint that the last reply met, by name."""
+        """True or False for each constraint on the last reply, by name; empty before the first reply."""
         return self._opening()
 
     def _opening(self) -> str:
@@ -164,7 +164,7 @@ class Instructions(TextEnv):
         return self.answered, sorted(self.met.items()) if not all(self.met.values()) else []
 
     def measures(self) -> dict[str, float]:
-        """Return the share of messages answered correctly; a wrong last reply counts by the share of constraints it met."""
+        """Return `kept`, the share of messages answered correctly; a wrong reply adds the share of constraints it met."""
         met = sum(self.met.values()) / len(self.met) if self.met and not all(self.met.values()) else 0.0
         return {"kept": (self.answered + met) / len(self.task.data["messages"])}
 
@@ -183,7 +183,7 @@ class Instructions(TextEnv):
             yield expert.reply(self._texts())
 
     def mistake(self, rng: np.random.Generator) -> str | None:
-        """Return a reply that forgets one rule, or None if there is no rule."""
+        """Return a reply that ignores one active rule; None if there is no rule, or nothing is left to write."""
         return expert.slip(self._texts(), rng)
 
     def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:

@@ -11,7 +11,7 @@ Shortcut = Callable[[list[str]], str]
 
 
 def shortcuts(*, conflicts: bool) -> Mapping[str, Shortcut]:
-    """Return the shortcut policies by name; set `conflicts` if system, user and document may disagree."""
+    """Return the shortcut policies by name; `conflicts` adds those that need system, user and document to disagree."""
     return {
         "first message only": lambda seen: _later(seen, seen[:1]),
         "last message only": lambda seen: _later(seen, [_without_rules(seen[0]), seen[-1]] if len(seen) > 1 else seen),

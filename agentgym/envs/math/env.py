@@ -39,8 +39,8 @@ class Math(Attempts, SandboxEnv):
     adds steps, unknowns, terms, factors or size, without bound. `data` names problems in GSM8K's or MATH's format: a file, a
     folder of files, or a dataset (`agentgym.envs.math.files`).
 
-    Reward: 1 for a right answer, else 0: numbers are compared exactly, decimals within 1e-6, expressions by math-verify. An
-    answer that is not a single value ("5 or 6") only costs a turn.
+    Reward: 1 for a right answer, else 0: numbers are compared exactly, decimals within a relative 1e-6, expressions by
+    math-verify. An answer that is not a single value ("5 or 6") only costs a turn.
 
     Ceilings: the shortcut policy `most_frequent` recognizes the family by its words and gives the family's most frequent
     answer. It is right on less than 1 % of the problems at difficulty 0, and on fewer at higher difficulties.
@@ -147,7 +147,7 @@ class Math(Attempts, SandboxEnv):
         return super().find(task_id) if self.collection is None else self.collection.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
-        """Return the number of problems in a split of the file; None for generated problems."""
+        """Return the number of problems in a split of the file, by default in `self.split`; None for generated problems."""
         return None if self.collection is None else len(self.collection.of_split(split or self.split))
 
     # The episode
@@ -221,7 +221,7 @@ class Math(Attempts, SandboxEnv):
         return " ".join(answer.casefold().split()) if number is None else str(number.value)
 
     def hint(self, level: float) -> str:
-        """Return a plan and the first lines of the expert's program, or the first sentences of a file's solution."""
+        """Return the first share `level`, from 0 to 1, of a plan and the expert's program, or of a file's solution."""
         data = self.task.data
         return guidance(hints.steps(data), level, lambda: first_share(solution(self), 1), [data["answer"]])
 

@@ -33,8 +33,9 @@ class Memory(Notes):
     manage at most `notes` notes of 80 characters; with `notes=0` these tools are missing.
 
     Difficulty d: 6 + 4 d sessions with 1 + d // 2 lines of small talk (at most 6), 2 + d // 2 people in questions (at most
-    4), as many other people with facts of the same kind, 1 + (d + 1) // 2 attributes, and 2 + d // 2 questions. The people
-    in questions are drawn after the stream, uniformly from all people with facts.
+    4), as many other people with facts of the same kind, 1 + (d + 1) // 2 attributes, and 2 + d // 2 questions; fewer if
+    notes, values or sessions are few. The people in questions are drawn after the stream, uniformly from all people with
+    facts.
     """
 
     horizon = 40
@@ -82,7 +83,7 @@ class Memory(Notes):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Return `RecordedMemory`'s note if `data` is set; generated streams have no published counterpart."""
+        """Return `RecordedMemory`'s sentence if `data` is set, else '': generated streams have no published counterpart."""
         from agentgym.envs.memory.recorded import RecordedMemory
 
         return RecordedMemory.unlike_published(options) if options.get("data") else ""
@@ -180,7 +181,7 @@ class Memory(Notes):
         self.noted = list(noted)
 
     def measures(self) -> dict[str, float]:
-        """Return the share of the sessions that were read before the current session."""
+        """Return `read`, the share of the sessions that were read before the current session."""
         return {"read": self.place / len(self.task.data["sessions"])}
 
     def oracle(self) -> Iterator[str]:
@@ -196,7 +197,7 @@ class Memory(Notes):
         return self.task.data["sessions"][: self.place + 1]
 
     def mistake(self, rng: np.random.Generator) -> str | None:
-        """Return a likely wrong answer: `unknown`, or the last value of any person. Without a question, return `next`."""
+        """Return an answer that is often wrong: `unknown`, or `last_of_anybody`'s. Without a question, return `next[]`."""
         if not self._question:
             return spell("next")
         if rng.random() < 0.5:

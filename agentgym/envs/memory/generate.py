@@ -181,7 +181,7 @@ def _order_of_second(
     stated: Stated,
     families: Sequence[str],
 ) -> list[int] | None:
-    """Return the person of the second question for each person of the first, or None if no choice works.
+    """Return, for each person of the first question, the index of another person for the second; None if no choice works.
 
     No policy of `wrong_ways` answers both questions correctly. The result is a permutation, so if the first person is drawn
     uniformly, the second is uniform too.

@@ -177,7 +177,7 @@ def score(data: Data, answer: str) -> float:
 
 
 def _holds(answer: str, gold: str, question: str) -> bool:
-    """Return True if an answer contains the expected words in order, few others, and no second guess."""
+    """Return True if an answer has the expected words in order, few others, no other number, and not both yes and no."""
     words, expected = _words(answer), _words(gold)
     if not expected:  # a sign or an emoji
         return answer.strip() == gold.strip()

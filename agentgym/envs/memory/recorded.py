@@ -30,7 +30,7 @@ class RecordedMemory(FromFile, Notes):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Return a note that sessions are read one by one, and that LongMemEval's published judge is a model."""
+        """Return a sentence: sessions are read one by one, and LongMemEval's published judge is a model."""
         return "reads the conversations session by session; LongMemEval's published judge is a model, not its words"
 
     def check_options(self) -> None:
@@ -84,7 +84,7 @@ class RecordedMemory(FromFile, Notes):
         return self.place, self.noted, self.found, self.score
 
     def measures(self) -> dict[str, float]:
-        """Return the score of the answer (0 before it), and the share of the sessions read."""
+        """Return `score`, the score of the answer (0 before it), and `read`, the share of the sessions read."""
         return {"score": self.score, "read": (self.place + 1) / len(self.task.data["stream"])}
 
     def oracle(self) -> Iterator[str]:

@@ -30,8 +30,9 @@ def day_of(place: int) -> int:
 def most_unknown(families: Sequence[str], people: int) -> int:
     """Return the maximum number of people for whom an answer is `unknown`.
 
-    The maximum is usually 1, so that `unknown` is no more frequent than other answers. If facts expire and nobody
-    contradicts them, it is half of the people: the shortcut `last mention` is wrong only for expired facts.
+    The maximum is 0 without the families `abstain`, `update` and `expiry`. Otherwise it is usually 1, so that `unknown` is
+    no more frequent than other answers. If facts expire and nobody contradicts them, it is half of the people: the
+    shortcut `last mention` is wrong only for expired facts.
     """
     if not {"abstain", "update", "expiry"} & set(families):
         return 0

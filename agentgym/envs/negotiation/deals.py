@@ -48,7 +48,10 @@ def frontier(counts: Share, values: Sequence[Share]) -> list[Share]:
 
 
 def fair(counts: Share, values: Sequence[Share]) -> tuple[int, int]:
-    """Return both sides' points in the fairest deal: the one with the greatest product of points (Nash's solution)."""
+    """Return both sides' points in the fairest deal: the one with the greatest product of points (Nash's solution).
+
+    Ties go to the greater sum, then to the first side.
+    """
     got = [points(counts, values, share) for share in divisions(counts)]
     return max(got, key=lambda pair: (pair[0] * pair[1], pair[0] + pair[1], pair))
 
@@ -59,7 +62,10 @@ def best_total(counts: Share, values: Sequence[Share]) -> int:
 
 
 def level(top: int, floor: int, offers: int, last: int) -> int:
-    """Return a side's demand in points after `offers` offers; it falls linearly from `top` to `floor` at offer `last`."""
+    """Return a side's demand in points after `offers` offers of both sides.
+
+    It falls linearly, rounded up, from `top` to `floor` at offer `last`.
+    """
     return floor + math.ceil((top - floor) * max(last - offers, 0) / last)
 
 
@@ -67,7 +73,7 @@ def counter(counts: Share, values: Share, least: int, request: Share) -> Share:
     """Return the share that a side with these `values` requests when it demands `least` points.
 
     This share leaves the other side as close as possible to its `request`. Ties go to the share worth most, then to the
-    first.
+    smallest tuple.
     """
 
     def rank(share: Share) -> tuple[int, int, Share]:

@@ -30,7 +30,8 @@ class Negotiation(TextEnv):
     sides succeed with a deal that has the maximum total.
 
     The `scripted` opponent demands less with every offer, in even steps from all of its points down to a hidden floor. It
-    accepts a deal worth its current demand. Otherwise it makes the offer closest to your last one. With `opponent="self"`
+    accepts a deal worth at least its current demand. Otherwise it makes the offer closest to your last one that is worth
+    its next demand. With `opponent="self"`
     the same rollout plays both roles, A first; `success` is A's, and `role_rewards()` returns the rewards of both roles. The
     oracle plays for A, even when B moves. Declared bounds apply to `scripted`.
 
@@ -48,7 +49,7 @@ class Negotiation(TextEnv):
     scoring: str = "competitive"
     """Success criterion: `competitive`, more points than in the fairest deal; `cooperative`, the maximum total."""
     rounds: int = 6
-    """Number of offers each side may make."""
+    """Number of offers that A may make, at least 2; B may make one fewer."""
     horizon = 20
     declared = Declarations(random_bound=0.1, expert_bound=0.6)
 
@@ -177,7 +178,10 @@ class Negotiation(TextEnv):
         return self.offers[-1:], len(self.offers), self.deal
 
     def measures(self) -> dict[str, float]:
-        """Return A's points as a share of all its points, and 1 if the deal is Pareto-efficient, else 0."""
+        """Return `points`, A's part of the points of all items, and `efficient`, 1 if the deal is Pareto-efficient, else 0.
+
+        Without a deal both are 0.
+        """
         if self.deal is None:
             return {"points": 0.0, "efficient": 0.0}
         values = self.task.data["values"]

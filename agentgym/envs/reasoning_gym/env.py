@@ -22,7 +22,7 @@ LONGEST = 60_000  # maximum characters of an answer
 GENERATE, SCORE = 30.0, 10.0  # time limits in seconds
 _PACKAGE = "agentgym.envs.reasoning_gym.package"
 _NEAR = {"polynomial_equations": 1e-3, "complex_arithmetic": 1e-6}
-"""Largest distance from score 1 that still counts as right, for tasks that score decimals by their distance."""
+"""Largest distance from score 1 that still counts as right, for tasks that score decimals by distance; else 1e-9."""
 
 
 class ReasoningGym(Attempts):
@@ -105,7 +105,11 @@ class ReasoningGym(Attempts):
         return self.judged(text, abs(self._score - 1.0) <= near)
 
     def _scored(self, text: str) -> float:
-        """Return reasoning-gym's score from 0 to 1; 0 if `gates` rejects the answer, or if the scorer fails on it."""
+        """Return reasoning-gym's score of an answer, from 0 to 1.
+
+        It is 0 if `gates` rejects the answer, if a `puzzle24` answer does not use exactly the given numbers, or if the
+        scorer fails or returns a number outside this range.
+        """
         data = self.task.data
         name, place = data["dataset"], (data["dataset"], data["level"], data["options"], data["seed"])
         if not passes(name, text, data["answer"] or ""):
@@ -125,7 +129,7 @@ class ReasoningGym(Attempts):
         return {**super().measures(), "score": self._score}
 
     def oracle(self) -> Iterator[str]:
-        """Yield the answer of reasoning-gym, or an answer computed from the task's metadata."""
+        """Yield reasoning-gym's answer, or one computed from the task's metadata; NotImplementedError if there is none."""
         if self.task.data["dataset"] in UNANSWERED:
             raise NotImplementedError(f"{self.task.data['dataset']}: {UNANSWERED[self.task.data['dataset']]}")
         yield spell("answer", self.task.data["answer"] or '""')

@@ -67,9 +67,10 @@ _NOT_A_NUMBER = re.compile(r"(?<![a-z])(?:nan|inf(?:inity)?)(?![a-z])", re.IGNOR
 
 
 def passes(name: str, answer: str, right: str) -> bool:
-    """Return True if an answer may be scored; NaN and infinity may not, since some scorers find NaN close to every number.
+    """Return True if an answer may be scored: it matches the gate of the task `name`, if any, and has no NaN or infinity.
 
-    They pass if the right answer contains them.
+    NaN and infinity are rejected because some scorers find NaN close to every number. They pass if `right`, the right
+    answer, contains either.
     """
     if _NOT_A_NUMBER.search(answer) and not _NOT_A_NUMBER.search(right):
         return False

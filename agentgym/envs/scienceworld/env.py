@@ -106,7 +106,7 @@ class ScienceWorld(TextEnv):
     def limit_of(self, task: Task) -> int:
         """Return `horizon` if it was set, else a limit that leaves room for the simulator's own solution.
 
-        If moves are limited, the turn limit is ten times as high, since looking takes a turn but no move.
+        If moves are limited, the turn limit is ten times the move limit, since looking takes a turn but no move.
         """
         if "horizon" in self.__dict__:
             return self.horizon
@@ -114,7 +114,10 @@ class ScienceWorld(TextEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Return a note unless only ScienceWorld's limit of 100 moves ends episodes; `simplifications` are not checked."""
+        """Return a sentence on the limits; empty if only ScienceWorld's limit of 100 moves ends episodes.
+
+        `simplifications` are not checked.
+        """
         options = {**cls.presets.get(str(options.get("preset")), {}), **options}
         moves, horizon = options.get("moves", cls.moves), options.get("horizon")
         if moves == 0:
@@ -186,7 +189,7 @@ class ScienceWorld(TextEnv):
         return tuple(self.log)
 
     def measures(self) -> dict[str, float]:
-        """Return ScienceWorld's score, from 0 to 1; negative scores become 0."""
+        """Return `score`: ScienceWorld's score divided by 100, from 0 to 1; a negative score counts as 0."""
         return {"score": min(max(self.score, 0), 100) / 100}
 
     def save(self) -> tuple[list[str], int, str, list[tuple[str, str]]]:

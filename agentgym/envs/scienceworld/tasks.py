@@ -52,7 +52,10 @@ TURNS = {
 
 
 def split_of(name: str, variation: int) -> str:
-    """Return the published split: the first half of a task's variations is train, the third quarter dev, the rest test."""
+    """Return the published split: the first two quarters of a task's variations are train, the third dev, the rest test.
+
+    A quarter is the number of variations divided by 4, rounded down.
+    """
     group = variation // (VARIATIONS[name] // 4)
     return "train" if group < 2 else "dev" if group == 2 else "test"
 

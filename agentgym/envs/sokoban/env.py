@@ -43,7 +43,7 @@ class Sokoban(TextEnv):
         )
 
     def limit_of(self, task: Task) -> int:
-        """Return `horizon` if it was set, else at least 6 turns per square of the room's width."""
+        """Return `horizon` if it was set, else 6 turns per square of the room's width, but at least 60."""
         return self.horizon if "horizon" in self.__dict__ else max(self.horizon, 6 * len(task.data["room"]))
 
     def act(self, action: str) -> str | Outcome:
@@ -67,7 +67,7 @@ class Sokoban(TextEnv):
         return self.place, sorted(self.boxes)
 
     def measures(self) -> dict[str, float]:
-        """Return the share of boxes on targets."""
+        """Return `placed`, the share of boxes on targets."""
         return {"placed": len(self.boxes & self.targets) / len(self.targets)}
 
     def oracle(self) -> Iterator[str]:

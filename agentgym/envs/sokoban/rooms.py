@@ -42,7 +42,10 @@ def walks(room: Room, place: Cell, boxes: Boxes) -> dict[Cell, tuple[str, ...]]:
 
 
 def carved(rng: np.random.Generator, side: int) -> Room | None:
-    """Return a random connected room with pillars on about a fifth of it; None if the pillars leave too little space."""
+    """Return a random connected room, `side` squares wide, with pillars on about a fifth of it.
+
+    None: less than 60 % of the inner squares are connected floor.
+    """
     inner = (rng.random((side - 2, side - 2)) < 0.2).tolist()
     wall = "#" * side
     room = (wall, *("#" + "".join("#" if pillar else "_" for pillar in row) + "#" for row in inner), wall)

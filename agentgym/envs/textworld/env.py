@@ -101,7 +101,7 @@ class TextWorld(TextEnv):
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
-        """Return a note unless `horizon` is set: textworld has one limit on commands for all games."""
+        """Return a sentence on the limit per game; empty if `horizon` sets one limit for all games, as textworld has."""
         if options.get("horizon") is not None:
             return ""
         return (
@@ -165,7 +165,7 @@ class TextWorld(TextEnv):
         return list(self._now.admissible_commands)
 
     def measures(self) -> dict[str, float]:
-        """Return the share of the game's points reached, from 0 to 1."""
+        """Return `score`, the share of the game's points reached, from 0 to 1."""
         most = self._now.max_score or 1
         return {"score": max(0.0, min(1.0, (self._now.score or 0) / most))}
 

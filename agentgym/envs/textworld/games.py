@@ -25,7 +25,7 @@ CHALLENGES = {
     "cooking": "cooking",
     "simple": "simple",
 }
-"""Challenge name -> module name in textworld, both without the prefix `tw`."""
+"""Challenge name -> module name in textworld, without the prefixes `tw-` and `tw_`."""
 KEPT = 400
 """Maximum number of compiled games in the cache folder; each takes about 400 kB."""
 _ROOMS = (1, 6, 9, 12)
@@ -175,7 +175,7 @@ def is_kept(place: Path) -> bool:
 
 
 def compile_into(place: Path, game: object) -> None:
-    """Compile a game into the story `place` and a game file next to it; delete the oldest games beyond KEPT.
+    """Compile a game into the story `place` and a game file next to it; delete the least recently used beyond KEPT.
 
     Several processes may do so at once: each compiles in its own folder and moves the result into place.
 

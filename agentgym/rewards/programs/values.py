@@ -156,7 +156,7 @@ def _spread(keys: list[object]) -> None:
 
 
 def as_source(packed: Any) -> str:
-    """Return a packed value as Python source."""
+    """Return a packed value as Python source; a Handle becomes `an object`."""
     if isinstance(packed, list):
         return "[" + ", ".join(as_source(item) for item in cast("list[object]", packed)) + "]"
     if not isinstance(packed, dict):

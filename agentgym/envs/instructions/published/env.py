@@ -18,7 +18,8 @@ class PublishedInstructions(FromFile):
     """Write one reply to a prompt of IFEval (arXiv 2311.07911) or IFBench (arXiv 2507.02833) that keeps its instructions.
 
     Success is a reply that keeps all instructions. With verdict `strict` the reply is judged unchanged. With `loose` an
-    instruction also counts as kept if a variant of the reply keeps it: without the first line, the last line, or asterisks.
+    instruction also counts as kept if a variant of the reply keeps it: without the first line, the last line, asterisks, or
+    several of these.
     An empty reply is invalid. An episode has one turn.
 
     Ceilings: a row may require only something that almost any text satisfies, such as no commas.
@@ -48,7 +49,7 @@ class PublishedInstructions(FromFile):
 
     def begin(self, task: Task) -> str:
         self.results: dict[str, list[bool]] = {}
-        """By verdict: True or False for each instruction, in the row's order."""
+        """By verdict: True or False for each instruction, in the row's order; empty before the reply."""
         return task.instruction
 
     def act(self, action: str) -> str | Outcome:
@@ -65,7 +66,10 @@ class PublishedInstructions(FromFile):
         return sorted(self.results.items())
 
     def measures(self) -> dict[str, float]:
-        """Return, for both verdicts, the share of instructions kept, and 1 if all are kept, else 0."""
+        """Return `strict` and `loose`, the shares of instructions kept by verdict, and `strict_all` and `loose_all`, 0 or 1.
+
+        All are 0 before the reply.
+        """
         levels: dict[str, float] = {}
         for verdict in VERDICTS:
             verdicts = self.results.get(verdict, [False])
@@ -74,7 +78,7 @@ class PublishedInstructions(FromFile):
 
 
 def judge(reply: str, checks: list[Any], *, loose: bool = False) -> list[bool]:
-    """Return True for each instruction that the reply keeps or, if `loose`, one of eight variants of the reply keeps."""
+    """Return a bool per instruction: True if the reply or, with `loose`, one of its up to eight variants keeps it."""
     variants = [reply]
     if loose:
         lines = reply.split("\n")

@@ -129,7 +129,7 @@ def _stops_early(lines: Sequence[str]) -> bool:
 
 @checker(FORMS, "format:title_case", "sentence tokenizer")
 def _title_case(text: str) -> bool:
-    """Check that no word begins with a small letter; single letters and words of mixed case pass."""
+    """Check that no word begins with a small letter; single letters pass, and so do words like `iPhone` and `x2`."""
     small = [word for word in texts.tokens(text) if word[0].islower() and (word[1:].isupper() or word[1:].islower())]
     return not small
 
@@ -271,7 +271,10 @@ DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 @checker(FORMS, "custom:date_format_list")
 def _dates(text: str) -> bool:
-    """Check comma-separated dates from 1769 to 1821; like the published checker, accept 00 as a month or day."""
+    """Check comma-separated dates (YYYY-MM-DD) from 1769 to 1821.
+
+    Like the published checker, accept 00 as a month (with any day) or as a day, and 29 February in every year.
+    """
     for date in text.strip().split(","):
         parts = re.fullmatch(r"(\d{4})-(\d{2})-(\d{2})", date.strip())
         if parts is None:

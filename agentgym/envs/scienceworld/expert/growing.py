@@ -15,7 +15,7 @@ DOMINANT = ("tall plant", "round seed", "yellow seed", "purple flower", "green p
 
 
 def plant(memory: Memory) -> Play:
-    """Sow a seed and water it until it blossoms."""
+    """Sow a seed, focus on it, and water it for up to ROUNDS rounds; the task ends when it blossoms."""
     kind, room = stated(memory, r"grow an? (.+?) plant from seed\. Seeds can be found in the (.+?)\.")
     pots = yield from sown(memory, kind, room, 1)
     yield from focus(memory, f"{kind} seed in {pots}")

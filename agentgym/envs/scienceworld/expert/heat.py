@@ -48,7 +48,7 @@ def thermometer(memory: Memory) -> Play:
 
 
 def temperature(text: str) -> float:
-    """Return the temperature in a thermometer's text, or NaN."""
+    """Return the temperature in a thermometer's text, in degrees Celsius; NaN if it shows none."""
     reading = re.search(r"temperature of (-?\d+) degrees", text)
     return float(reading[1]) if reading else float("nan")
 
@@ -115,7 +115,10 @@ def heated(memory: Memory, hot: bool) -> Play:
 
 
 def warmed(memory: Memory, thing: str, limit: float) -> Reading:
-    """Heat the pot; return the first temperature above `limit`, or the highest one measured before the substance melts."""
+    """Heat the pot; return the first temperature above `limit`, or the last one measured while the substance is solid.
+
+    -inf: none was measured. Heating ends after READINGS observations on the stove and READINGS in the furnace.
+    """
     solid = float("-inf")
     for hot in (False, True):
         yield from heated(memory, hot)

@@ -30,7 +30,7 @@ def animals(view: str) -> list[str]:
 
 
 def by_lifespan(names: list[str]) -> list[str]:
-    """Return animals ordered by life span, longest first."""
+    """Return animals ordered by life span, longest first; those missing in LIFESPAN also come first."""
     return sorted(names, key=lambda name: next((n for n, species in enumerate(LIFESPAN) if species in name), 0))
 
 

@@ -63,7 +63,7 @@ def visit(memory: Memory, room: str) -> Play:
 
 
 def opened(memory: Memory) -> Play:
-    """Open all closed containers in the room and look inside."""
+    """Open all closed containers in the room except the bee hive, and look around again if there were any."""
     closed = re.findall(r"\ta (?:large )?([a-z -]+?)(?:, which is turned off)?\. The [a-z -]+ door is closed", memory.view)
     for thing in closed:
         if thing != "bee hive":  # the bees would escape before the flowers need them

@@ -11,7 +11,7 @@ SHORT, LONG = 6, 24
 
 
 def slower(memory: Memory) -> Play:
-    """Focus on the plane with the slower slide, or with the faster slide if the task asks for the steepest or smoothest."""
+    """Focus on the plane with the slower slide; the faster if the task asks for the steepest or the least friction."""
     names = stated(memory, r"inclined planes \((.+?), (.+?)\)")
     (want,) = stated(memory, r"determine which .* has the (\w+)")
     yield from search(memory, "inclined plane", ("workshop",))
@@ -27,7 +27,7 @@ def slower(memory: Memory) -> Play:
 
 
 def plane(view: str, name: str) -> str:
-    """Return the full name of a plane, as the view of the room has it."""
+    """Return the full name of a plane as it appears in the view of the room."""
     plane_match = re.search(rf"inclined plane (?:with an? )?{re.escape(name)}(?: surface)?(?=\s|$)", view)
     return plane_match[0] if plane_match else f"inclined plane {name}"
 
