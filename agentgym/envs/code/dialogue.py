@@ -32,7 +32,7 @@ _STEP = re.compile(r"(\d+)\. (.*)")
 class CodeDialogue(Code):
     """Write a program after asking for the missing parts of its description.
 
-    The task is a statement of `rlvr/Code-v0` without at least one step, and sometimes without the result. `ask` sends a
+    The task is a statement of `rlvr/Code-v0` that lacks one or more steps, and sometimes the result. `ask` sends a
     question to a colleague. If the question names a step by its number, or the result, the answer is that sentence; it is
     never code. There are no examples and no public tests. Reward: 1 for a submission that passes every hidden test, else 0.
     A solution without the missing steps fails a hidden test. Metrics: `passed`, the share of hidden tests that pass, and

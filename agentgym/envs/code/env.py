@@ -43,7 +43,8 @@ class Code(SandboxEnv):
     """Write a program that passes hidden tests.
 
     Tasks are generated from `families` (default: all of `agentgym.envs.code.families.FAMILIES`). At difficulty d, a
-    solution takes d + 1 or d + 2 steps, and inputs grow with d. `split_key` is the statement without the function's name.
+    solution usually takes d + 1 or d + 2 steps (d + 2 or d + 3 methods in the family `classes`), and inputs grow with d.
+    `split_key` is the statement without the function's name.
 
     Variables persist between calls of `run`, except on backends without a persistent interpreter (`NO_KERNEL`). `test` and
     `submit` run the code in a fresh sandbox that contains only the inputs of tests; results are compared with the expected
@@ -327,9 +328,10 @@ class Code(SandboxEnv):
     ballot_tool = "submit"
 
     def ballot(self, code: str) -> str | None:
-        """Return the code's results on generated inputs, so that equivalent solutions give equal ballots.
+        """Return the code's results on variants of the public inputs, so that equivalent solutions give equal ballots.
 
-        None if the code is invalid or fails a public test, or if the task has no public tests or is graded by checks.
+        For a class, the public inputs themselves are used. None if the code is invalid or fails a public test, or if the
+        task has no public tests or is graded by checks.
         """
         data = self.task.data
         if data["kind"] == "checks" or not data["public"] or self._problem(code):

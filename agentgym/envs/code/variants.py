@@ -15,10 +15,11 @@ FEW = 12
 def variants(inputs: list[Any], kind: str, rng: np.random.Generator, number: int = FEW) -> list[Any]:
     """Return `number` variants of randomly chosen `inputs`.
 
-    An input is the packed list of a function's arguments, or the standard input of a program. A variant has other numbers
-    of about the same size, lists in another order and of another length, and letters in another order. It may break a rule
-    of the task, such as a sorted list; solutions that agree even then are likely equivalent. A program's first line stays
-    the same, since it often gives the number of lines that follow.
+    An input is the packed list of a function's arguments, or the standard input of a program. A variant has other numbers,
+    from 1 to twice the size, and list arguments in another order, possibly shorter. Texts get other digits or, if they have
+    none, their letters in another order. A variant may break a rule of the task, such as a sorted list; solutions that agree
+    even then are likely equivalent. A program's input gets other numbers only, except in the first line if others follow,
+    since it often gives their number.
     """
     change = _text if kind == "program" else _value
     return [change(inputs[int(rng.integers(len(inputs)))], rng) for _ in range(number)]

@@ -30,8 +30,8 @@ _DAYS = (datetime.date.fromisoformat(LAST_DATE) - datetime.date.fromisoformat(FI
 def content(schema: str, seed: int, rows: int, style: str, only: str = "") -> bytes:
     """Generate a database and return it as the bytes of a SQLite file; recent databases are cached.
 
-    `rows` is the approximate number of rows per table; `style` is a key of `STYLES`. `only` names a single table to create,
-    without its references; empty: all tables.
+    The first table has about `rows` / 2 rows, and each later one about `rows` / 4 more. `style` is a key of `STYLES`. `only`
+    names a single table to create, with about `rows` rows and without its references; empty: all tables.
     """
     rng = generator("sql contents", schema, seed, rows, style, only)
     tables = tables_of(schema, only)

@@ -34,12 +34,12 @@ class SQL(TextEnv):
     By default, schema, rows and question are generated. `split_key` is the schema and the query, so no question of `valid`
     or `test` occurs in `train`, on any database. Difficulty d uses question families of levels d - 2 to d (from d = 4 on, 2
     to 4): 0 has one table; 1 NULL, dates and order; 2 joins and groups; 3 subqueries; 4 windows. Tables have about
-    16 + 8 d rows, the number of conditions grows with d, and from d = 1 on, stored categories may have another letter case
-    than in the question. `data` is a copy of Spider or BIRD (see `agentgym.envs.sql.files`).
+    8 + 4 d to 20 + 10 d rows, the number of conditions grows with d, and from d = 1 on, stored categories may have another
+    letter case than in the question. `data` is a copy of Spider or BIRD (see `agentgym.envs.sql.files`).
 
     Reward: 1 for a query whose result equals the gold query's result on the visible database and on hidden databases with
     the same schema and other contents, else 0. Metrics: `f1` of the rows on the visible database, and `format` (1 for an
-    answer whose query runs); both are 0 until then.
+    answer whose query runs); both are 0 until such an answer.
     """
 
     horizon = 12

@@ -18,7 +18,7 @@ from agentgym.rewards.sql_result import same_result
 INSTANCES = 4
 """Number of databases per question: a visible one, and hidden ones with the same schema and other contents."""
 MOST_ROWS = 300
-"""Maximum number of rows in the gold result of an accepted question."""
+"""Maximum number of rows in the gold result of an accepted question on the visible database."""
 
 T = TypeVar("T")
 Data = dict[str, Any]
@@ -80,9 +80,9 @@ def seeded(data: Data, rng: np.random.Generator, tries: int = 4) -> Data | None:
 def telling(data: Data) -> bool:
     """Return True if a question's databases distinguish right from wrong queries.
 
-    The gold query's result must not depend on the order in which SQLite visits rows, must not be trivial on the visible
-    database, and must differ between databases. There must be at least two wrong queries, and each must give a wrong
-    result on some database.
+    The gold query's result must not depend on the order in which SQLite visits rows, and must differ between databases. On
+    the visible database, it must have from 1 to `MOST_ROWS` rows, and must not be a single 0 or NULL. There must be at
+    least two wrong queries, and each must give a wrong result on some database.
     """
     golds: list[list[tuple[object, ...]]] = []
     left = list(data["wrong"])

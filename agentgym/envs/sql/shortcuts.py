@@ -34,7 +34,7 @@ def select_star(observations: list[str]) -> str:
 
 
 def first_column(observations: list[str]) -> str:
-    """Answer with the first column, except the key, that the question names."""
+    """Answer with the first named column of the first table that the question names (see `_named`)."""
     return _after_schema(observations, lambda table, column: f"SELECT {column} FROM {table}")
 
 
@@ -65,7 +65,7 @@ def _after_schema(observations: list[str], write: Callable[[str, str], str]) -> 
 def _named(observations: list[str]) -> tuple[str, str]:
     """Return the first table and the table's first column that the question names.
 
-    By default, the first table of the schema, and the last column.
+    By default, the first table of the schema, and the last column of the table.
     """
     question = set(re.findall(r"\w+", _question(observations)))
     tables = _TABLE.findall(observations[1]) or [("sqlite_master", "name TEXT")]

@@ -26,10 +26,11 @@ _LITERAL = re.compile(
 def variant(path: Path, number: int, gold: str = "") -> bytes | None:
     """Return variant `number` (from 0) of a database, as the bytes of a SQLite file; None if no variant can be made.
 
-    A third of the rows is removed: those with (rowid + number) % 3 == 0. From number 1 on, values of non-key columns move
-    to other rows. From `PLAIN` on, half of the values in columns that the gold query compares are replaced by the compared
-    value, or by a number just above or below. No variant can be made of a database that is too large to copy, or with
-    references that cannot be checked: even a correct query could give a different result on a part of such a database.
+    A third of the rows is removed, those with (rowid + number) % 3 == 0, and so are rows with references to removed rows.
+    From number 1 on, values of non-key columns move to other rows. From `PLAIN` on, half of the values in columns that the
+    gold query compares are replaced by the compared value, or by a number just above or below. No variant can be made of a
+    database that is too large to copy, or with references that cannot be checked: even a correct query could give a
+    different result on a part of such a database.
 
     Raises:
         Fault: the file is damaged.
@@ -81,7 +82,7 @@ def _values(text: str) -> list[object]:
 
 
 def _move(copy: sqlite3.Connection, tables: list[str], number: int, values: dict[str, list[object]]) -> None:
-    """Rotate the values of each non-key column by a random number of rows, and write `values` into half of the rows."""
+    """Rotate each non-key column by a random number of rows; write the column's `values`, if any, into half of the rows."""
     keys = _keys(copy, tables)
     copy.execute("CREATE TEMP TABLE place (row INTEGER PRIMARY KEY, at INT)")
     copy.execute("CREATE TEMP TABLE moved (at INTEGER PRIMARY KEY, value)")

@@ -229,7 +229,7 @@ class SWE(RepositoryEnv):
     # The end
 
     def tree(self) -> dict[str, bytes]:
-        """Return the repository's current regular files: path -> content."""
+        """Return the repository's current regular files, except those in `.git`: path -> content."""
         if self.folder is None:
             return self._instance().broken()
         return {path: content for path, content in unpack(self.folder, FOLDER).items() if not path.startswith(".git/")}
@@ -370,7 +370,7 @@ def _rewriting(path: str, content: bytes) -> str:
 
 
 def _digests(archive: bytes) -> dict[str, str]:
-    """Return a digest of each entry in a tar archive, without modification times: name -> digest."""
+    """Return a digest of each entry in a tar archive, except git's logs, without modification times: name -> digest."""
     digests: dict[str, str] = {}
     with tarfile.open(fileobj=io.BytesIO(archive)) as members:
         for member in members:

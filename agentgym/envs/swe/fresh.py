@@ -46,7 +46,7 @@ def telling(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
 
     Functions without such a position are left out, and so are positions where the clean code raises an exception: a
     correct repair may behave differently there. A value that also occurs with a test's original inputs is left out unless
-    there is no other value.
+    there is no other value. A test is left out if a second run of the clean code gives other values.
     """
     key = f"{instance.repository.digest} {instance.id} {instance.bug}"
     values = _known.pop(key, None)  # another thread may remove it meanwhile
@@ -139,7 +139,7 @@ class _Places:
 def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) -> _Places:
     """Return the positions where the broken code differs from the clean code.
 
-    Tests that the broken code did not run count only if it ran none.
+    Tests that the broken code did not run are ignored, unless it ran no test at all.
     """
     by_function: dict[Function, dict[int, list[str]]] = {}
     for test in clean:
@@ -246,7 +246,8 @@ def _keep(parent: Any, names: Function, functions: set[Function]) -> None:
 def _of_test(test: ast.FunctionDef, rng: random.Random, *, bodies: bool) -> Iterator[list[ast.Constant]]:
     """Yield groups of a test's literals; the caller changes one literal per group.
 
-    The groups come from most parameters and some statements.
+    The groups come from at least half of the parameters of each case and, with `bodies` or without cases, from some
+    statements.
     """
     marks = [item for item in test.decorator_list if _is_call_of(item, "parametrize") and len(item.args) > 1]
     for mark in marks:

@@ -36,8 +36,8 @@ def score(
     """Grade patches by instance id, and return a report like swebench's.
 
     `data` is the file of tasks (None: the built-in tasks). `checkout`, `backend` and `backend_options` are settings of the
-    environment. Instances of a published data set are graded by its own rules, without restoring configuration, so that
-    numbers are comparable.
+    environment. `progress(id, verdict)` is called after each patch. Instances of a published data set are graded by its own
+    rules, without restoring configuration, so that numbers are comparable.
 
     Raises:
         BadData: the file has no task for a patch.

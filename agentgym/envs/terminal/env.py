@@ -68,7 +68,7 @@ class Terminal(Attacked, SandboxEnv):
     difficulty = 1
 
     def requires(self) -> None:
-        """Check that the sandbox and the programs that tasks need are installed.
+        """Check that the sandbox and, for bubblewrap, the programs that tasks need are installed.
 
         Raises:
             MissingExtra: the sandbox or a program is missing on this machine.

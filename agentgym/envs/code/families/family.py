@@ -30,7 +30,7 @@ MOST_WRONG = 3
 DRAWS = 1000
 """Maximum number of specifications drawn to find one that the caller of `ProgramFamily.draw` accepts."""
 PATIENCE = 5
-"""The number of steps drops by one after each such number of failed specifications, at first after twice as many."""
+"""Number of failed specifications after which the number of steps drops by one; for the first drop, twice as many."""
 LIVELY = 3
 """Minimum number of distinct results of the hidden tests; two suffice if all results are True or False."""
 
@@ -176,7 +176,7 @@ class ProgramFamily:
     _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict[str, "re.Pattern[str]"], repr=False)
 
     def draw(self, rng: Rng, difficulty: int, accepts: Callable[[ProgramSpec], bool] = lambda _: True) -> Draft:
-        """Draw an accepted task whose hidden tests reject at least two wrong solutions.
+        """Draw a task that `accepts` allows (default: any) and whose hidden tests reject at least two wrong solutions.
 
         Raises:
             BadConfig: no such task was found.
@@ -277,7 +277,7 @@ def typed(kind: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def filled(text: str, values: Mapping[str, object]) -> str:
-    """Return a template with its slots filled."""
+    """Return a template with each slot, such as `$n`, replaced by the `repr` of its value."""
     return Template(text).substitute({name: repr(value) for name, value in values.items()}) if "$" in text else text
 
 

@@ -38,7 +38,7 @@ def one(options: Sequence[T], rng: Rng) -> T:
 
 
 def length(rng: Rng, difficulty: int, most: int = 8) -> int:
-    """Return a random length of an input, up to `most` at difficulty 0 and growing with the difficulty."""
+    """Return a random length of an input, from 0 to `most` + 3 * min(difficulty, 8)."""
     if rng.random() < 0.12:
         return int(rng.integers(0, 2))
     return int(rng.integers(2, most + 3 * min(difficulty, 8) + 1))

@@ -15,7 +15,7 @@ PATIENCE = 3
 START = 5.0
 """Extra seconds of a run beyond the time limits of its cases."""
 ALL = 40.0
-"""Usual limit on the total seconds of a submission's cases (see `budget`); less than a rollout's time limit per step."""
+"""Minimum of `budget`, in seconds; less than a rollout's time limit per step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def ended(result: Result) -> str:
 
 
 def budget(seconds: float) -> float:
-    """Return the limit on the total seconds of a submission's cases, given the limit per case."""
+    """Return the total time limit, in seconds, of a program's cases or of the checks' calls, given the limit of each."""
     return max(ALL, START + seconds * (1 + PATIENCE))
 
 

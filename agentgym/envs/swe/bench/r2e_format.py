@@ -13,7 +13,7 @@ from agentgym.sandbox.protocol import Result, Sandbox
 SECONDS = 300.0
 """Time limit of the tests, in seconds."""
 _HOME = "/root"
-"""Folder in the images that contains the tests while they run."""
+"""Folder of the container that the tests are moved to before they run."""
 _SECRETS = (
     "run_tests.sh r2e_tests syn_issue.json expected_test_output.json execution_result.json parsed_commit.json "
     "modified_files.json modified_entities.json"

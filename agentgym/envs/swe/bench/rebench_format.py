@@ -39,7 +39,7 @@ class RebenchV2Format(RowFormat):
     """SWE-rebench-V2 (`scripts/eval.py` of its repository): test commands under `set -e`, and the parser that the row names.
 
     Resolved: all tests of FAIL_TO_PASS and PASS_TO_PASS pass. SWE-rebench-V2's script also requires that no other test
-    passes; the report says so in `passed_match`.
+    passes; in the report, `passed_match` is True if that is the case.
     """
 
     name = "SWE-rebench-V2"

@@ -145,7 +145,7 @@ class RowFormat:
 def verdict_of(row: Row, passed: Collection[str], resolved: bool | None = None) -> Verdict:
     """Return the verdict, given the names of the passed tests.
 
-    `resolved` decides if the issue is resolved; None: it is if all of the row's tests pass.
+    If `resolved` is None, the issue counts as resolved if all of the row's tests pass.
     """
     summary: list[str] = []
     shares: list[float] = []

@@ -39,7 +39,7 @@ SCRIPT = "/tmp/eval.sh"
 
 
 class OtherLanguage(ValueError):
-    """Raised for a row with tests in another language than Python, but without a test command and a log parser."""
+    """Raised for a row with tests in a language other than Python, but without a test command or a log parser."""
 
 
 class SWEBenchFormat(RowFormat):

@@ -1,12 +1,12 @@
-"""Canaries: tests altered so that an assertion must fail; code that makes them pass has forged the result.
+"""Canaries: tests altered so that their outcome is known; code that changes this outcome has forged the result.
 
 Code under test runs in one process with pytest and can do anything there: patch pytest, exit with its own report,
 return objects that equal everything, read the expected values in the caller's frame. It cannot know which hidden tests
 were altered. Two alterations, both sound for any honest code that passes the original test:
 
 - `fail`: one assertion expects something else, so the test must fail;
-- `sweep`: every `assert a == b` becomes `assert not a == (b, n)`, so the test must pass; an object that equals
-  everything does not.
+- `sweep`: every `assert a == b` becomes `assert not (a == c)` with another value `c`, so the test must still pass; it
+  fails if `a` equals everything.
 """
 
 import ast
@@ -50,7 +50,8 @@ class Change:
 def alter(source: bytes, failing: Iterable[str], swept: Iterable[str], rng: random.Random) -> tuple[bytes, set[str]]:
     """Return a test file with the named tests (`test_x`, `TestY.test_x`) altered, and the tests that must now fail.
 
-    The module docstring describes both alterations. A test stays unchanged if none of its assertions is sure to run.
+    Tests in `failing` get the alteration `fail`, the others `sweep` (see the module's docstring). A test stays unchanged if
+    it has no assertion that is sure to run and fits the alteration.
     """
     starts = line_starts(source)
     tests = test_functions(parse(source))

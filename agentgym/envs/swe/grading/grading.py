@@ -35,7 +35,7 @@ ROUNDS = 3
 PATTERNS = ((0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0))
 """Possible patterns of rounds: a test is altered (1) in at least one round and unaltered (0) in at least one."""
 SECONDS = 30.0
-"""Minimum time limit in seconds of the code under test over all runs; raised to `PATIENCE` times the clean code's time."""
+"""Time limit of the code under test over all runs, in seconds; `PATIENCE` times the clean code's time if that is longer."""
 MORE = 4
 """Factor on the time limit when grading is repeated because the machine was too busy."""
 PATIENCE = 10

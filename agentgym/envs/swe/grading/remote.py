@@ -53,7 +53,7 @@ class Peer:
     # Requests
 
     def request(self, kind: str, *words: Any) -> object:
-        """Perform an operation at the other end; return its result or raise its exception."""
+        """Perform operation `kind` with the operands `words` at the other end; return its result or raise its exception."""
         if kind == "do" and words[1] in JUDGING:
             self.judged.add(
                 " ".join([words[1], type(words[0]).__name__, *(type(argument).__name__ for argument in words[2])])

@@ -115,7 +115,10 @@ def plain(value: Any, base: type) -> object:
 
 
 def written(value: Any, other: Callable[[object], str], depth: int = 0) -> str:
-    """Return a value as text that is the same for equal values; `other` formats non-data and deeply nested values."""
+    """Return a value as text that is the same for equal values; floats have nine digits.
+
+    `other` formats values that are not data, or whose nesting `depth` (from 0) is above `DEEPEST`.
+    """
     kind = type(value)
     if kind is float:
         return f"{value:.9g}"  # a different order of summation must not matter

@@ -1,7 +1,7 @@
 """Run tests in the same process as the code under test, which could forge their results.
 
 This is for tests that fail in two processes even with the clean code, or for all tests with `grading="one-process"`. If all
-tests pass, they run twice more with alterations (`canaries`), some of which must fail.
+tests pass, they run twice more with alterations (`canaries`); some of the altered tests must then fail.
 """
 
 import random
@@ -44,7 +44,7 @@ def _run(sandbox: Sandbox, instance: Instance, tree: Tree, ids: Iterable[str], c
 
 
 def _believed(instance: Instance, tree: Tree, ids: Sequence[str], run: Callable[[Tree], dict[str, str]]) -> bool:
-    """Return True if altered tests have the required outcomes in two runs.
+    """Return True if altered tests have the required outcomes, or those that the clean code gives, in two runs.
 
     In the first run, about half of the tests get the alteration `fail`, the others `sweep`; in the second, vice versa. The
     halves are secret and do not affect honest code, so the environment's random generator is not used.

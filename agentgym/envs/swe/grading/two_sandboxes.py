@@ -75,8 +75,9 @@ def run_in_two_sandboxes(
 ) -> RunOutcome:
     """Run the tests of `files` in `ours`, with the code under test in `theirs`, and return the outcome.
 
-    `names` are the top-level modules of the code under test. `exchanged` gives tests parameters of other tests
-    (`alterations`). Whatever the code under test does to time, memory or output appears only in the outcome.
+    `names` are the top-level modules of the code under test. `conftest` loads the repository's `conftest.py` files.
+    `exchanged` gives tests parameters of other tests (`alterations`). Whatever the code under test does to time, memory or
+    output appears only in the outcome.
 
     Raises:
         OSError: the repository does not fit a sandbox.

@@ -72,7 +72,7 @@ class Code:
         return above
 
     def place(self, node: ast.AST) -> str:
-        """Return `PATH:NAME`, with the qualified name of the innermost function or class around a node."""
+        """Return `PATH:NAME`; NAME is the qualified name of the innermost function or class around a node, or empty."""
         names: list[str] = []
         above: ast.AST | None = node
         while above is not None:

@@ -9,7 +9,7 @@ from agentgym.envs.swe.tasks.suite import function_of
 MOST = 3
 """Maximum observations in an issue."""
 MOST_LINES = 50
-"""Maximum lines of code in an issue; only the first observation may exceed it."""
+"""Maximum line feeds in the code of an issue; the first observation that exceeds it and all later ones are left out."""
 OPENINGS = {
     "value": ("Wrong result from {subject}", "{subject} returns the wrong thing", "Unexpected result of {subject}"),
     "error": ("{subject} raises an error", "Unexpected exception from {subject}", "{subject} fails"),
@@ -75,9 +75,10 @@ def write_issue(tree: Mapping[str, bytes], tests: Sequence[str], messages: Mappi
 
 
 def gives_away(issue: str, tests: Sequence[str], bug: Mapping[str, tuple[str, str]]) -> str:
-    """Return the reason why an issue reveals too much: a test's name, a file with the bug, or a line of the repair.
+    """Return the reason why an issue reveals too much: a test's name, a file with the bug, or a long line of the repair.
 
-    Empty if the issue reveals none of these. `bug` has the clean and the broken text of each changed file.
+    Empty if the issue reveals none of these; lines of up to 12 characters do not count. `bug` has the clean and the broken
+    text of each changed file.
     """
     for test in tests:
         if function_of(test)[-1] in issue:

@@ -22,7 +22,7 @@ from agentgym.envs.swe.tasks.source import digest
 from agentgym.errors import BadData
 
 MOST_IN_ONE_PLACE = 4
-"""Maximum number of single-bug tasks in one function."""
+"""Maximum number of tasks with bugs in the same functions."""
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ def _calls(node: ast.expr) -> bool:
 
 
 def _sides(message: str) -> tuple[str, str]:
-    """Return both sides of a failed comparison from pytest's message; both empty if the message is truncated."""
+    """Return both sides of a failed comparison from pytest's message; both empty if it is truncated or has another form."""
     first = message.partition("\n")[0].removeprefix("AssertionError: ").removeprefix("assert ")
     try:
         side = ast.parse(first, mode="eval").body

@@ -8,7 +8,7 @@ from agentgym.envs.swe.tasks.suite import is_test
 from agentgym.errors import BadData
 
 FLAKIEST = 0.2
-"""Maximum share of tests with different outcomes in two runs; a repository with more is refused."""
+"""Maximum share of tests that pass in only one of two runs; a repository with more is refused."""
 LONGEST = 300.0
 """Maximum seconds that a repository's tests may take."""
 
@@ -32,7 +32,7 @@ def survey(
 ) -> Survey:
     """Run the tests twice, in two sandboxes with different hash seeds, and return the result.
 
-    If there is a `conftest.py`, an additional run decides if the tests need it.
+    If there is a `conftest.py`, an additional run decides if the tests need it. `say` receives progress messages.
 
     Raises:
         BadData: there are no tests, they cannot run, or they are too flaky.

@@ -1,4 +1,4 @@
-"""Trial of a bug as a task: the bug must fail some tests but not all, and its repair must make all tests pass."""
+"""Trial of a bug as a task: some tests, but not all, must fail with the bug, and all must pass after its repair."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -75,7 +75,7 @@ def try_bug(bench: Workbench, tree: Mapping[str, bytes], survey: Survey, kind: s
 
 
 def repaired(bench: Workbench, instance: Instance, survey: Survey) -> str:
-    """Apply a task's repair as an agent would and run the tests; return an error message, empty if all tests pass."""
+    """Apply a task's repair as an agent would and run the tests; return an error message, empty if the task's tests pass."""
     broken = instance.broken()
     try:
         for path in test_files(broken):

@@ -12,7 +12,7 @@ from agentgym.envs.terminal.words import lines, names, number, numbered, path
 
 KINDS = ("tar.gz", "zip", "tar")
 LARGEST = 200_000
-"""Maximum bytes of a decoy archive."""
+"""Approximate maximum size of a decoy archive, in bytes."""
 
 
 def _packed(kind: str, files: dict[str, bytes]) -> bytes:
@@ -34,7 +34,7 @@ def _packed(kind: str, files: dict[str, bytes]) -> bytes:
 
 
 def _decoy(fill: Rng, name: str, size: int) -> tuple[bytes, str]:
-    """Return a decoy archive of about `size` bytes (within a factor of 2), and its file extension."""
+    """Return a decoy archive of about half to twice `size` bytes, up to `LARGEST`, and its file extension."""
     target_size = min(round(size * 2 ** float(fill.uniform(-1, 1))), LARGEST)
     text = lines(fill, 1)
     kind = pick(fill, KINDS)

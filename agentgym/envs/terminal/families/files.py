@@ -156,7 +156,7 @@ def duplicates(ask: Rng, fill: Rng, level: int) -> Scenario:
 
 
 def _sized(fill: Rng, top: str, folders: list[str], count: int, level: int) -> tuple[dict[str, Entry], set[str]]:
-    """Return files of distinct sizes in folders, and the paths of hidden files; one of these is among the largest."""
+    """Return files of distinct sizes, and the paths of the hidden ones; one hidden file is among the `count` largest."""
     sizes = sorted((int(size) for size in fill.choice(6000, size=8 + 4 * level + count * 2, replace=False)), reverse=True)
     veiled = {number(fill, 0, count - 1), *(number(fill, count, len(sizes) - 1) for _ in range(3))}
     tree, hidden = dict[str, Entry](), set[str]()

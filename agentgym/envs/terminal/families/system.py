@@ -31,7 +31,7 @@ def modes(ask: Rng, fill: Rng, level: int) -> Scenario:
         expected[f"{top}/{name}"] = int(mode, 8)
 
     def put_any(content: str, mode: str, ending: str | None = None) -> None:
-        """Put a file in a random folder, with an extension that reveals nothing about its content."""
+        """Put a file in a random folder; `ending` is its extension (None: random, unrelated to the content)."""
         ending = pick(fill, ("", ".sh", ".txt")) if ending is None else ending
         put(f"{path(fill, number(fill, 0, 1 + level))}{numbered(fill)}{ending}", content, mode)
 
@@ -143,7 +143,7 @@ def _runner(top: str, code: int, start: str, wait: str, end: str) -> str:
 
 
 def _hidden_workers(fill: Rng, level: int, folder: str) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
-    """Return hidden workers (path -> script), the lines with their exit statuses, and their outputs by worker.
+    """Return hidden workers (path -> script), the expected lines `NAME.sh STATUS`, and the output of each worker by name.
 
     From level 1 on, one worker runs forever.
     """

@@ -216,8 +216,8 @@ def _field(fill: Rng, value: int, least: int, most: int, due: bool) -> str:
 def _due(table: str, out: str, now: tuple[int, int, int, int], test: str, skip: str = "") -> str:
     """Return a command that finds the jobs of a crontab that are due at `now`, and writes their names to the file `out`.
 
-    `test` is a Python condition: True if a field's part (`first`, `last`, `step`) matches `value`. `skip` is a slice of a
-    line.
+    `test` is a Python condition: True if a field's part (`first`, `last`, `step`) matches `value`. `skip` is a method
+    call on each line before it is split, such as `.lstrip('#')`.
     """
     return (
         f"python3 - > {out} <<'END'\n"

@@ -66,7 +66,7 @@ class Harbor(ContainerAccess, ServerTools):
     path: str = ""
     """A task folder, or a folder of task folders."""
     network: str = STATED
-    """`stated`: the task's policy, else no network; `task`: its policy, else `public`; `none`; or a network for `public`."""
+    """`none`, `stated` (the task's policy, or no network), `task` (its policy, or `public`), or a network for `public`."""
     seconds: float = 120.0
     """Time limit per command, in seconds."""
     max_chars: float = 8000
@@ -361,7 +361,7 @@ class Harbor(ContainerAccess, ServerTools):
         return self._library[task.data["name"]].fingerprint()
 
     def found_hidden(self) -> list[str]:
-        """Return the container's files of 16 bytes to 1 MiB that equal a file of the task's tests or solution."""
+        """Return the container's files of 16 bytes to 1 MiB that equal a test script or a file of the solution."""
         hidden = self._present.hidden()
         listed = self.sandbox.run(_LISTED, timeout=self.seconds)
         lines = (line.partition("  ") for line in listed.stdout.decode("utf-8", "replace").splitlines())

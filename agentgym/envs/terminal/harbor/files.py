@@ -95,7 +95,7 @@ class HarborTask:
 
 
 def packed(folders: Sequence[Path]) -> bytes:
-    """Return a tar archive of overlaid folders, readable by every user; links stay links."""
+    """Return a tar archive that merges folders (a later file wins), readable by every user; links stay links."""
     files = {path.relative_to(folder): path for folder in folders for path in sorted(folder.rglob("*"))}
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:

@@ -53,7 +53,7 @@ def wait_until_healthy(sandbox: Any, health: Health, user: str = "") -> None:
     """Retry the check until it succeeds.
 
     Raises:
-        SandboxFault: the check failed `retries` times in a row.
+        SandboxFault: the check failed `retries` times after the start period.
     """
     begin, failures = time.monotonic(), 0
     while True:

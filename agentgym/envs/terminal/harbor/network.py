@@ -26,7 +26,7 @@ class Policy:
 
 
 def baseline(table: Mapping[str, object], name: str, file: Path) -> Policy:
-    """Return an environment's network policy, also from the older key `allow_internet`; without a mode if it has neither."""
+    """Return an environment's network policy, else that of the older key `allow_internet`, else a policy without a mode."""
     internet = table.get("allow_internet")
     older = Policy("public" if internet else "no-network") if isinstance(internet, bool) else Policy()
     return policy(table, name, file) or older
@@ -80,8 +80,8 @@ def _is_address(name: str) -> bool:
 def options(policy: Policy, network: str, backend: str) -> dict[str, Any]:
     """Return the sandbox's network options for a policy; `network` is the caller's setting.
 
-    Without a policy, `stated` means no network, and `task` means `public`. `none` means no network in any case. Any other
-    value names the daemon's network to use for `public`, which then also applies without a policy.
+    For a policy without a mode, `stated` means no network, and `task` means `public`. `none` means no network in any case.
+    Any other value names the daemon's network to use for `public`, which is then the default mode.
 
     Raises:
         BadConfig: the policy allows some hosts only, which the backend cannot enforce.

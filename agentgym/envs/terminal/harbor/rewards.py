@@ -70,7 +70,7 @@ def combined(rewards: Sequence[Mapping[str, float]], strategy: str) -> Mapping[s
 def one_number(rewards: Mapping[str, float], rule: str) -> float:
     """Return one reward for several metrics: the metric of `key:NAME`, else `reward`, else all metrics reduced by `rule`.
 
-    Without metrics, the reward is 0.
+    Without metrics, the reward is 0, except under `key:NAME`.
 
     Raises:
         NoVerdict: the named metric is missing.

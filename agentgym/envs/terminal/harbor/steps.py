@@ -72,7 +72,7 @@ class Step:
     solution: Path | None
     """Folder with `solve.sh`; None without a solution."""
     workdir: Path | None
-    """Folder copied to the working directory before the agent begins; its `setup.sh`, if any, then runs. None: none."""
+    """Folder copied to the working directory before the agent begins; its `setup.sh`, if any, then runs. None: nothing."""
     seconds: float | None
     """Limit on the total seconds of the agent's commands; None: no limit."""
     user: str

@@ -51,10 +51,10 @@ def tables(raw: Mapping[str, object], name: str, file: Path) -> list[Table]:
 
 
 def text(raw: Mapping[str, object], key: str, file: Path) -> str:
-    """Return the text under a key, empty if it is missing; a number is converted to text.
+    """Return the text under a key, empty if it is missing; an integer is converted to text.
 
     Raises:
-        BadData: the value is neither a text nor a number.
+        BadData: the value is neither a text nor an integer.
     """
     value = raw.get(key, "")
     if not isinstance(value, str | int) or isinstance(value, bool):

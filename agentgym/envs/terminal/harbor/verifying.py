@@ -22,7 +22,7 @@ NEW_LOGS = f"rm -rf {_LOGS}; mkdir -p {_LOGS}; chmod 777 {_LOGS}"
 def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers) -> dict[str, float]:
     """Run the tests of a step on the agent's container `sandbox`, and return the rewards by name.
 
-    If the tests run in that container, files that the agent put in place of tests or rewards are removed before, and tests
+    If the tests run in that container, files that the agent put in the folders of tests and rewards are removed first; tests
     and rewards are removed afterwards. A separate verifier receives only the artifacts.
 
     Raises:
@@ -56,7 +56,7 @@ def verified(task: HarborTask, step: Step, sandbox: Any, containers: Containers)
 
 
 def _clear(sandbox: Any, *places: str, keeper: str = "") -> None:
-    """Empty folders; if `keeper` (a user id) is given, only that user can access the new folders of tests and rewards.
+    """Remove folders, create the log folders; with `keeper` (a user id), only that user can access tests and rewards.
 
     Raises:
         NoVerdict: a file could not be removed.
