@@ -141,7 +141,7 @@ def _recorded_request(config: Config, old: Certificate) -> CheckRequest:
 
 
 def _unexamined(request: CheckRequest) -> Examined:
-    """Return a placeholder for an environment that could not be created."""
+    """Return a placeholder for the result of `certificate.subject` if the environment could not be created."""
     about: dict[str, object] = {"name": request.name, "id": request.name, "class": "", "options": {}, "packages": {}}
     nothing: dict[str, object] = {"count": 0, "sha256": None, "observations": None, "ids": []}
     return {"environment": about, "budget": {"seed": request.seed}, "tasks": nothing, "splits": {}}

@@ -113,7 +113,7 @@ def _refusal(comparison: Row) -> list[str]:
 
 
 def verdict(row: Row) -> Sequence[str]:
-    """Return the conclusion about the difference, and the number of tasks needed to detect it."""
+    """Return lines with the conclusion, the number of tasks needed to detect the difference, and a detectable difference."""
     low, high, tasks = row["difference"]["low"], row["difference"]["high"], row["difference"]["units"]
     lines = ["B is better" if low > 0 else "A is better" if high < 0 else "no difference is shown: the interval contains 0"]
     lines[0] += f"; sign test p = {row['p_value']:.3g}"

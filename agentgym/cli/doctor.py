@@ -59,7 +59,7 @@ def library(name: str) -> Callable[[], str | None]:
 
 
 def program(*names: str, variable: str = "") -> Callable[[], str | None]:
-    """Return a function that finds a program on the path, or at the location in an environment variable."""
+    """Return a function that finds a program at the location in the environment variable `variable`, else on the path."""
 
     def find() -> str | None:
         configured = os.environ.get(variable, "") if variable else ""

@@ -149,7 +149,7 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Play the missing episodes and print the table.
+    """Play the missing episodes and print the table; with --plan, only print the plan.
 
     Return 1 if more than 1 % of an environment's episodes ended in infrastructure errors, an environment was skipped, or
     --max-cost was reached; 130 after an interruption.

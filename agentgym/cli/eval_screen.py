@@ -47,7 +47,7 @@ def table(summary: Row) -> Rows:
 
 
 def effort(summary: Row) -> Rows:
-    """Return the means per episode: turns, sampled tokens, seconds, and the shares of turns that failed."""
+    """Return means per episode (turns, sampled tokens, seconds), and shares of failed turns and of unfinished replies."""
     columns: dict[str, Cell] = {
         "turns": lambda row: _number(row["turns"]),
         "tokens": lambda row: _number(row["tokens"]),
@@ -87,7 +87,7 @@ def money(summary: Row) -> list[str]:
 
 
 def aggregates(summary: Row) -> list[str]:
-    """Return the interquartile mean and three points of the performance profile if there are several scores."""
+    """Return a line on the interquartile mean and three points of the performance profile; [] with fewer than two scores."""
     mean = summary["iqm"]
     if mean is None or mean["runs"] * mean["columns"] < 2:
         return []
@@ -131,7 +131,7 @@ SECONDS = 30.0  # between two progress lines if standard error is not a terminal
 
 
 class ProgressBar:
-    """Progress bar with the success rate on standard error, or occasional lines in a log; `quiet` only counts."""
+    """Progress bar with the success rate on standard error, or occasional lines in a log; a `quiet` bar only counts."""
 
     def __init__(self, *, quiet: bool = False, meter: MeteredEngine | None = None, estimate: str = "") -> None:
         """Create the bar; `estimate` is a text on the maximum cost, printed before the first episode."""
@@ -146,7 +146,7 @@ class ProgressBar:
         self.printed_at = time.monotonic()
 
     def start(self, there: int, total: int) -> None:
-        """Set the number of episodes that earlier sessions finished, and the total."""
+        """Set the number of episodes `there`, which earlier sessions finished, and the total; print the estimate."""
         if self.estimate:
             announce(self.estimate)
         self.done = self.first = there
@@ -154,7 +154,7 @@ class ProgressBar:
         self.progress_bar.update(self.row, completed=there, total=total)
 
     def add(self, episode: Episode) -> None:
-        """Count a finished episode."""
+        """Count a finished episode, and report it to the metered engine."""
         if self.meter:
             self.meter.ended(episode)
         self.done += 1

@@ -32,7 +32,8 @@ def trained_as(folder: Path, envs: Sequence[str], caller: Mapping[str, object], 
     """Return the training configuration in a run's folder.
 
     The folder may be untrusted. Raises BadConfig if it sets an option that says where or how something runs, and
-    `caller`, the flags of `command`, does not set that option. Options of environments not in `envs` are left out.
+    `caller`, the flags of `command`, does not set that option. Options of environments not in `envs`, and those in
+    `OF_TRAINING`, are left out.
     """
     path = folder / "config.toml"
     used = {name: value for name, value in read_values(path, stored=True).items() if name in USED}

@@ -161,7 +161,7 @@ def given_flags(
 
 
 def filled(config: type[_Config], parsed: ParsedFlags, default: Mapping[str, Any] | None = None) -> _Config:
-    """Return the dataclass with the values of a command line; other fields get their values from `default`."""
+    """Return the dataclass with the values of a command line, else those of `default`, else the dataclass's own defaults."""
     before = default or {}
     values: dict[str, Any] = {**before, **parsed.fields}
     for table, changes in parsed.tables.items():
@@ -218,7 +218,7 @@ def value_of(text: str) -> object:
 
 
 def written(config: Any, command: str) -> list[str]:
-    """Return a command line that `read_flags` parses back into this dataclass."""
+    """Return the words of a command line that gives this dataclass: `agentgym`, the command, and its arguments."""
     words = ["agentgym", command]
     flags: list[str] = []
     kinds = get_type_hints(cast("type[Any]", type(config)), include_extras=True)

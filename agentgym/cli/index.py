@@ -44,7 +44,7 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Build the index."""
+    """Build the index, and print its number of documents."""
     console = Console(highlight=False)
     retriever = make(config, console)
     name = f"{config.kind}:{config.folder}" + (f":{config.encoder}" if config.kind == "dense" else "")

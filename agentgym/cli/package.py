@@ -36,7 +36,7 @@ LONG = 10_000
 """Maximum turns of the oracle's episode; the environment's horizon is usually shorter."""
 CANARIES = ("empty", "echo", "first admissible", "form without content", "claim of success", "prewritten verdict")
 ROWS = 5
-"""Number of tasks in a data file."""
+"""Maximum number of tasks in a data file."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _origin(id: str, module: str) -> tuple[list[str], Path | None]:
 
 
 def _episodes(env: TextEnv, task: str) -> tuple[Trace, Trace | None, list[Trace]]:
-    """Return the episodes for OpenEnv's validation: of the expert, the oracle (None if it fails), and shortcut policies."""
+    """Return episodes for OpenEnv's validation: of the expert, the oracle (None if it fails), and shortcuts that fail."""
     public = _played(env, task, lambda: next(iter(env.expert())), PUBLIC)[0] or [_plain(env)]
     solution, reward, solved = _played(env, task, lambda: next(iter(env.oracle())), LONG)
     canaries = list[Trace]()

@@ -99,7 +99,7 @@ def kib(size: int) -> str:
 
 
 def seconds_table(config: TrainConfig, columns: tuple[Seconds, Seconds]) -> Table:
-    """Return a table of the seconds per update by phase, for episodes as long as the expert's and for the longest."""
+    """Return a table of the seconds of a step and of the run, for episodes as long as the expert's and for the longest."""
     table = Table(box=None, pad_edge=False, header_style="bold", title="seconds of one step", title_justify="left")
     table.add_column("")
     table.add_column("as the expert plays", justify="right")

@@ -146,7 +146,7 @@ def _close(sandbox: Any) -> None:
 
 
 def _name(config: Config) -> str:
-    """Return the repository's name: NAME in `package:NAME` or `NAME-1.0.tar.gz`, or the name of a folder.
+    """Return the repository's name: --name, else NAME in `package:NAME` or `NAME-1.0.tar.gz`, or the name of a folder.
 
     Raises:
         BadConfig: the name has characters other than letters, digits and -._

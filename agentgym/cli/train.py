@@ -104,7 +104,7 @@ def read(arguments: Sequence[str]) -> Config:
 
 
 def _pop_flag(words: list[str], flag: str, what: str) -> str:
-    """Remove `FLAG VALUE` or `FLAG=VALUE` from the words and return the value; empty without the flag.
+    """Remove `FLAG VALUE` or `FLAG=VALUE` from the words and return the value; empty without the flag. Errors show `what`.
 
     Raises:
         BadConfig: the value is missing.
@@ -207,7 +207,7 @@ def run(config: Config) -> int:
 
 
 def _page_server(config: Config, folder: str, console: Console) -> AbstractContextManager[object]:
-    """Return a context manager that serves the run's page with --watch."""
+    """Return a context manager that serves the run's page; it does nothing without --watch."""
     if not config.watch or launched():
         return nullcontext()
     from agentgym.cli.watch import beside

@@ -20,7 +20,7 @@ QUIET = 60.0
 
 
 class Screen:
-    """Progress display: a terminal has one changing line, a file gets at most one line a minute."""
+    """Prints a line per step; in between, a changing line in a terminal, or at most a progress line a minute in a file."""
 
     def __init__(self, console: Console, config: TrainConfig, folder: str) -> None:
         self.console, self.config, self.folder = console, config, folder
@@ -102,7 +102,7 @@ class Screen:
 
 
 def step_cells(n: JsonObject, differs: bool) -> list[str]:
-    """Return the cells of a step's line, most important first."""
+    """Return the cells of a step's line, most important first; `differs` adds the mismatch of engine and trainer."""
     several = [f"{key.partition('/')[2]} {_rate(value)}" for key, value in n.items() if key.startswith("success_train/")]
     others = [f"{name} {_rate(n[f'success_{name}'])}" for name in ("started", "hinted") if f"success_{name}" in n]
     times = "/".join(f"{100 * n[f'share_{part}']:.0f}" for part in ("rollout", "train", "env"))
@@ -157,5 +157,5 @@ def one_line(cells: list[str], width: int | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as m:ss, or in hours if it is long."""
+    """Return a duration as m:ss, or in hours from 90 minutes on."""
     return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -14,7 +14,7 @@ from agentgym.core.env import TextEnv
 from agentgym.errors import UnknownName, no_such
 
 SMALL = {"count": 2, "steps": 6, "plays": 6}
-"""Budget for an environment that waits for something external, such as a sandbox or a browser."""
+"""Budget (fields of `EnvUnderTest`) for an environment that waits for something external, such as a sandbox."""
 
 __all__ = ["CHECKS", "Broken", "EnvUnderTest", "NotChecked", "Report", "Result", "check"]
 

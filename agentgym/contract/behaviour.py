@@ -216,7 +216,7 @@ def _moments(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[
 
 
 def _onward(under_test: EnvUnderTest, state: Snapshot) -> list[object]:
-    """Return up to four actions to play from a state; the second one is the oracle's, if it has one."""
+    """Return up to four actions to play from a state; the second is the oracle's, if there is an oracle that yields one."""
     env, rng, turns = under_test.make().restore(state), generator("onward", state.turn), itertools.count()
 
     def choose(observation: str, info: Info) -> object:
@@ -278,7 +278,7 @@ def _total(env: TextEnv, task: Task, seed: int, actions: Sequence[object]) -> tu
 def solution(under_test: EnvUnderTest, task: Task, seed: int, horizon: int | None = ENDLESS) -> list[str]:
     """Return the actions of an episode in which the oracle is queried again every turn; [] without an oracle.
 
-    A `horizon` of None is the environment's own.
+    `horizon`: None is the environment's own; by default the episode is not truncated. At most 2000 turns are played.
     """
     env = under_test.env
     seen = env.reset(seed=seed, options={"task": task} | ({"horizon": horizon} if horizon else {}))

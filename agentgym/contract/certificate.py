@@ -50,7 +50,7 @@ class DependsOnFiles(Protocol):
 
 
 def subject(name: str, under_test: EnvUnderTest) -> dict[str, object]:
-    """Return a description of the checked environment, the hash of its tasks, and the budget of the checks."""
+    """Return a certificate's entries `environment`, `budget`, `tasks` (number, hashes, ids) and `splits` (sizes)."""
     env, tasks = under_test.env, under_test.many
     return {
         "environment": {
@@ -86,7 +86,7 @@ def _described(env: TextEnv, task: Task) -> object:
 
 
 def _observations(under_test: EnvUnderTest) -> str | None:
-    """Return the hash of the first observations; None if they may vary or cannot be read, which the checks report."""
+    """Return the hash of the first observations; None if they may vary, or a reset fails (the checks report the error)."""
     if under_test.env.declared.nondeterministic:
         return None
     try:
@@ -131,7 +131,8 @@ def certificate(
 ) -> Certificate:
     """Return the certificate of an environment: `previous`, which `subject` returned, and the results of the checks.
 
-    The verdict is `failed` if a check is broken, `passed` if all checks in `CLAIMS` were run, and else `partial`.
+    The verdict is `failed` if a check is broken, `passed` if all checks in `CLAIMS` were run or skipped, and else
+    `partial`.
     """
     claims = {name: _claim([result for result in results if result.check in checks]) for name, checks in CLAIMS.items()}
     failed = any(result.status == "broken" for result in results)
@@ -153,7 +154,7 @@ def certificate(
 
 
 def _claim(results: Sequence[Result]) -> dict[str, str]:
-    """Return the verdict of a claim and the reason for it, from the results of its checks."""
+    """Return the `verdict` (`broken`, `holds`, `not checked`, `does not apply`) and `why` of a claim, by its checks."""
     for status in ("broken", "holds"):
         notes = [f"{result.check}: {result.note}" for result in results if result.status == status]
         if notes:
@@ -164,7 +165,7 @@ def _claim(results: Sequence[Result]) -> dict[str, str]:
 
 
 def _shortcuts(results: Sequence[Result]) -> dict[str, dict[str, object]]:
-    """Return the success rate and the allowed maximum of each shortcut policy, or the reason why it does not apply."""
+    """Return for each shortcut policy `success` and `allowed` (rates), or the reason as `does not apply`."""
     counted = [result.numbers for result in results if result.check == "shortcut policies fail"]
     numbers: Mapping[str, object] = counted[0] if counted else {}
     rates, allowed = _by_name(numbers.get("success")), _by_name(numbers.get("allowed"))
@@ -223,7 +224,7 @@ def read_certificate(path: Path) -> Certificate:
 
 
 def differences(old: Certificate, new: Certificate) -> tuple[list[str], list[str]]:
-    """Return the contradictions between two certificates, and harmless differences such as versions or the machine."""
+    """Return as lines of text the contradictions between two certificates, and harmless differences such as versions."""
     against, beside = list[str](), list[str]()
     for table, key in (
         ("environment", "name"),

@@ -79,8 +79,8 @@ class EnvUnderTest:
     def levels(self) -> Sequence["EnvUnderTest"]:
         """This environment, and the same one at the other difficulties from 0 to 3 that have separate tasks.
 
-        Only this environment is listed if the caller set a difficulty, a horizon or a preset, or if the budget is one
-        task.
+        The others have a third of the plays. Only this environment is listed if the caller set a difficulty, a horizon
+        or a preset, or if the budget is one task.
         """
         if self.count == 1 or {"difficulty", "horizon", "preset"} & set(self.options):
             return [self]
@@ -105,7 +105,7 @@ class EnvUnderTest:
         return self.env.tasks(1)
 
     def drawn(self, env: TextEnv, n: int) -> list[Task]:
-        """Return `n` distinct tasks of the environment's split, drawn with `seed`; fewer if the split has fewer."""
+        """Return `n` distinct tasks of the environment's split, drawn with `seed`; fewer if 20 * `n` draws find fewer."""
         rng, tasks = generator("check", self.seed), dict[str, Task]()
         for _ in range(20 * n):
             task = env.draw(rng)
@@ -115,7 +115,10 @@ class EnvUnderTest:
         return list(tasks.values())
 
     def wander(self, task: Task, seed: int, steps: int | None = None, variant: int = 0) -> list[object]:
-        """Play a random mix of valid, expert and nonsense actions for up to `steps` turns, and return the actions."""
+        """Play a random mix of valid, expert and nonsense actions, and return the actions.
+
+        `steps` is the maximum number of turns (None: the budget's); another `variant` gives other actions.
+        """
         env, rng = self.env, generator("wander", task.id, seed, variant)
         seen = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
         turns = play(env, lambda observation, info: any_action(env, observation, info, rng), seen, stop=NEVER)
@@ -154,7 +157,7 @@ def difference(a: Sequence[str], b: Sequence[str]) -> str | None:
 
 
 def shrink(actions: list[object], fails: Callable[[list[object]], bool], tries: int = 400) -> list[object]:
-    """Return a shorter sequence that still fails, by deleting ever smaller pieces (Zeller 2002, ddmin)."""
+    """Return a shorter sequence that still fails, by up to `tries` deletions of ever smaller pieces (Zeller 2002, ddmin)."""
     size = max(len(actions) // 2, 1)
     while actions and tries > 0:
         smaller = False
@@ -176,7 +179,7 @@ HOSTILE: tuple[object, ...] = (
     "9" * 5000, "-1", "1e999", "NaN", "%s%n{0}{__class__}", "../../etc/passwd", "'; DROP TABLE tasks; --", "None",
     None, 3, b"bytes", ["list"],
 )  # fmt: skip
-"""Actions that must not crash an environment; half of them once crashed some program."""
+"""Actions that must not crash an environment: bad Unicode, deep nesting, huge numbers, malformed calls, and non-text."""
 
 
 def hostile_calls(tool: Tool) -> list[str]:
@@ -208,7 +211,7 @@ def any_action(env: TextEnv, observation: str, info: Info, rng: np.random.Genera
 
 
 def random_action(env: TextEnv, observation: str, info: Info, rng: np.random.Generator) -> str:
-    """Return a random admissible action, else a random call, else random words."""
+    """Return a random admissible action, else a random tool call, else random digits or words of the observation."""
     if info["admissible"]:
         return pick(info["admissible"], rng)
     words = observation.split() or ["word"]
@@ -226,7 +229,7 @@ def pick(words: Sequence[str], rng: np.random.Generator) -> str:
 
 
 def argument(schema: Mapping[str, object], words: Sequence[str], rng: np.random.Generator) -> object:
-    """Return a random value that satisfies a parameter's JSON Schema."""
+    """Return a random value for a parameter's JSON Schema: one of `enum`, a number, a boolean, or one to three `words`."""
     if "enum" in schema:
         values = cast("list[object]", schema["enum"])
         return values[int(rng.integers(len(values)))]

@@ -17,7 +17,10 @@ from agentgym.core.transcripts import ENDLESS, go_on, line, transcript
 
 
 def same_again(under_test: EnvUnderTest) -> str:
-    """Check that two environments in one process respond equally to equal actions, even after other episodes."""
+    """Check that two environments in one process respond equally to equal actions, even after other episodes.
+
+    Also check that a task's id gives the same task again.
+    """
     under_test.repeatable()
     other = under_test.make()
     for seed, task in enumerate(under_test.tasks):

@@ -66,7 +66,7 @@ class FirstHit:
         return action
 
     def _command(self, instruction: str, commands: Sequence[str]) -> str | None:
-        """Return a command that the instruction names, else one that finishes, a new one, or any; None without commands."""
+        """Return a command that the instruction names, else one that finishes, is new, or any; None without commands."""
         query = " ".join(_words(instruction))
         left = [
             command for command in commands if command not in self.used_actions and not NAVIGATION & set(_words(command))

@@ -143,7 +143,7 @@ def _comparable(response: tuple[str, Info]) -> tuple[object, ...]:
 
 
 def expert_is_good(under_test: EnvUnderTest) -> str:
-    """Check that the expert's success rate is at least the declared `expert_bound`."""
+    """Check that the expert's success rate is not significantly below the declared `expert_bound` (see `_slack`)."""
     if not has(under_test.env, "expert"):
         raise NotChecked("it defines no expert")
     notes, bound = list[str](), under_test.env.declared.expert_bound
@@ -157,7 +157,10 @@ def expert_is_good(under_test: EnvUnderTest) -> str:
 
 
 def shortcuts_fail(under_test: EnvUnderTest) -> str:
-    """Check that generic and environment-specific shortcut policies have success 0, or at most the declared `ceilings`."""
+    """Check that generic and environment-specific shortcut policies have success 0, or at most the declared `ceilings`.
+
+    A ceiling above 0 may be exceeded by chance (see `_slack`). For policies in `CHANCY` it is at least `random_bound`.
+    """
     names, allowed, over = dict[str, float](), dict[str, float](), list[str]()
     env, count = under_test.env, len(under_test.many)
     own = {name: from_text(shortcut) for name, shortcut in env.shortcuts().items()}
@@ -181,7 +184,7 @@ def shortcuts_fail(under_test: EnvUnderTest) -> str:
 
 
 def chance_is_poor(under_test: EnvUnderTest) -> str:
-    """Check that the success rate of random play is at most the declared `random_bound`."""
+    """Check that the success rate of random play is not significantly above the declared `random_bound` (see `_slack`)."""
     rate, bound = success_rate(under_test, random_policy), under_test.env.declared.random_bound
     if rate > bound + _slack(bound, len(under_test.many)):
         text = f"success {rate:.2f} by random play; the environment declares random_bound {bound}"
@@ -190,7 +193,7 @@ def chance_is_poor(under_test: EnvUnderTest) -> str:
 
 
 def _slack(share: float, n: int) -> float:
-    """Return the allowed deviation from a declared success rate: three standard errors over `n` episodes."""
+    """Return the allowed deviation from a declared success rate `share`: three standard errors over `n` episodes."""
     return 3 * (share * (1 - share) / n) ** 0.5
 
 

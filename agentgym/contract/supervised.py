@@ -77,8 +77,8 @@ def _sitting(
 ) -> Iterator[Result]:
     """Run the requested checks in one new process and yield their results.
 
-    The last result is that of the check in which the process exits or hangs, if any. `done` has the results from earlier
-    processes.
+    The last result is that of the check in which the process exits or hangs, if any. If it does so before the first
+    check, the first check is broken and the others are skipped. `done` has the results from earlier processes.
 
     Raises:
         BadConfig: the environment cannot be created with these options.
@@ -211,7 +211,7 @@ def _adopt(whether: bool) -> None:
 
 
 def _children() -> set[int]:
-    """Return this process's children; empty without /proc."""
+    """Return the process ids of this process's children; empty without /proc."""
     pids: set[int] = set()
     for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

@@ -61,7 +61,10 @@ def _drawn(env: TextEnv, seed: int) -> Task:
 
 
 def answers_stay_hidden(under_test: EnvUnderTest) -> str:
-    """Check that declared answers do not occur in the first observation, the instruction, info or tool descriptions."""
+    """Check that declared answers do not occur in the first observation, the instruction, info or tool descriptions.
+
+    Up to half of the tasks may show an answer, since it may happen by accident.
+    """
     names, leaks = under_test.env.declared.answers, 0
     if not names:
         raise NotChecked("it names no answers")
@@ -105,7 +108,7 @@ class HasHiddenFiles(Protocol):
 
 
 def tests_stay_hidden(under_test: EnvUnderTest) -> str:
-    """Check that the agent cannot read the files of a task's tests before it submits."""
+    """Check that the agent cannot read a task's hidden files, such as tests, at the start of an episode."""
     env = under_test.env
     if not isinstance(env, HasHiddenFiles):
         raise NotChecked("it keeps no files from an agent that could reach files")

@@ -31,7 +31,7 @@ class Aggregate:
 
 
 def score_table(episodes: Iterable[Episode]) -> Floats:
-    """Return the scores of episodes without infrastructure errors as [attempts, columns].
+    """Return the scores of episodes without infrastructure errors and hints as [attempts, columns].
 
     An attempt that lacks such an episode in some column is left out, so the table is complete but may have no rows.
     """

@@ -43,9 +43,10 @@ def votes(
     """Return the results of a majority vote over the attempts at each task.
 
     `parts` pairs environment options with the tasks played under them. Only tasks with at least two attempts count; the
-    result is None if there are none, or if the environment has no ballots. It has `tasks`, `attempts` (the minimum per
-    task), and rates over tasks: `one` (mean of the attempts), `majority`, `best` (at least one is right) and `agreement`
-    (share of attempts with the chosen ballot).
+    result is None if there are none, or if the environment has no ballots. It has `tasks` (number), `attempts` (the
+    minimum per task), and rates over tasks: `one` (mean of the attempts), `majority` (the chosen attempt is right), `best`
+    (at least one is right) and `agreement` (share of attempts with the chosen ballot). Attempts that ended in an
+    infrastructure error or had a hint are left out.
     """
     rows: list[tuple[float, float, float, float]] = []
     fewest = 0

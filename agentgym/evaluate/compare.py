@@ -37,11 +37,11 @@ class Comparison:
     lost: tuple[str, ...]
     """Tasks, as `ENV TASK`, that A solved in more than half of its attempts and B did not."""
     p_value: float
-    """Exact two-sided sign test over the tasks whose rates differ; with one attempt each it is McNemar's exact test."""
+    """P-value of the exact two-sided sign test over tasks whose rates differ; with one attempt each: McNemar's test."""
     tasks_needed: int | None
     """Number of tasks needed to detect this difference (see `tasks_needed`); None if there is no difference."""
     detectable: float | None
-    """Smallest difference that this number of tasks can detect; None if the tasks' differences do not vary."""
+    """Smallest difference that the compared tasks detect with 80 % power; None if the tasks' differences do not vary."""
 
 
 def compare_folders(a: str | Path, b: str | Path) -> dict[str, object]:
@@ -147,7 +147,7 @@ def tasks_needed(difference: float, spread: float, *, power: float = 0.8, level:
     """Return the number of paired tasks needed to detect a mean difference (two-sided); None for no difference.
 
     This is the sample size of the paired z-test, `((z(1 - level/2) + z(power)) * spread / difference)^2`, rounded up,
-    where `spread` is the standard deviation of the tasks' differences; it is never below `LEAST_TASKS`.
+    where `spread` is the standard deviation of the tasks' differences. The result is at least `LEAST_TASKS`.
     """
     if not difference:
         return None

@@ -50,7 +50,7 @@ def _run(
 
 
 def _overlap(env: TextEnv, tasks: Sequence[Task]) -> dict[str, object]:
-    """Search for evaluated tasks that the environment also provides for training."""
+    """Search for evaluated tasks that the environment also provides for training; return the result of the check."""
     if TRAIN not in env.splits:
         return _unchecked(f"the environment has no split {TRAIN!r} to compare with (its splits: {', '.join(env.splits)})")
     if all(task.split == TRAIN for task in tasks):
@@ -70,7 +70,7 @@ def _overlap(env: TextEnv, tasks: Sequence[Task]) -> dict[str, object]:
 
 
 def _answers(env: TextEnv, tasks: Sequence[Task]) -> dict[str, object]:
-    """Search for the tasks' hidden answers in the first prompt."""
+    """Search for hidden answers in the first prompt of at most `MOST` tasks; return the result of the check."""
     if not env.declared.answers:
         return _unchecked("the environment names no hidden answers")
     if env.blocking:

@@ -56,7 +56,8 @@ def to_pandas(
 ) -> "pandas.DataFrame":
     """Return a `pandas.DataFrame` of the episodes or turns of an evaluation's folder, a file of episodes, or a list.
 
-    `price` defaults to the one in the folder's summary.
+    `price` defaults to the price in the folder's `summary.json`. Without a price, only costs that the server reported
+    are known.
 
     Raises:
         BadConfig: `what` is neither `episodes` nor `turns`.

@@ -42,11 +42,13 @@ class Entry:
 
 
 def leaderboard(paths: Sequence[str | Path], references: Sequence[str | Path] = ()) -> JsonObject:
-    """Return a leaderboard as plain JSON: the shared options, and the entries, best first.
+    """Return a leaderboard as plain JSON: `entries`, best first, and `options` that differ, by option and entry.
 
-    An entry has `success` (rate and interval), `differences` (by reference: the entry's success minus the reference's
-    over the same tasks, with the paired interval and `p_value`) and `fault_share`. `not_comparable` has the reason why
-    an entry is not ranked: more than 1 % infrastructure errors. The default reference is the best entry.
+    It also has what all entries share: `protocol` and its `source`, `task_ids` (a hash), `tasks` (number), `envs` and
+    `references`. An entry has `success` (rate and interval), `fault_share`, and `differences` by reference: the entry's
+    success minus the reference's over the same tasks, with the paired interval and `p_value`. `not_comparable` is empty,
+    or the reason why an entry is last and not ranked: more than 1 % infrastructure errors. The default reference is the
+    best entry.
 
     Raises:
         BadConfig: there are fewer than two different evaluations, their tasks or protocols differ, none can be ranked, or

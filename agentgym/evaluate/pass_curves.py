@@ -11,10 +11,11 @@ from agentgym.evaluate.statistics import Outcomes
 
 
 def pass_curves(a: Outcomes, b: Outcomes, tasks: Sequence[str]) -> dict[str, Any]:
-    """Return pass@k over the tasks that both sides have: `a` and `b` by k, up to the fewest attempts of either side.
+    """Return pass@k over `tasks`, which both sides have: `a` and `b` (by k as text) and `crossing`.
 
-    At `crossing` and every larger k, the side that is worse at k = 1 is better; None if there is no such k. The result is
-    empty if a task has a single attempt on either side.
+    The largest k is the fewest attempts at a task on either side. `crossing` is the smallest reported k from which the
+    side that is worse at k = 1 stays better; None if there is no such k. The result is empty if a task has a single
+    attempt on either side.
     """
     fewest = min((len(side[name]) for name in tasks for side in (a, b)), default=0)
     if fewest < 2:

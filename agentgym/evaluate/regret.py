@@ -21,8 +21,8 @@ class Regret:
     """Regret of one episode against the oracle."""
 
     distances: tuple[int | None, ...]
-    """Number of turns that the oracle needs from the state before each turn and after the last, ignoring the horizon;
-    0 once the task is solved, None if the oracle can no longer solve it."""
+    """Number of turns that the oracle needs from the state before each turn and after the last, ignoring the horizon, or
+    that the episode took if these are fewer; 0 once the task is solved, None if the oracle can no longer solve it."""
     lost: int | None
     """Number of turns after which the oracle could no longer win within the remaining turns; None if it always could."""
     wasted: int
@@ -46,8 +46,8 @@ def cannot(env: TextEnv) -> str:
 def regret(env: TextEnv, task: Task, episode: Episode, *, known: dict[Key, int | None] | None = None) -> Regret | None:
     """Return the regret of an episode: replay it, and query the oracle before each turn and after the last.
 
-    The result is None if the replay differs. `known` caches distances by task, state key and random state. Distances are
-    too long if neither the oracle nor the episode takes the shortest path.
+    The result is None if the replay differs. `known` caches distances by task, state key and random state; None: no
+    cache. A distance is an upper bound: the shortest path may be one that neither the oracle nor the episode takes.
     """
     observation, info = env.reset(seed=episode.seed, options={"task": task, "horizon": episode.horizon or env.horizon})
     distances: list[int | None] = []
@@ -105,10 +105,10 @@ def regrets(
 ) -> tuple[dict[str, object], list[dict[str, object]]]:
     """Return the summary of an environment's episodes, and a row for each of them.
 
-    `parts` pairs environment options with the tasks played under them. The summary has `why` if regret cannot be
-    measured, else `episodes`, `not_repeated` (number whose replay differs), and means: `distance` (before the first turn),
-    `excess` (turns of solved episodes beyond that distance), `wasted` (share of the turns up to the loss), `lost` (share
-    of episodes), `lost_after` (turns). Faults are left out.
+    `parts` pairs environment options with the tasks played under them. In the summary, `why` is the reason why regret
+    cannot be measured. If it is empty, there are also `episodes` (number), `not_repeated` (number whose replay differs),
+    and means: `distance` (before the first turn), `excess` (turns of solved episodes beyond that distance), `wasted`
+    (share of the turns up to the loss), `lost` (share of episodes), `lost_after` (turns). Faults are left out.
     """
     rows: list[dict[str, object]] = []
     measured: list[Regret] = []

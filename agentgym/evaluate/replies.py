@@ -10,7 +10,7 @@ from agentgym.episodes.usage import from_extra
 UNFINISHED = {"length": "were cut by length", "filter": "were withheld by a filter", "refusal": "were declined by the model"}
 """Finish reasons other than a regular stop, with their wording in reports."""
 COLUMN = {"length": "cut", "filter": "filtered", "refusal": "declined"}
-"""Column header of each finish reason."""
+"""Column header of each reason in `UNFINISHED`."""
 ENDS = ("stop", *UNFINISHED)
 
 

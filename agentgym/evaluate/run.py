@@ -265,7 +265,10 @@ class _EngineNotes:
 def _described(
     plan: EvaluationPlan, plans: Mapping[str, EvaluationPlan], tasks_by_env: Mapping[str, list[Task]]
 ) -> dict[str, object]:
-    """Return the plan's entries for the manifest; an environment lists attempts only if it overrides the plan's."""
+    """Return the manifest's entries `envs` (facts by environment), `attempts` and `seed`.
+
+    An environment's facts include `attempts` only if they differ from the plan's.
+    """
     envs: dict[str, dict[str, object]] = {}
     for env, tasks in tasks_by_env.items():
         envs[env] = {"split": tasks[0].split, "tasks": len(tasks), "options": plan.options(env)}

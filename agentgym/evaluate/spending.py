@@ -121,10 +121,11 @@ def total_cost(episodes: Iterable[Episode], price: Price | None) -> float | None
 def spending(episodes: Sequence[Episode], price: Price | None) -> dict[str, object]:
     """Return the entries `usage`, `uncounted`, `cost` and `latency` of a summary; faults count too.
 
-    `usage`: total tokens by kind; None if no request's usage is known. `uncounted`: number of requests of unknown
-    usage; above 0, usage and cost are too low. `cost`: US dollars (`total`, `per_episode`, `per_success`) and `by`
-    (`server` or `prices`); None if a request with known usage has neither a reported cost nor a price. `latency`:
-    `median` and `p95` in seconds, and `requests`, the number of measured replies; None without any.
+    `usage`: total tokens by kind (`COUNTS`); None if no request's usage is known. `uncounted`: number of requests of
+    unknown usage; above 0, usage and cost are too low. `cost`: US dollars (`total`, `per_episode`, and `per_success`,
+    which is None without a success) and `by` (`server` or `prices`); None if no usage is known, or a request with known
+    usage has neither a reported cost nor a price. `latency`: `median` and `p95` in seconds, and `requests`, the number of
+    measured replies; None if no reply was measured.
     """
     counted = [usage for _, usage in requests(episodes)]
     usages = [usage for usage in counted if usage]

@@ -23,7 +23,7 @@ CHUNK = 1 << 21  # numbers drawn at a time, which bounds memory
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean and its bootstrap interval over `units` independent units, such as tasks."""
+    """A mean and its bootstrap interval over `units` independent units, such as tasks or the attempts at one task."""
 
     mean: float
     low: float
@@ -87,8 +87,8 @@ def mean_interval(
 ) -> Interval:
     """Return the mean over units of each unit's mean, with a bootstrap interval over units, then attempts.
 
-    `bounds` are the smallest and largest possible values, used only if all units agree (see `_interval`). A single unit
-    is resampled over its attempts only. Without values everything is NaN.
+    `bounds` are the smallest and largest possible values, used only if all values agree (see `_interval`). A single unit
+    is resampled over its attempts only, and `units` is then their number. Without values everything is NaN.
     """
     _check(level, resamples)
     table = _table(values)
@@ -113,7 +113,8 @@ def paired_difference(
     """Return the mean of `a - b` over the units that both have, with a bootstrap interval over units, then attempts.
 
     Units are tasks of episodes, or the names in `Outcomes` (training seeds, for example). Resampling keeps both
-    sides of a unit together, so the unit's difficulty cancels.
+    sides of a unit together, so the unit's difficulty cancels. `bounds` are the smallest and largest possible
+    difference, used only for a single unit, or if every resample gives the same mean (see `_interval`).
 
     Raises:
         BadConfig: the two have no unit in common.
@@ -180,8 +181,8 @@ def _interval(units: Floats, drawn: Floats, bounds: tuple[float, float], level: 
 
     The percentile bootstrap is too narrow for few units, so its percentiles are moved out by the ratio of Student's t to
     the normal quantile and by sqrt(n / (n-1)) (Hesterberg, 2015, "What teachers should know about the bootstrap",
-    section 4). If all units agree, resampling would give zero width. Wilson's score interval then bounds the share of
-    units that may still differ, and these are assumed to lie at an end of `bounds`.
+    section 4). For a single unit, or if all values agree, resampling gives no width. Wilson's score interval then bounds
+    the share of units that may still differ, and these are assumed to lie at an end of `bounds`.
     """
     n, mean = len(units), float(units.mean())
     z = NormalDist().inv_cdf(0.5 + level / 2)
@@ -196,7 +197,11 @@ def _interval(units: Floats, drawn: Floats, bounds: tuple[float, float], level: 
 
 
 def _student(z: float, freedom: int) -> float:
-    """Return Student's t quantile for the normal quantile `z` (Abramowitz and Stegun 26.7.5; 0.1 % off for `freedom` 4)."""
+    """Return Student's t quantile for the normal quantile `z` and the degrees of `freedom`.
+
+    This is the expansion 26.7.5 of Abramowitz and Stegun. At 95 % it is too low by 11 % for `freedom` 1, 0.7 % for 2 and
+    0.1 % for 3.
+    """
     g1 = (z**3 + z) / 4
     g2 = (5 * z**5 + 16 * z**3 + 3 * z) / 96
     g3 = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384

@@ -33,8 +33,8 @@ def summarize(episodes: Sequence[Episode], price: Price | None = None) -> dict[s
     `latency` and `uncounted` (see `spending`); `avg_at`, `pass_at`, and `pass_hat` (by k, if every task had that many
     attempts), `reasons` (counts) and `metrics` (means); if replies state a confidence, `calibration` (see
     `agentgym.episodes.confidence`). The rows of all episodes and of environments also have `iqm` and `profile`
-    (`agentgym.evaluate.aggregates`; None without a complete attempt). Faults count only in `success.faults` and
-    `reasons`. Episodes with a hint, which come from training, never count.
+    (`agentgym.evaluate.aggregates`; None without a complete attempt). Faults count only in `success.faults`,
+    `fault_share`, `reasons` and the entries of `spending`. Episodes with a hint, which come from training, never count.
     """
     episodes = unhinted(episodes)
     envs: dict[str, object] = {}

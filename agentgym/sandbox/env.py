@@ -177,7 +177,7 @@ class SandboxEnv(TextEnv):
             return self._in_another(work)
 
     def keep_folder(self) -> None:
-        """Replace the journal with the current content of the folder, where replays then start; end the Python process.
+        """Pack the working folder as the new start of replays, empty the journal, and end the Python process.
 
         Raises OSError if the folder cannot be packed, for example because it is too large.
         """

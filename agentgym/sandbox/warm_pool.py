@@ -37,7 +37,7 @@ def take(
     """Return an unused sandbox, which the caller must close, and start another one for the next request.
 
     A sandbox's kind is the combination of arguments. A `rare` kind, such as one per task, gets idle sandboxes only after
-    several requests. Raises BadConfig if this machine lacks a requirement of the backend, SandboxFault if the sandbox does
+    `OFTEN` requests. Raises BadConfig if this machine lacks a requirement of the backend, SandboxFault if the sandbox does
     not start.
     """
     global _makers

@@ -24,9 +24,9 @@ DAEMONS = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/mtab", "/dev
 class Changes:
     """Computes the state hash of one container.
 
-    The hash covers files in memory (the working folder, /tmp, /dev/shm), the image's files that the daemon reports as
-    changed, the container's environment variables, and the additional `variables` of the task. It ignores file times and
-    the paths in `without`.
+    The hash covers files in memory (/dev/shm and, if the image is read-only, /tmp and the working folder), the image's
+    files that the daemon reports as changed, the container's environment variables, and the additional `variables` of the
+    task. It ignores file times and the paths in `without`.
     """
 
     def __init__(self, sandbox: Docker, without: Sequence[str], variables: Mapping[str, str] = NONE) -> None:

@@ -99,7 +99,7 @@ def files_in(folders: list[str]) -> int:
 
 
 def memory() -> int:
-    """Return the sum of the resident bytes of all processes, without shared file pages."""
+    """Return the sum of the resident bytes of all processes, without pages of files and of shared memory."""
     total = 0
     for pid, _ in table():
         with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:

@@ -128,7 +128,7 @@ def stream(number: int) -> io.TextIOWrapper:
 
 
 def status_in(answer: bytes) -> int:
-    """Return the status in a kernel's answer, which the program may have forged."""
+    """Return the status in a kernel's answer, which the program may have forged; 1 if the answer is malformed."""
     try:
         return int(json.loads(answer)["status"])
     except (ValueError, TypeError, KeyError, RecursionError):

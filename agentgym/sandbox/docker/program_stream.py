@@ -10,7 +10,7 @@ from agentgym.sandbox.docker.channel import Channel, told_in
 from agentgym.sandbox.protocol import SandboxFault
 
 MOST = 64 << 20
-"""Default limit on a program's total output in bytes; a program that writes more is killed."""
+"""Default limit in bytes on standard output and on standard error; a program that writes more is killed."""
 MESSAGES = 4096
 SECONDS = 30.0
 """Time limit in seconds for the container to accept bytes."""

@@ -20,7 +20,7 @@ CONNECTIONS = 64
 WAITING = 32 << 20
 """Maximum bytes of a connection that wait for the server; a connection with more is closed."""
 MOST = 1 << 40
-"""Maximum bytes that a relay forwards over its lifetime."""
+"""Maximum bytes that a relay forwards from the container over its lifetime."""
 
 
 class Streaming(Protocol):

@@ -199,7 +199,7 @@ class Docker(BaseSandbox):
         return egress.name
 
     def reconnect(self, network: str = "none", allowed_hosts: Sequence[str] | None = None) -> None:
-        """Move the container to a network of the daemon; by default, leave it only the networks of its side services."""
+        """Move the container to a network of the daemon; by default, leave only the networks of side services."""
         if (network, allowed_hosts) == self._on:
             return
         self._on = (network, allowed_hosts)

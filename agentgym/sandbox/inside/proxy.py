@@ -75,7 +75,7 @@ def target(line: bytes) -> Tuple[str, int, bytes]:  # noqa: UP006
 
 
 def forwarded_headers(head: bytes) -> List[bytes]:  # noqa: UP006
-    """Return the headers to forward.
+    """Return the lines of the headers to forward: all except those in `OURS` and `Proxy-…`.
 
     Raises:
         ValueError: a header contains a bare CR or LF.

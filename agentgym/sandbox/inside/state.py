@@ -74,7 +74,7 @@ def entry(path: str, room: int, names: "dict[tuple[int, int], str]") -> "tuple[b
 
 
 def key(request: Dict[str, Any]) -> "str | None":  # noqa: UP006
-    """Return the hash of the requested files in hexadecimal; None if a file cannot be read."""
+    """Return the hash of the requested files in hexadecimal; None if a file cannot be read or they exceed `most` bytes."""
     digest, room = hashlib.blake2b(digest_size=16), request["most"]
     without = request["without"]
     names: dict[tuple[int, int], str] = {}

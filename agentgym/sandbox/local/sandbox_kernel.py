@@ -187,7 +187,7 @@ class SandboxKernel:
 
 
 def _status(answer: bytes) -> int:
-    """Return the exit status in an answer, which the program may have forged."""
+    """Return the exit status in an answer, which the program may have forged; 1 if the answer is malformed."""
     with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return int(json.loads(answer)["status"]) & 255
     return 1
