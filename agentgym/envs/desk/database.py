@@ -47,6 +47,7 @@ class Database:
 
         Raises:
             NotShownYet: this is a view, and the agent has not seen the row.
+            Refused: there is no such row.
         """
         if self.view:
             if (table, key) not in self.seen:

@@ -34,7 +34,7 @@ class Decision:
     text: str
     """A sentence for the customer, with the reference, the choices and the facts."""
     write: tuple[str, Row] | None = None
-    """Name and arguments of the tool call that changes the database; None for a refusal."""
+    """Name and arguments of the tool call that changes the database; None for a refusal or a mere answer."""
     facts: tuple[Fact, ...] = ()
     choices: tuple[str, ...] = ()
     """Values the customer asked for, which the agent must repeat before the customer consents."""
@@ -196,7 +196,7 @@ def to_cents(amount: float) -> int:
     """Convert an amount in dollars to cents.
 
     Raises:
-        Refused: the value is not an amount.
+        Refused: the amount is negative, or 10 million dollars or more.
     """
     if not 0 <= amount < 10_000_000:
         text = f"{amount:g}" if isinstance(amount, float) else str(amount)[:20]  # JSON's integers are unbounded

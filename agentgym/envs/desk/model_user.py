@@ -35,7 +35,7 @@ class ModelUser:
         self._runner = asyncio.Runner()
 
     def reply(self, system: str, talk: Sequence[tuple[str, str]], seed: int) -> str:
-        """Return the customer's next words; `talk` lists (speaker, text), with speaker `desk` or `customer`.
+        """Return the customer's next words, or "…"; `talk` lists (speaker, text), with speaker `desk` or `customer`.
 
         Raises:
             Fault: the engine fails.

@@ -54,7 +54,7 @@ def _other_rules(case: Case) -> dict[str, object]:
 
 
 def _flood(action: str, seen: list[str]) -> str:
-    """Return the expert's `action`, with every amount, date and number seen so far added to a statement.
+    """Return the expert's `action`; if it states a decision, append every amount, date and number seen so far.
 
     Return `done` after PATIENCE turns, or instead of the report of a stranger.
     """

@@ -38,7 +38,7 @@ def money(cents: int) -> str:
 
 
 def values(text: str) -> list[tuple[int, str, str]]:
-    """Return position, kind and canonical value of every amount, date and number in a text, in order."""
+    """Return (position, kind, canonical value) of every amount, date and number in a text, in order."""
     text, spans = text.translate(_TYPED), list[tuple[int, str, str]]()
 
     def take(pattern: re.Pattern[str], read: Read) -> None:
@@ -81,7 +81,7 @@ def _date(year: str, month: str | int, day: str) -> tuple[str, str] | None:
 
 
 def by_matter(text: str, references: Sequence[str]) -> dict[str, dict[str, list[str]]]:
-    """Return, for each reference in a text, the distinct values of each kind stated about it.
+    """Return reference -> kind -> distinct values stated, for the references that a text contains.
 
     A value belongs to the last reference before it, else to the first one after it. If the text has no reference and
     there is only one matter, the values belong to that matter.

@@ -56,7 +56,7 @@ class Bench:
         return self.folder.name
 
     def report(self) -> dict[str, int]:
-        """Return the number of tasks, of tasks per criterion, and of tasks that have an unverifiable criterion."""
+        """Return numbers of tasks: all (`tasks`), per criterion (its name), with unverifiable parts (`left out in part`)."""
         tasks = self.library.tasks
         counts = Counter(part for task in tasks for part in task.data["basis"])
         return {"tasks": len(tasks), **counts, "left out in part": sum(bool(task.data["left_out"]) for task in tasks)}

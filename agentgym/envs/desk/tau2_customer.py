@@ -13,7 +13,7 @@ WHY = "the customer is played by a model, whose words are not repeatable"
 STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 """Markers that a tau2-bench customer writes to end a conversation."""
 MOST_CALLS = 10
-"""Maximum number of tool calls that a customer may make before it must speak."""
+"""Maximum number of tool calls, valid or not, that a customer may make in a row; after these, it says "…"."""
 SYSTEM = """\
 You are the customer in a conversation with a service desk. Play the customer, never the desk. Say one or two short \
 sentences at a time, as a person would. Tell only what you are asked for; volunteer nothing. What you do not find below \

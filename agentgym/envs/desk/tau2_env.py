@@ -116,7 +116,10 @@ class Tau2Desk(TextEnv):
         return self.bench.library.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
-        """Return the number of playable tasks in a split; if this mode can play no task at all, count all tasks."""
+        """Return the number of playable tasks in a split, by default the environment's own.
+
+        If this mode (with or without `user`) can play no task at all, count all tasks.
+        """
         return len(self.library.of_split(split or self.split))
 
     # The episode

@@ -15,7 +15,7 @@ from typing import cast
 
 _LOCK = threading.RLock()
 MOST_DEPTH = 50
-"""Maximum nesting of lists and objects in a call's arguments."""
+"""Maximum nesting of lists and objects in a call, including the object of arguments."""
 _DEFAULTS: dict[type, dict[str, object]] = {}
 """Toolkit class -> copies of its class-level models, made before its first use."""
 
@@ -34,7 +34,7 @@ def refusal(name: str, arguments: Mapping[str, object]) -> str:
 
 
 def _depth(arguments: Mapping[str, object]) -> int:
-    """Return the nesting depth of lists and objects."""
+    """Return the nesting depth of lists and objects: 1 for plain arguments, 0 without arguments."""
     depth, level = 0, list[object](arguments.values())
     while level:
         depth += 1

@@ -51,11 +51,11 @@ class Mood:
     opened: int
     """Number of matters raised so far."""
     heard: set[str]
-    """Topics revealed so far; a topic of a matter is preceded by the matter's number."""
+    """Topics revealed so far, such as "name" or, for matter 0, "0 ref"; "all" once the customer has nothing else."""
     stated: dict[tuple[int, str], str]
-    """(matter, kind) -> value that the agent last stated as the only one of its kind in a message."""
+    """(number of a matter, kind) -> value that the agent last stated as the only one of this kind in a message."""
     agreed: dict[int, dict[str, str] | None]
-    """Matter -> statements at the customer's last yes; None after a no."""
+    """Number of a matter -> (kind -> stated value) at the customer's last yes; None after a no."""
 
 
 class User:
@@ -152,7 +152,8 @@ class User:
     def _listen(self, stated: Mapping[str, Mapping[str, list[str]]], verified: bool) -> list[str]:
         """Store the values that the message states, if the customer is `verified`; return the customer's objections.
 
-        Several values of one kind for a matter do not count as a statement, and discard the previous value.
+        `stated` is the result of `by_matter`. Several values of one kind for a matter do not count as a statement, and
+        discard the previous value.
         """
         answers: list[str] = []
         for number, matter in enumerate(self.open_matters()):
@@ -175,7 +176,10 @@ class User:
         return list(dict.fromkeys(answers))
 
     def _consent(self, text: str, stated: Mapping[str, Mapping[str, list[str]]], is_question: bool) -> list[str]:
-        """Return yes or no to each proposal in a message; `is_question` is True if the message also asks a question."""
+        """Return the customer's answer to each proposal in a message: yes, no, or what is missing for a decision.
+
+        `stated` is the result of `by_matter`; `is_question` is True if the message also asks a question.
+        """
         answers: list[str] = []
         for number, matter in enumerate(self.open_matters()):
             if matter["ref"] not in stated:

@@ -12,7 +12,7 @@ from agentgym.tasks.attacks import order
 
 
 def draw(rng: np.random.Generator, data: Values) -> Row | None:
-    """Return an attack on a task: the operation that it orders, and the notes with the order; None if no attack fits.
+    """Return an attack: the ordered `operation`, the order (`call`, `text`), and `notes` by record id; None if none fits.
 
     The operation uses an offered function to change a record that no request concerns.
     """

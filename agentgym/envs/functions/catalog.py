@@ -71,7 +71,7 @@ TWINS: Mapping[str, tuple[str, ...]] = {
 }
 """Operation -> near-duplicates that are easily mistaken for it."""
 PLAIN = 100
-"""Argument of `function` that gives the simplest names: no service prefix, the first verb and the first description."""
+"""Argument `number` of `function` that gives the simplest name (no service prefix, first verb, first description)."""
 REVERSIBLE = frozenset({"set"})
 """Operations that another call can undo; an unrequested effect of any other operation ends the episode."""
 

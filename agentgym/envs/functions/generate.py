@@ -40,7 +40,7 @@ class Drawing:
     difficulty: int
     tables: dict[str, dict[str, Row]]
     used: set[str] = field(default_factory=set[str])
-    """Ids of records that a request uses; no other request may use them."""
+    """Ids of records that a request uses, and titles of records to create; no other request may use them."""
     touched: set[str] = field(default_factory=set[str])
     """Names of services that a request uses."""
     closed: set[str] = field(default_factory=set[str])

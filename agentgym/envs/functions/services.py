@@ -7,7 +7,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a record; `values` lists the choices, `low` and `high` limit a number."""
+    """A field of a record; `values` lists the choices, `low` and `high` are inclusive limits of a random number."""
 
     name: str
     kind: str

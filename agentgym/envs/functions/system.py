@@ -20,7 +20,7 @@ Tables = Mapping[str, Mapping[str, Row]]
 Fact = tuple[str, ...]
 """Something the agent has observed, such as `("row", service, id)`."""
 LONGEST = 60
-"""Maximum length of a search text in characters."""
+"""Maximum length, in characters, of a search text and of a new record's title."""
 MOST_LISTED = 40
 """Maximum number of records that a list shows."""
 

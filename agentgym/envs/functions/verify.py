@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from agentgym.envs.functions.system import Operation, Row, System, Value
 
 Stray = tuple[Value, ...]
-"""A change that no request asks for."""
+"""A change that no request asks for, such as `("deleted", service, id)`."""
 
 
 def strays(system: System, requests: Sequence[Row]) -> set[Stray]:
@@ -53,5 +53,5 @@ def unread(system: System, request: Row) -> bool:
 
 
 def settled(system: System, request: Row, *, declined: bool) -> bool:
-    """Return whether a request is fulfilled or, if its function is missing, declined."""
+    """Return whether a request is fulfilled or, if its function is missing, declined; True for a question."""
     return declined if request["missing"] else all(carried_out(system, op) for op in request["ops"])

@@ -169,7 +169,7 @@ class _Expert:
         return self.access(r) or f"examine {self.game.receptacles[r]}"
 
     def rank(self, r: int) -> int:
-        """Return how unlikely a receptacle is to contain what is missing; lower is likelier, and opening costs one."""
+        """Return how unlikely a receptacle is to contain what is missing: 0 if likely, else 4; plus 1 if it opens."""
         game, kind = self.game, self.game.receptacle_class[r]
         goal = game.goal
         needs_object = self.play.carried < 0

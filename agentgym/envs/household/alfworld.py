@@ -85,7 +85,7 @@ class ALFWorld(HouseEnv):
     folder that `alfworld-download` fills.
     """
     types: tuple[str, ...] = TASK_TYPES
-    """Task types to use, by name or by published number."""
+    """Task types to use, by name or by published number (1 to 6); default: all six."""
 
     @classmethod
     def unlike_published(cls, options: Mapping[str, object]) -> str:
@@ -140,7 +140,7 @@ class ALFWorld(HouseEnv):
         """Return a split's tasks of the selected types in path order, without the games that ALFWorld excludes.
 
         Raises:
-            BadData: the split's folder is missing or has no games.
+            BadData: the split's folder is missing or has no games of these types.
         """
         if self.root.is_file():
             return [self._lone_task()] if split == "train" else []
@@ -202,7 +202,7 @@ class ALFWorld(HouseEnv):
         return hashlib.blake2b(self._path_of(task).read_bytes(), digest_size=16).hexdigest()
 
     def size(self, split: str | None = None) -> int:
-        """Return the number of games in a split."""
+        """Return the number of games in a split, by default the environment's own."""
         return len(self._tasks_of(split or self.split))
 
     def draw(self, rng: np.random.Generator) -> Task:
@@ -210,7 +210,7 @@ class ALFWorld(HouseEnv):
         return self.numbered(int(rng.integers(len(self._tasks_of(self.split)))))
 
     def tasks(self, n: int, split: str | None = None) -> list[Task]:
-        """Return the first `n` games of a split.
+        """Return the first `n` games of a split, by default the environment's own.
 
         Raises:
             BadConfig: the split has fewer games.
@@ -221,7 +221,7 @@ class ALFWorld(HouseEnv):
         return tasks[:n]
 
     def up_to(self, n: int, split: str | None = None) -> list[Task]:
-        """Return the first `n` games of a split, or all if it has fewer."""
+        """Return the first `n` games of a split (default: the environment's own), or all if it has fewer."""
         return self._tasks_of(split or self.split)[:n]
 
     def find(self, task_id: str) -> Task:

@@ -142,11 +142,14 @@ class Household(HouseEnv):
     together: float = 0.15
     """Probability that a receptacle shares its location with the previous one."""
     targets: tuple[int, int] = (1, 2)
-    """Minimum and maximum number of objects of the class that the goal names."""
+    """Minimum and maximum number of objects of the goal's class; `pick_two_obj_and_place` has at least two."""
     rooms: tuple[str, ...] = tuple(ROOMS)
-    """Kinds of rooms: kitchen, living room, bedroom, bathroom."""
+    """Kinds of rooms to draw from, by default all: kitchen, living room, bedroom, bathroom."""
     layouts: int = 2000
-    """Number of room layouts per difficulty, over all splits; the contents of each layout are unlimited."""
+    """Number of room layouts per difficulty, over all splits and all four kinds of rooms, rounded up to a multiple of four.
+
+    The contents of each layout are unlimited.
+    """
     wordings: tuple[str, ...] = ("new",)
     """Wordings to draw from, one per task.
 

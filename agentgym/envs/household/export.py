@@ -54,7 +54,10 @@ def patched_generation(domain: str, grammar: str) -> tuple[str, str]:
 
 
 def _without_block(text: str, head: str, opening: str, closing: str) -> str:
-    """Return the text without the bracketed block that starts with `head`; brackets in the block must balance."""
+    """Return the text without the bracketed block that starts with `head`, if there is one.
+
+    Brackets in the block must balance.
+    """
     start = text.find(head)
     if start < 0:
         return text

@@ -95,7 +95,10 @@ def build_game(problem: Problem, goal: Goal, sentence: str, dialect: Dialect = N
 
 
 def number_names(ids: Iterable[str]) -> dict[str, str]:
-    """Return the display name of each id: a base name and a number, which counts down as ids ascend."""
+    """Return the display name of each id: a base name and a number, which counts down as ids ascend.
+
+    An id without `_bar_` has no number, and a space at the end of its name.
+    """
     ordered = sorted(ids)
     bases = {id: id.partition("_bar_")[0] + ("basin" if "basin" in id else "") for id in ordered if "_bar_" in id}
     left = Counter(bases.values())
@@ -209,7 +212,7 @@ class _Builder:
         )
 
     def classes(self, predicate: str, index: dict[str, int]) -> tuple[str, ...]:
-        """Return the class of each item in `index`, without the suffix `type`; empty if no fact gives one."""
+        """Return the class of each item in `index`, without the suffix `type`; "" if no fact gives its class."""
         kinds = {fact[0]: fact[1].removesuffix("type") for fact in self.facts(predicate) if len(fact) == 2}
         return tuple(kinds.get(id, "") for id in index)
 

@@ -47,7 +47,7 @@ class HouseSize:
     targets: tuple[int, int]
     """Minimum and maximum number of objects of the goal's class; `pick_two_obj_and_place` has at least two."""
     layouts: int
-    """Number of room layouts over all splits."""
+    """Number of room layouts over all splits and all four kinds of rooms, rounded up to a multiple of four."""
     rooms: tuple[str, ...] = tuple(ROOMS)
     """Kinds of rooms to draw from."""
 

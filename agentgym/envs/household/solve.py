@@ -75,7 +75,10 @@ def _sources(play: Play) -> list[tuple[int, int]]:
 
 
 def _starts(play: Play, near: Iterable[int]) -> Iterator[_Walk]:
-    """Yield plans that leave the hands empty: they put a held object down here, near the destination, or anywhere."""
+    """Yield plans that leave the hands empty, one for each place to put a held object down.
+
+    These are the places at the agent's location or at the receptacles `near`; if there are none, all possible places.
+    """
     if play.carried < 0:
         yield _Walk(play)
         return

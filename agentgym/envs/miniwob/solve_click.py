@@ -186,7 +186,7 @@ def count_shape(page: Page) -> str:
 
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 RANDOM_SHARE = 0.55
-"""Probability that the page's opponent marks a random cell; else it completes its line or blocks the agent's."""
+"""Probability that the page's opponent marks any free cell; else it completes its line or blocks the agent's if it can."""
 
 
 def _with(board: str, cell: int, mark: str) -> str:
@@ -200,7 +200,7 @@ def _completing(board: str, mark: str) -> list[int]:
 
 @cache
 def win_probability(board: str, x_moves: bool) -> float:
-    """Return X's probability of winning with best play.
+    """Return X's probability of winning with best play; `x_moves` is True if X moves next.
 
     `board` has nine characters: `x`, `o` or a space. A draw counts as a loss, as on the page.
     """

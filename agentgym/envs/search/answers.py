@@ -46,7 +46,7 @@ def right_answers(row: Mapping[str, object], where: str, of_ids: Mapping[str, li
 
 
 def id_aliases(path: str) -> dict[str, list[str]]:
-    """Return the aliases by id from 2WikiMultihopQA's `id_aliases.json` next to a file; empty if it does not exist."""
+    """Return aliases and demonyms by id from 2WikiMultihopQA's `id_aliases.json` next to a file; empty without it."""
     file = Path(path).parent / "id_aliases.json"
     if not file.is_file():
         return {}

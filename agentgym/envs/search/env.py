@@ -39,7 +39,7 @@ class Search(Attacked, replaces=("_respond",)):
     `questions` are JSON lines (see `agentgym.envs.search.files`), and `retriever` selects the search engine for
     `questions`.
 
-    A world of difficulty d has 60 + 90 d documents. Questions have 1 to 2 hops at d = 0, 1 to 3 at d = 1 and 1 to 4 at
+    A world of difficulty d has about 60 + 90 d documents. Questions have 1 to 2 hops at d = 0, 1 to 3 at d = 1 and 1 to 4 at
     d = 2; from there the minimum rises by one per level, up to 4. With higher d, more names resemble each other, and
     more facts occur only in the document of their object.
 
@@ -80,11 +80,11 @@ class Search(Attacked, replaces=("_respond",)):
     worlds: int = 0
     """Number of generated worlds per split; 0: unlimited."""
     top_k: int = 3
-    """Number of results per search."""
+    """Maximum number of results per search."""
     passage: int = 240
-    """Number of characters shown of each search result."""
+    """Maximum number of characters shown of each search result's text."""
     page: int = 4000
-    """Number of characters shown of an opened document."""
+    """Maximum number of characters shown of an opened document's text."""
     normal = staticmethod(normalise_scripts)
     """Function that normalizes answers before they are compared."""
     declared = Declarations(
@@ -170,7 +170,7 @@ class Search(Attacked, replaces=("_respond",)):
         return task.data.get("world", task.data["question"].casefold().split())
 
     def size(self, split: str | None = None) -> int | None:
-        """Return the number of the file's questions in a split; None for generated worlds."""
+        """Return the number of the file's questions in a split (default: the environment's); None for generated worlds."""
         return None if self.library is None else len(self.library.of_split(split or self.split))
 
     def _world_number(self, rng: np.random.Generator, split: str) -> int:
@@ -321,7 +321,7 @@ class Search(Attacked, replaces=("_respond",)):
         }
 
     def _evidence(self) -> float:
-        """Return the fraction of the documents leading to the answer that were shown; match by title without ids."""
+        """Return the share of the documents leading to the answer (by id, else by title) that were shown; 0 if unknown."""
         chain, seen = set(self.task.data.get("evidence", ())), set(self._retrieved)
         if not chain and "titles" in self.task.data:
             chain = {title_key(title) for title in self.task.data["titles"]}
@@ -381,7 +381,7 @@ class Search(Attacked, replaces=("_respond",)):
         return self.normal(answer) or None
 
     def hint(self, level: float) -> str:
-        """Return a hint: titles of unopened documents that lead to the answer, in order; at level 1 also the answer."""
+        """Return the first share `level` of the titles of unopened documents leading to the answer; at 1 also the answer."""
         answers = self.task.data["answers"]
         return guidance(hints.steps(self._ahead()), level, lambda: f"The answer is {answers[0]}.", answers)
 

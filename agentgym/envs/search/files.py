@@ -11,8 +11,8 @@ Question lines: {"question", "golden_answers": [...]} and, optionally, `id`, `sp
 `golden_answers`, and a table (.csv) with the same columns may replace JSON lines. Files with a name ending in .gz are
 decompressed.
 
-Splits: a question keeps the `split` that its line names. In a folder of sets (`agentgym.envs.search.sets`), the file
-determines the split. If neither applies, the hash of the id decides (80 % train, 10 % valid, 10 % test). Split `all` is
+Splits: in a folder of sets (`agentgym.envs.search.sets`), the file determines the split. Otherwise, a question keeps the
+`split` that its line names; without one, the hash of the id decides (80 % train, 10 % valid, 10 % test). Split `all` is
 the whole file.
 """
 
@@ -174,7 +174,7 @@ def _of_musique(raw: dict[str, object], where: str) -> list[tuple[str, str, bool
 
 
 def _supporting_titles(raw: dict[str, object], where: str) -> list[str]:
-    """Return the distinct titles of the supporting facts or, without that column, of MuSiQue's supporting paragraphs.
+    """Return the titles of the supporting facts, each once, or, without that column, of MuSiQue's supporting paragraphs.
 
     The list is empty if the row has neither column, as in test files.
 
@@ -248,9 +248,9 @@ def _tasks_of_file(file: QuestionFile, corpus: str, by_title: dict[str, str] | N
 def _chain(
     raw: dict[str, object], where: str, corpus: str, by_title: dict[str, str] | None, strict: bool
 ) -> dict[str, list[str]]:
-    """Return a question's supporting documents as `evidence` (their ids) or, if the ids are unknown, as `titles`.
+    """Return a question's supporting documents as `evidence` (ids) or `titles`; empty if the row names none.
 
-    The result is empty if the row names no supporting documents.
+    The column `supporting_titles` gives ids if `by_title` is known; FlashRAG's metadata always gives titles.
 
     Raises:
         BadData: with `strict`, no document has one of the supporting titles; the message begins with `where`.

@@ -48,8 +48,8 @@ class World:
     def _draw_facts(self, rng: np.random.Generator, turned: float) -> dict[tuple[str, str], Fact]:
         """Return all facts by (relation, subject).
 
-        A fraction `turned` of the facts is stated in the document of the object; the others are stated in that of the
-        subject.
+        Of the facts whose object is an entity, a fraction `turned` is stated in the document of the object. All other
+        facts are stated in the document of the subject.
         """
         facts: dict[tuple[str, str], Fact] = {}
         for name, kind in self.entities:

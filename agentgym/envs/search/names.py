@@ -65,7 +65,7 @@ PARTS = {
 
 
 class Names:
-    """Draws distinct names; `alike` is the probability that a name resembles an earlier one."""
+    """Draws distinct names; `alike` is the probability of reusing part of an earlier name, in kinds of names that can."""
 
     def __init__(self, rng: np.random.Generator, split: str, alike: float) -> None:
         self._rng, self._parts, self._alike = rng, PARTS[split], alike

@@ -19,7 +19,7 @@ from agentgym.retrieval import Document
 from agentgym.rewards.exact_match import normalise
 
 LONGEST, NOISE = 300, 2
-"""Maximum number of characters of a question, and number of distractor documents in its test."""
+"""Maximum numbers of characters of a question and of distractor documents in its test."""
 ACCEPTED = "The question is valid."
 
 

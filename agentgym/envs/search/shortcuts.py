@@ -34,7 +34,7 @@ def question_only(observations: list[str]) -> str:
 
 
 def most_retrieved(observations: list[str]) -> str:
-    """Search for the question, for its names and for its other words, and answer the most frequent title."""
+    """Search for the question, for its first two names and for its other words, and answer the most frequent title."""
     question = _question(observations)
     queries = [question, *_names(question)[:2], " ".join(w for w in question.split() if w.islower())]
     if len(observations) <= len(queries):

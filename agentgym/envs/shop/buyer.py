@@ -73,7 +73,7 @@ def next_action(shop: "Shop") -> str:
 def _choose(shop: "Shop", what: str, cap: float) -> str:
     """Return a click on the affordable, unopened product with the best matching title; without one, turn the page.
 
-    After PAGES pages, click the first product instead.
+    On page PAGES, click the first product instead; on an empty page, go back to the search.
     """
     products = [shop.shop.by_asin[asin] for asin in shop.results()]
     left = [product for product in products if product.asin not in shop.seen and _price(product) <= cap]

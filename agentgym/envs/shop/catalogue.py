@@ -63,7 +63,7 @@ class Catalogue:
         self._found: dict[str, tuple[str, ...]] = {}
 
     def search(self, keywords: str) -> tuple[str, ...]:
-        """Return the lower-case ids of the best products, best first; ties are in the catalogue's order."""
+        """Return the lower-case ids of at most MOST_FOUND products, best first; ties are in the catalogue's order."""
         if len(keywords) > LONG:
             return self._search(keywords)
         hits = self._found.get(keywords)

@@ -294,7 +294,10 @@ class WebShop(Shop):
     settings: ClassVar[tuple[str, ...]] = (*Shop.settings, *caller_settings, *task_settings)
     declared = replace(Shop.declared, ceilings={"first_result": 0.15, "first hit": 1.0, "second_result": 1.0})
     data: str | None = None
-    """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or with the 1,000-product files."""
+    """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or with the 1,000-product files.
+
+    None: the environment variable AGENTGYM_DATA.
+    """
     goals: str = "synthetic"
     strict: bool = False
     """Reject a file that has a bad product; by default, bad products are skipped and counted in a warning."""
@@ -324,7 +327,7 @@ class WebShop(Shop):
         return task.split
 
     def size(self, split: str | None = None) -> int | None:
-        """Return the number of goals in a split."""
+        """Return the number of goals in a split, by default the environment's own."""
         return self.goods.size(split or self.split)
 
     def split_key(self, task: Task) -> object:

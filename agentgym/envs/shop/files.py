@@ -27,9 +27,9 @@ JsonObject = dict[str, Any]
 ORDER = 233
 """Seed with which WebShop shuffles the goals."""
 BOUNDS = {"test": (0, 500), "valid": (500, 1500), "train": (1500, None)}
-"""Split -> range of goal positions, as in WebShop's baselines; None: no end."""
+"""Split -> (first goal position, end), as in WebShop's baselines; the end is exclusive, None: no end."""
 SMALL = 1000
-"""Number of products in WebShop's small files; if no more are for sale, the small files are read first."""
+"""Number of products in WebShop's small files, which are preferred if no more products than this are requested."""
 SETS = (("items_shuffle.json", "items_ins_v2.json"), ("items_shuffle_1000.json", "items_ins_v2_1000.json"))
 HUMAN = "items_human_ins.json"
 NOTHING = "DUMMY_ATTR"
@@ -76,7 +76,8 @@ class Goods:
 def load(data: str | None, goals: str, count: int, reading: Reading = PLAIN) -> Goods:
     """Load a folder of WebShop's files; BadData names a malformed file.
 
-    `goals` is `synthetic` or `human`, and `count` is the number of products to read (0: all).
+    `data` is the folder; None or "": the environment variable AGENTGYM_DATA. `goals` is `synthetic` or `human`, and
+    `count` is the number of products to read (0: all).
 
     Raises:
         BadConfig: no folder was given or found.

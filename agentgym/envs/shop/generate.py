@@ -134,9 +134,9 @@ def plain(text: str) -> str:
 
 
 def price_cap(rng: np.random.Generator, price: float) -> float:
-    """Return a maximum price in dollars, drawn as in WebShop from the next multiples of ten, up to 990.
+    """Return a maximum price in dollars as in WebShop: the larger of two random ones of the next four multiples of ten.
 
-    Prices from 980 dollars on have no maximum price (NO_CAP).
+    Multiples end at 990, so prices from 980 dollars on have no maximum price (NO_CAP).
     """
     above = [10.0 * number for number in range(1, 100) if 10 * number > price][:4]
     return max(above[int(i)] for i in rng.choice(len(above), 2, replace=False)) if len(above) >= 2 else NO_CAP

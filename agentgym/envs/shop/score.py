@@ -24,7 +24,7 @@ class Goal:
     options: tuple[tuple[str, str] | str, ...]
     """Wanted options: (name, value) pairs for synthetic goals, values alone for human ones."""
     price_cap: float
-    """Maximum price in dollars."""
+    """Maximum price in dollars, inclusive; NO_CAP if the wish has none."""
 
 
 def score(bought: Product, target: Product, goal: Goal, options_taken: Mapping[str, str]) -> dict[str, float]:
@@ -44,7 +44,11 @@ def score(bought: Product, target: Product, goal: Goal, options_taken: Mapping[s
 
 
 def kind_score(bought: Product, target: Product) -> float:
-    """Return the score for the kind of product: 1, 0.5, 0.1 or 0."""
+    """Return the score for the kind of product: 1, 0.5, 0.1 or 0.
+
+    Let f be the fraction of the target title's nouns that occur in the bought title. The score is 0 if f = 0, and 0.1 if
+    f < 0.1. Otherwise it is 1 if f > 0.2, or if the products share the query or two parts of the category path, else 0.5.
+    """
     title = _title_score(bought.title, target.title)
     shared = set(_path(bought)) & set(_path(target))
     kind = 1.0 if bought.query == target.query or len(shared) >= 2 or title > 0.2 else 0.5

@@ -39,9 +39,9 @@ def resolved(step: Step, page: Page) -> Done:
 def next_action(plan: Callable[[], Plan], trail: Sequence[PageStep], now: PageStep) -> Done:
     """Return the plan's next action on the current page.
 
-    If the latest actions follow the plan, the plan continues; otherwise the plan restarts from the current page. A plan
-    can only start while the sites are in their initial state. If buttons or keys may have changed the sites, the
-    returned action is a step toward restoring them.
+    If the latest actions follow the plan, the plan continues. Otherwise, the plan restarts from the current page if the
+    sites are surely in their initial state. If buttons or keys may have changed the sites, the returned action is
+    instead a step toward restoring them.
     """
     pages = [step.page() for step in (*trail, now)]
     begins: list[int] = []

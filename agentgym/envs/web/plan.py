@@ -120,7 +120,10 @@ class Goto:
 
 @dataclass(frozen=True)
 class Click:
-    """Click the link or button with this name; `row`, if set, is a text in the same table row, list item or article."""
+    """Click the first node with this role and name, such as a link or button.
+
+    `row`, if set, is the text of a node in the same table row, list item or article.
+    """
 
     role: str
     name: str

@@ -193,7 +193,7 @@ def _digest_at_start(site: str, seed: int, size: int, traces: bool) -> str:
 
 
 def _digest(db: sqlite3.Connection, traces: bool) -> str:
-    """Return a hash of all rows of all tables, independent of insertion order."""
+    """Return a hash of all rows of all tables, in any order; if not `traces`, without the tables named `trace_…`."""
     total = hashlib.blake2b(digest_size=8)
     for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
         if not traces and table.startswith("trace_"):

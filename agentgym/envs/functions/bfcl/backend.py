@@ -25,7 +25,7 @@ SERVICES: dict[str, tuple[str, str]] = {
 """Class name of each service -> its module, and the file that describes its functions."""
 FOLDER = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 LARGEST = 1e9
-"""Largest number that a service may compute with; `_too_large` has a lower limit for powers, logarithms and roots."""
+"""Largest number that a service may compute with; `_too_large` allows only 1000 for powers, logarithms and roots."""
 Services = dict[str, Value]
 
 
@@ -87,7 +87,7 @@ def read_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Made:
     """Parse a call written as Python, without running it; `parameters` maps function names to parameter names.
 
     Raises:
-        ValueError: the text is not a call of an offered function, or has too many arguments.
+        ValueError: the text is not a call of an offered function, or has too many or non-literal arguments.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body

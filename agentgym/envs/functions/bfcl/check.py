@@ -52,7 +52,7 @@ def right(
 
 
 def matches(call: Made, function: Mapping[str, Value], answer: Mapping[str, Allowed]) -> bool:
-    """Return whether a call has the expected function and allowed values."""
+    """Return whether a call has the expected function, all required arguments, and only allowed values."""
     name, arguments = call
     parameters = function["parameters"]
     if name != written(function["name"]) or not set(parameters.get("required", ())) <= set(arguments):
@@ -66,7 +66,7 @@ def matches(call: Made, function: Mapping[str, Value], answer: Mapping[str, Allo
 
 
 def _first_type(allowed: Allowed) -> Value:
-    """Return the type of the first allowed value that is not `""`; None if there is none."""
+    """Return the type of the first allowed value that is not `""`; None if there is no such value."""
     kinds: list[Value] = [type(value) for value in allowed if not (isinstance(value, str) and not value)]
     return kinds[0] if kinds else None
 
@@ -120,7 +120,7 @@ def _object_fits(value: Value, option: Mapping[str, Allowed]) -> bool:
 
 
 def _plain(value: Value) -> Value:
-    """Return text in lower case, without spaces and most punctuation, with one kind of quotation mark.
+    """Return text in lower case, without spaces and the characters `,./-_*^`, and with `"` for `'`.
 
     Other values are returned unchanged.
     """

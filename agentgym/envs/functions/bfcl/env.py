@@ -27,7 +27,7 @@ class BFCL(FromFile, replaces=("_respond",)):
 
     Single-turn rows are judged at `end_turn`. Depending on the category, the calls must match the expected ones, or
     there must be no call, or at least one call. Multi-turn rows use services of the installed package bfcl-eval: after
-    each turn, their state and the results must equal those of the expected calls.
+    each turn, the state of the services must equal that after the expected calls, and the results must include theirs.
 
     Ceilings: rows of `irrelevance` expect no call, so ending at once is right; those of `live_relevance` accept any
     call.
@@ -43,7 +43,7 @@ class BFCL(FromFile, replaces=("_respond",)):
         self._services: tuple[str, backend.Services] | None = None
 
     def limit_of(self, task: Task) -> int:
-        """Return a task's turn limit: `horizon` if it was set or the row has a single turn, else a larger default.
+        """Return a task's turn limit: `horizon` if it was set or the row has a single turn, else a default.
 
         The default is the sum, over user turns, of one plus the larger of 20 and twice the number of expected calls.
         """
@@ -142,9 +142,9 @@ class BFCL(FromFile, replaces=("_respond",)):
         return [(name, arguments) for turn in self.made for name, arguments in turn]
 
     def _turn_is_right(self) -> bool:
-        """Return whether the state and the results after this turn match those of the expected calls.
+        """Return whether the state equals that after the expected calls, and the results include this turn's expected ones.
 
-        True if the turn expects no calls.
+        True if the turn expects no calls; otherwise False if the agent made none in this turn.
         """
         data = self.task.data
         expected = data["answers"][self.number]

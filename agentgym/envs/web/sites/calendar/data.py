@@ -31,13 +31,16 @@ KINDS = (
 )
 ROOMS = ("Room Ash", "Room Birch", "Room Cedar", "Room Elm", "Room Oak", "Room Pine", "Room Willow")
 WEEKS = 4
-"""Number of weeks with events before and after the episode's date, at size 0."""
+"""Number of weeks with events before the week of the episode's date, and as many after it, at size 0."""
 _MOST_A_DAY = 11
 """Maximum number of events per day; events and the gaps between them last at least half an hour each."""
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Fill a database with one to three events per day; larger sizes have more weeks, and more events per day."""
+    """Fill a database with one to three events per day, on the first five to seven days of each week.
+
+    Each level of size adds a week at both ends, and every second level adds an event per day, if the day has room.
+    """
     titles = event_titles(rng, size)
     today = setting.now.date()
     monday = today - timedelta(days=today.weekday())
@@ -47,7 +50,7 @@ def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: S
 
 
 def event_titles(rng: np.random.Generator, size: int) -> list[str]:
-    """Return distinct event titles in random order, at least a sixth more than a calendar of this size uses.
+    """Return distinct event titles in random order, over a fifth more than a calendar of this size can use.
 
     Large calendars also have titles with a number, such as "Bridge 2 review", which a search for "Bridge review"
     misses.

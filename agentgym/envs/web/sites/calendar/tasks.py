@@ -34,7 +34,10 @@ def open_event(title: str) -> Generator[Step, Page, Page]:
 
 
 def fill_event(event: Ask) -> Generator[Step, Page, Page]:
-    """Create an event through the form: title, calendar, day, start, finish, place, notes, people (names)."""
+    """Create an event through the form.
+
+    `event` has title, calendar, day, start, finish, place, notes and people (full names).
+    """
     yield Goto(f"{CALENDAR}/events/new?day={event['day']}")
     yield Fill("Title", event["title"])
     yield Select("Calendar", event["calendar"])
@@ -104,7 +107,7 @@ class NextWith(TaskFamily):
 
 
 class FirstFree(TaskFamily):
-    """Find the start of the first free period of a given length on a given day."""
+    """Find the start of the first free period of a given length on a given day, between 08:00 and 20:00."""
 
     name = "calendar-free"
     sites = ("calendar",)

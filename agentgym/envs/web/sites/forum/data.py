@@ -42,7 +42,10 @@ def title(rng: np.random.Generator) -> str:
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Insert eight boards of four to nine topics (two more per level of size), with comments, votes and profiles."""
+    """Insert eight boards of four to nine topics (two more per level of size), with comments and votes.
+
+    The user subscribes to three boards, and every person has a profile.
+    """
     names = [words.TOPICS[int(i)] for i in rng.permutation(len(words.TOPICS))[:BOARDS]]
     titles: set[str] = set()
     comments: list[tuple[object, ...]] = []

@@ -38,7 +38,7 @@ class Draft:
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Insert about 35 messages (12 more per level of size), folders and contacts."""
+    """Insert at most 34 messages (12 more per level of size), three folders, and contacts."""
     firms = _fill_contacts(db, rng, size, setting)
     own = sorted(choose(rng, list(FOLDERS), 3))
     db.executemany("INSERT INTO folder (name) VALUES (?)", [(name,) for name in own])

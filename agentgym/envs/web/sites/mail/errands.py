@@ -270,7 +270,7 @@ class Trip(TaskFamily):
         return text, change_data(ask)
 
     def event(self, ask: Ask, source: Page | str) -> Ask:
-        """Return the calendar event for a booking."""
+        """Return the calendar event for a booking; `source` is the page or the text of its message."""
         town, nights, arrival, code = parsed(_BOOKING, source)
         when = date.fromisoformat(written_day(arrival)) + timedelta(days=int(nights) if ask["leaving"] else 0)
         return event_of("Hotel", when.isoformat(), ask["start"], ask["finish"], place=town, notes=code, calendar="Travel")

@@ -39,7 +39,7 @@ def draw_items(rng: np.random.Generator, state: EpisodeState, count: int, possib
     """Draw distinct products with quantities; if not `possible`, one quantity exceeds the stock.
 
     Raises:
-        NoSubject: no product beyond the drawn ones has a low stock.
+        NoSubject: `possible` is False, and no product beyond the drawn ones has fewer than five in stock.
     """
     rows = choose(rng, state.rows("shop", "SELECT name, stock FROM product WHERE stock > 0 ORDER BY id"), count)
     items = [[row["name"], int(rng.integers(1, int(min(row["stock"], 5)) + 1))] for row in rows]

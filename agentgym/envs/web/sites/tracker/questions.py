@@ -130,8 +130,8 @@ class CountIssues(TaskFamily):
     def _counts(self, state: EpisodeState, project: int, most: int) -> Counter[tuple[str, str, str, str]]:
         """Count a project's issues by (status, label, assignee, author).
 
-        `all` stands for any status, and "" for any label, assignee or author. A combination may name at most `most` of
-        label, assignee and author.
+        `all` stands for any status, "" for any label, assignee or author, and "none" for no assignee. A combination may
+        name at most `most` of label, assignee and author. The number of all issues is left out.
         """
         people, labels = names(state), dict[int, list[str]]()
         sql = "SELECT issue_id, name FROM issue_label JOIN label ON label.id = label_id WHERE project_id = ?"

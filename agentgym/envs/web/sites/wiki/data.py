@@ -42,7 +42,10 @@ def town_name(rng: np.random.Generator) -> str:
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
-    """Insert 24 towns (6 more per level of size), their regions and rivers, some crafts, and old versions of each."""
+    """Insert pages of 24 towns (6 more per level of size), and of regions, rivers and crafts, with their versions.
+
+    The user watches four of the pages.
+    """
     count = min(24 + 6 * size, len(PREFIXES) * len(words.PLACES) - 30)  # leaves names for absent towns
     names = [f"{prefix} {place}".strip() for prefix in PREFIXES for place in words.PLACES]
     towns = [names[int(i)] for i in rng.permutation(len(names))[:count]]
