@@ -43,8 +43,8 @@ class Conversation(Protocol):
         it through `consult`, since it may run in another process. The rollout executes `turn.action` and adds the
         reward and the other results to the turn.
 
-        No action is executed if `finish` is "context" (the prompt no longer fits the model's context) or "silent" (a
-        policy has no next action).
+        No action is executed if `finish` is "context" (the prompt no longer fits the model's context), "silent" (a
+        policy has no next action) or "abort" (the engine aborted the request).
         """
         ...
 

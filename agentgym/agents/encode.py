@@ -146,7 +146,7 @@ class Encoder:
         self._remembered = functools.lru_cache(16384)(self._text)
 
     def plain(self, text: str) -> tuple[int, ...]:
-        """Encode a text without any control tokens."""
+        """Encode a text as plain text, so that the result contains no control tokens."""
         return self._cached(text) if len(text) <= _CACHED else self._encode(text)
 
     def _encode(self, text: str) -> tuple[int, ...]:

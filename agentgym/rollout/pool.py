@@ -48,8 +48,8 @@ class RolloutConfig:
     step_seconds: float = 60.0
     """Maximum seconds for a step or a reset of an environment, unless the environment sets a higher limit."""
     worker_backend: WorkerBackend = "process"
-    """Where workers run: in processes on this machine, or as actors of the Ray cluster at RAY_ADDRESS (if unset, a
-    local cluster is started). With Ray, every environment runs in a worker."""
+    """Where workers run: in processes on this machine, or as actors of the Ray cluster at RAY_ADDRESS (if unset, of
+    a local cluster, started if needed). With Ray, every environment runs in a worker."""
     worker_options: Mapping[str, object] = field(default_factory=dict[str, object])
     """Options for each Ray actor, such as num_cpus (default 1) or resources."""
 

@@ -146,10 +146,11 @@ def _stands(node: str) -> bool:
 
 
 def start_with(options: Mapping[str, object]) -> StartWorker:
-    """Connect to the cluster at RAY_ADDRESS, or start a local one, and return a function that starts actors.
+    """Connect to the cluster at RAY_ADDRESS and return a function that starts actors.
 
-    `options` are those of a Ray actor (`num_cpus`, `resources`, `runtime_env`, `label_selector` …). An actor for a
-    single environment requests no CPU, so that it fits into a full cluster.
+    If RAY_ADDRESS is unset, connect to a local cluster, started if needed. If this process is connected already, use
+    that connection. `options` are those of a Ray actor (`num_cpus`, `resources`, `runtime_env`, `label_selector` …). An
+    actor for a single environment requests no CPU, so that it fits into a full cluster.
 
     Raises:
         BadConfig: an option is invalid or reserved, or no cluster answers.

@@ -196,11 +196,11 @@ class RemoteEnv:
         return self.worker is None or self.worker.usable()
 
     async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
-        """Start an episode."""
+        """Start an episode, within `seconds` plus 60 for the start of the environment."""
         return await self._begun(("reset", seed, options), seconds)
 
     async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, Info]:
-        """Continue from a snapshot."""
+        """Continue from a snapshot, within `seconds` plus 60 for the start of the environment."""
         return await self._begun(("restore", state, seed), seconds)
 
     async def _begun(self, request: "Request", seconds: float) -> tuple[str, Info]:

@@ -65,12 +65,12 @@ class HFEngine(AdmissionGate, TokenEngine):
 
     `model` is a folder, a hub name, or a model object that a trainer updates: after every update call
     `load_weights(model.named_parameters(), version)`, which copies nothing, since the tensors are the model's own.
-    Requests are batched over `slots`; a session's key-value cache stays in its slot between turns until the slot is
-    needed. The same sequence of calls gives the same tokens, independent of timing. `context` is the maximum tokens of
-    prompt and completion together (default: the model's own limit). A step admits no further request once its new
-    prompt tokens reach `prefill_tokens` (default 8192). Prompts are padded together if the longest is at most
-    `prefill_padding` percent (default 100) longer than the shortest: a lower value is faster on a CPU and changes the
-    rounding.
+    Requests are batched over `slots` (default 64); a session's key-value cache stays in its slot between turns until
+    the slot is needed. The same sequence of calls gives the same tokens, independent of timing. `context` is the
+    maximum tokens of prompt and completion together (default: the model's own limit). A step admits no further request
+    once its new prompt tokens reach `prefill_tokens` (default 8192). Prompts are padded together if the longest is at
+    most `prefill_padding` percent (default 100) longer than the shortest: a lower value is faster on a CPU and changes
+    the rounding.
     """
 
     kind = ENGINES["hf"]

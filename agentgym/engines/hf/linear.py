@@ -35,7 +35,7 @@ def readable(module: Any) -> bool:
 
 
 def read(module: Any) -> Linear:
-    """Return the weights of a linear layer, and a copy of its active adapters, scaled and in the layer's precision."""
+    """Return a linear layer's weights, and a copy of its active, unmerged adapters, scaled and in the layer's precision."""
     plain = Linear(module.weight, module.bias)
     if not _adapted(module) or module.disable_adapters or module.merged:
         return plain

@@ -99,7 +99,7 @@ class _Block(NamedTuple):
 
 
 class SlotModel:
-    """A causal language model with a preallocated key-value cache of `slots` rows.
+    """A causal language model with a key-value cache of `slots` rows, which grows with the longest row.
 
     The model's own weights are used without a copy, except for LoRA adapters (never merged) and small models, where
     `refresh` makes copies. So call `refresh` after every change of the weights.
@@ -239,7 +239,7 @@ class SlotModel:
         return _Block(slice(begin, end), select, place, (n, longest), length, mask)
 
     def _layers(self, ids: Tensor, positions: Tensor, where: Tensor, blocks: list[_Block], last: Tensor) -> Tensor:
-        """Return the hidden states after the last layer [rows, width] at the flat indices `last`."""
+        """Return the hidden states after the last layer at the flat indices `last`, [len(last), width]."""
         hidden = F.embedding(ids, self.embedding)  # [tokens, width]
         cos, sin = self.cos[positions][:, None], self.sin[positions][:, None]
         heads, both, half = self.heads, self.heads + self.key_heads, self.head_dim // 2

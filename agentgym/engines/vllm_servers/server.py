@@ -257,7 +257,7 @@ def key_of(variable: str | None) -> str:
     """Return the API key in an environment variable; empty if `variable` is None or empty.
 
     Raises:
-        BadConfig: the variable is not set or empty.
+        BadConfig: the environment variable named by `variable` is unset or empty.
     """
     if variable and not os.environ.get(variable):
         raise BadConfig(f"engine.key_env is {variable!r}, and no such environment variable is set")
