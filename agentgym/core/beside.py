@@ -1,6 +1,7 @@
 """The current folder of a command: Python finds modules there only if the user names them.
 
 The folder may be a stranger's download. A `docker.py` in it must not stand in for a package that is not installed.
+Only a folder from which agentgym itself is imported is exempt.
 """
 
 import importlib.machinery

@@ -194,6 +194,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
 
         Raises:
             BadConfig: an option is unknown or has a wrong value, or other keywords are passed.
+            UnknownName: no task has the given id.
         """
         if others:
             raise BadConfig(

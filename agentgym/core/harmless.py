@@ -42,9 +42,9 @@ def _choices(schema: Mapping[str, object], definitions: Mapping[str, object]) ->
 def harmless(schema: Mapping[str, object], definitions: Mapping[str, object] | None = None, depth: int = 0) -> object:
     """Return the simplest value that fits a schema: required fields only, empty texts, zeros, the first choice.
 
-    A constant or default value is used as it is. `minLength`, `minimum` and `minItems` are respected; other limits are
-    not. `definitions` are the targets of `$ref`, by default the schema's `$defs`. `depth` is the current level; below
-    level `DEEPEST` the value is None, so an untrusted schema cannot make it endless.
+    A constant or default value is used as it is. `minimum`, `minLength` (up to 1000) and `minItems` (up to 16) are
+    respected; other limits are not. `definitions` are the targets of `$ref`, by default the schema's `$defs`. `depth`
+    is the current level; below level `DEEPEST` the value is None, so an untrusted schema cannot make it endless.
     """
     if definitions is None:
         definitions = _table(schema.get("$defs"))

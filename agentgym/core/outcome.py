@@ -31,7 +31,7 @@ class Info(TypedDict):
     metrics: dict[str, float]
     """Measures that are not paid, by name."""
     success: bool | None
-    """True or False once the task is decided; None before, and after an infrastructure error."""
+    """True or False once the episode has ended; None before, and after an infrastructure error."""
     reason: str | None
     """Reason why the episode ended; None while it is running."""
 
@@ -158,7 +158,7 @@ def place_of(function: Callable[..., object]) -> str:
 
 
 def copied(attributes: dict[str, object], owner: str) -> dict[str, object]:
-    """Return a deep copy of an environment's attributes.
+    """Return a deep copy of an environment's attributes; `owner` names the environment in messages.
 
     Raises:
         TypeError: an attribute cannot be copied; the message names it.

@@ -74,7 +74,7 @@ def commit() -> str | None:
 
 
 def hardware() -> dict[str, object]:
-    """Return the system, the processor, the number of usable cores, the memory in GiB and the names of the GPUs."""
+    """Return `system`, `processor`, `cores` (usable), `memory_gib` (None if unknown) and `gpus` (list of names)."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "system": f"{platform.system()} {platform.machine()}",

@@ -39,7 +39,7 @@ class TaskSpace:
     split: str = "train"
     difficulty: int = 0
     hardest: int | None = None
-    """Maximum difficulty for task samplers, because harder tasks take long to generate; None means no limit."""
+    """Maximum difficulty of generated tasks, because harder ones take long to generate; None means no limit."""
 
     generate: Callable[[np.random.Generator, int], Task] = staticmethod(_no_generator)
     """Function that draws a task of a difficulty with a random generator; a subclass defines it as a method, static or
@@ -135,7 +135,7 @@ class TaskSpace:
         return listed
 
     def up_to(self, n: int, split: str | None = None) -> list[Task]:
-        """Return the first `n` distinct tasks of a split, or all of them if there are fewer."""
+        """Return the first `n` distinct tasks of a split; fewer if the first 20 n + 100 task numbers have fewer."""
         distinct: dict[str, Task] = {}
         for number in range(20 * n + 100):
             if len(distinct) == n:

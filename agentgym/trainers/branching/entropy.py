@@ -31,10 +31,10 @@ def arpo(
     """Play a `share` of the group from the beginning; branch later turns with probability base + weight (H_t - H_0).
 
     Source: ARPO, arXiv 2507.19849, entropy-based adaptive rollout. Of a budget of M rollouts, N start at the beginning.
-    Others branch off where the entropy of the first `tokens` tokens after a tool's answer (H_t) is above that of the
-    first turn (H_0). Branches can branch again, `beams` branches are taken at once, and the remaining budget is played
-    from the beginning. The probability, clipped to [0, 1], and the defaults are from the published code; the paper
-    compares alpha + beta * (H_t - H_0) with a threshold.
+    Others branch off, more likely where the entropy of the first `tokens` tokens after a tool's answer (H_t) exceeds
+    that of the first turn (H_0). Branches can branch again, `beams` branches are taken at once, and the remaining
+    budget is played from the beginning. The probability, clipped to [0, 1], and the defaults are from the published
+    code; the paper compares alpha + beta * (H_t - H_0) with a threshold.
 
     Here H is estimated by the mean of -log p of the sampled tokens, in nats. The published code sums p log p over the
     ten likeliest tokens and divides by the logarithm of the vocabulary's size. As in the paper, a branch starts before
@@ -60,9 +60,9 @@ def aepo(
 
     Source: AEPO, arXiv 2510.14545, dynamic entropy-balanced rollout. Of a budget of k rollouts, m = k *
     sigma(`sensitivity` * (H_root - mean H_tool)), rounded up, start at the beginning; H_root is the entropy of the
-    first turn and H_tool that of later turns. A turn branches with probability (base + weight (H_t - H_0)) * (1 -
-    `penalty` * l), clipped to [0, 1], where l counts the directly preceding turns on its path that have a branch.
-    Defaults are the published code's.
+    first turn and H_tool that of later turns (without later turns, m = k). A turn branches with probability (base +
+    weight (H_t - H_0)) * (1 - `penalty` * l), clipped to [0, 1], where l counts the directly preceding turns on its
+    path that have a branch. Defaults are the published code's.
 
     Differences: the first episode, which is measured, is one of the m here; the published code discards it. The
     published code multiplies the random number by the penalty factor, not the probability, so its penalty has the

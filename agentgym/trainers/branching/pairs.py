@@ -8,7 +8,7 @@ from agentgym.trainers.branching.interface import branching
 
 @branching("pairs")
 def pairs(growth: GroupInProgress) -> list[Branch]:
-    """Play half of the group from the beginning, and one more continuation from a uniformly drawn turn of each episode.
+    """Play half of the group (rounded up) from the beginning; branch each episode once from a uniformly drawn turn.
 
     Source: REFUEL, arXiv 2410.04612, algorithm 1: a turn h is drawn uniformly, the policy plays up to h, and two
     continuations are sampled from there. Here the rest of the episode is the first continuation, and the branch is the

@@ -15,7 +15,7 @@ Few = Annotated[int, Within(1, 1000)]
 def treerl(
     growth: GroupInProgress, *, points: Few = 2, branches: Few = 2, rounds: Few = 1, tokens: Annotated[int, Within(0)] = 0
 ) -> list[Branch]:
-    """Start a tree per episode; `rounds` times, add `branches` continuations at its `points` most uncertain turns.
+    """Grow trees: `rounds` times, add `branches` continuations at each of the `points` most uncertain turns of a tree.
 
     Source: EPTree of TreeRL, arXiv 2506.11902: M trees, L rounds, the N most uncertain tokens of a tree, T branches at
     each, which gives M (1 + L N T) leaves. Here the group size is fixed, so M is the group size divided by 1 + L N T,

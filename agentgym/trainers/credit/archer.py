@@ -26,8 +26,8 @@ def archer(
     the first `warmup` steps all advantages are 0 and only the critic learns, as in the published code. A turn without a
     value gets 0. The paper's optional token-level baseline is not implemented.
     Statistics over turns: with `whiten` (our addition), A becomes (A - mean) / (std + 1e-8) over all turns of the step,
-    ddof 0. Groups of one episode or without spread also get credit: keep them with `--select keep`. No penalties
-    for rejected actions.
+    ddof 0. Groups of one episode or without spread also get credit: keep them with `--select keep`. Rejected actions
+    get no penalties.
     Returns an array [turns] per episode, in units of the reward, or in standard deviations with `whiten`.
     """
     if step < warmup:

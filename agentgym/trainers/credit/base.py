@@ -43,7 +43,7 @@ def by_base(
 
 
 def per_token(episode: Episode, array: Floats) -> Floats:
-    """Expand an array [turns] to [output tokens of all turns]; return an array that has a number per token unchanged."""
+    """Expand an array [turns] to [output tokens of all turns]; an array [output tokens] is returned unchanged."""
     lengths = [len(turn.output_ids) for turn in episode.turns]
     return np.repeat(array, lengths) if len(array) == len(lengths) else array
 

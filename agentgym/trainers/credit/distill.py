@@ -36,7 +36,7 @@ def distill(
     variance reduction (gamma 1). `base` names a credit without needs; its advantages are added, with `base_options`.
     Without a base, the environment's reward has no effect.
     Statistics: none (no mean, no ddof). Groups of one episode or without spread also get credit: keep them with
-    `--select keep`. No penalties for rejected actions. Other model calls of a turn (`turn.notes`) get the mean over
+    `--select keep`. Rejected actions get no penalties. Other model calls of a turn (`turn.notes`) get the mean over
     the turn's tokens.
     Returns an array [output tokens of all turns, in order] per episode, in nats times `weight`.
     """

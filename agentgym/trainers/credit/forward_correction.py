@@ -12,7 +12,7 @@ from agentgym.trainers.data.error_rates import false_negative_rate
 from agentgym.trainers.seam import Processes
 
 RECHECKED = "tinyv"
-"""Name of the reward part that marks a rejected answer as right after all; the reward `tinyv` pays it."""
+"""Name of the reward `tinyv`, which rechecks rejected answers: above 0 if an answer is right after all, else 0."""
 
 
 @credit("forward_correction", scope="batch", uniform=True)
@@ -35,11 +35,11 @@ def forward_correction(
     `false_negative` 0, rho is estimated from the reward `tinyv`, which rechecks rejected answers: rho = found right /
     (found right + accepted). A step's counts are weighted by `decay` to the power of their age in steps.
     Statistics: only rho, over trajectories; no ddof, no eps. Groups of one episode or without spread also get credit:
-    keep them with `--select keep`. No penalties for rejected actions.
+    keep them with `--select keep`. Rejected actions get no penalties.
     Returns an array [turns] per episode, dimensionless.
 
     Raises:
-        BadConfig: rho has to be estimated, but no episode was rechecked.
+        BadConfig: rho has to be estimated, but the run does not have the reward `tinyv`.
     """
     episodes = [episode for group in groups for episode in group]
     rate = false_negative or _estimated(episodes, state, decay, run)

@@ -23,8 +23,8 @@ def turn_gae(
 
     Source: GAE, arXiv 1506.02438, eq. 16, with a turn as the time step; PPO, arXiv 1707.06347. V_k is the critic's
     value at the first token of turn k, and A_k + V_k is its target there. V after the last turn is 0, even if the
-    horizon cut the episode: the horizon is part of the task. A turn without a value (context only, or an empty reply)
-    has A_k = gamma * lam * A_{k+1}.
+    horizon cut the episode: the horizon is part of the task. For a turn without a value (context only, or an empty
+    reply), V_k is r_k + gamma * V_{k+1}, so A_k = gamma * lam * A_{k+1}.
     Statistics over turns: with `whiten`, A becomes (A - mean) / (std + 1e-8) over all turns of the step in all
     processes and groups, ddof 0. Groups of one episode or without spread also get credit, and a critic that never sees
     them learns wrong values: keep them with `--select keep`. No penalties: let the environment or a reward pay them.
@@ -62,7 +62,7 @@ def bilevel_gae(
     and A after the turn are 0. The critic's targets are A_t + V_t. The published code finds the end of a turn by a
     nonzero reward; here the turns themselves determine it.
     Statistics over output tokens, ddof 0. `whiten`, turns without values, and groups of one episode or without spread
-    are handled as in `turn_gae`. No penalties for rejected actions.
+    are handled as in `turn_gae`. Rejected actions get no penalties.
     Returns an array [output tokens of all turns, in order] per episode, in units of the reward, or in standard
     deviations with `whiten`.
     """

@@ -79,7 +79,10 @@ def gigpo(
 
 
 def step_returns(group: Group, *, gamma: float, penalty: float, punish: str, penalty_order: str) -> list[Floats]:
-    """Return the discounted return-to-go, [turns] per episode; `penalty_order` says if and when penalties are subtracted."""
+    """Return the discounted return-to-go, [turns] per episode.
+
+    Penalties lower the turn's reward (`penalty_order` `before`), only its return-to-go (`after`), or neither.
+    """
     returns: list[Floats] = []
     for episode in group:
         cost = penalty * punished(episode.turns, punish)

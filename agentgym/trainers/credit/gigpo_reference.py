@@ -31,7 +31,8 @@ def gigpo_reference(
     terms. A group of one row keeps its raw score (mean 0, std 1); an anchor group of one gives 0; zero spread gives 0.
     Penalties are subtracted after discounting: from the row's score and from its G only.
     `copies` lists the (episode, turn) rows that the published code repeats at random to fill its batches. Each adds one
-    more count to all statistics. The published loss counts it twice as well; the caller has to do that.
+    more count to all statistics. The published loss also counts a row once more for each copy; the caller has to do
+    that.
     Returns an array [turns] per episode, in units of the reward, or in standard deviations with `norm="std"`.
     """
     choice("norm", norm, NORMS)

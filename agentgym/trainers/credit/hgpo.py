@@ -32,7 +32,7 @@ def hgpo(
     large as successes in small groups, so the default here is `mean`. The published code also skips lengths whose
     advantage is exactly 0; here they count.
     Statistics over turns. A turn that is alone at every length gets 0, so a group of one episode that never visits a
-    state twice gets 0. No penalties for rejected actions.
+    state twice gets 0. Rejected actions get no penalties.
     Returns an array [turns] per episode, in units of the reward, or in standard deviations with `norm="std"`.
     """
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]

@@ -28,8 +28,8 @@ def igpo(
     together (`together`), nor gamma; gamma 1 is a plain sum.
     Statistics over turns (gains) and trajectories (returns), with `ddof`. A gain that is nan was not measured and
     counts 0. In a group of one episode, gains are compared with each other; a single value gives 0, and zero spread
-    gives exactly 0. Groups in which every episode failed also get credit: keep them with `--select keep`. No penalties
-    for rejected actions.
+    gives exactly 0. Groups in which every episode failed also get credit: keep them with `--select keep`. Rejected
+    actions get no penalties.
     Returns an array [turns] per episode, in standard deviations.
     """
     rows: list[Floats] = []

@@ -98,7 +98,7 @@ class Credit:
         """Return, per group and episode, an array [turns] or [output tokens of all turns, in order].
 
         Raises:
-            ValueError: an array has the wrong length or is not finite; the message names the credit and the episode.
+            ValueError: a list or array has the wrong length, or an array is not finite; the message names the credit.
         """
         handed: dict[str, object] = {"step": step, "run": self.run}
         call = self.stage
@@ -111,7 +111,7 @@ class Credit:
         return [self._array(episode, array) for episode, array in zip(group, arrays, strict=True)]
 
     def _check_length(self, returned: object, number: int, what: str) -> None:
-        """Check that the credit returned `number` items; `what` names them in the message.
+        """Check that the credit returned `number` items; `what` names them in the message, with {} for `number`.
 
         Raises:
             ValueError: it returned another number of items, or something without a length.
@@ -143,7 +143,7 @@ def credit(
     groups and returns one list of arrays per group. `needs` names the values that the run computes into `turn.extra`
     first. The decorator returns the function unchanged, so it can be called and tested directly.
 
-    Keyword-only parameters are hyperparameters, except three that the run passes: `step` (number of updates so far),
+    Keyword-only parameters are hyperparameters, except three that the run passes: `step` (number of steps so far),
     `state` (a dict of plain data that lasts between steps and is saved in checkpoints) and `run`. With several
     processes, each process has its own groups and its own `state`. To share numbers, use scope `batch` and collect them
     with `run.gather`; a batch function is also called in processes without groups.

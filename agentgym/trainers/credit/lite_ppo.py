@@ -18,8 +18,8 @@ def lite_ppo(groups: Sequence[Group], *, eps: NotNegative = 1e-6, run: Processes
     Source: Lite PPO, "Tricks or Traps", arXiv 2508.08221: group-level mean, batch-level standard deviation, and the
     token-level loss (`loss_aggregation` `token`, the default). In contrast to `reinforce_pp_baseline`, the spread is
     computed from raw returns and counts each episode once, so long episodes do not dominate it. Statistics over
-    trajectories of all processes, ddof 1. A group of one episode gives 0; zero spread gives exactly 0. No penalties
-    for rejected actions.
+    trajectories of all processes, ddof 1. A group of one episode gives 0; zero spread gives exactly 0. Rejected actions
+    get no penalties.
     Returns an array [turns] per episode, in standard deviations of R.
     """
     returns = [np.array([turn_rewards(episode).sum() for episode in group]) for group in groups]

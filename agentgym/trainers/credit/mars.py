@@ -29,8 +29,8 @@ def mars(
     (`turn_mc` normalizes over a group). Each turn counts once, however many tokens it has. The published scripts also
     whiten rewards and advantages, which is not done here.
     Statistics over turns of a role and environment, in all processes. `norm="std"` also divides by the spread (ddof 0)
-    + eps; the published settings only subtract the mean. Without spread all credits are 0. No penalties for
-    rejected actions.
+    + eps; the published settings only subtract the mean. Without spread all credits are 0. Rejected actions get
+    no penalties.
     Returns an array [turns] per episode, in units of the reward, or in standard deviations with `norm="std"`.
     """
     returns = [[discounted(turn_rewards(e), gamma) for e in group] for group in groups]

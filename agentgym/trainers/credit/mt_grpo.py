@@ -27,7 +27,7 @@ def mt_grpo(
     before the last.
     Statistics: N is (x - mean) / (std + eps) over the group with `ddof`. For o it is over all trajectories, for r_k
     over those in which turn k is not the last. `norm="mean"` does not divide. A group of one episode gives 0, as does
-    any single value; zero spread gives exactly 0. No penalties for rejected actions.
+    any single value; zero spread gives exactly 0. Rejected actions get no penalties.
     Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     rewards = [turn_rewards(episode) for episode in group]

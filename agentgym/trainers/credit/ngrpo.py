@@ -19,7 +19,7 @@ def ngrpo(group: Group, *, best: float = 1.0, ddof: Literal[0, 1] = 1, eps: NotN
     with `--select keep`. The paper also clips positive advantages more widely than negative ones: set `--clip-high`
     above `--clip-low` (we did not find the paper's bounds).
     Statistics over trajectories, the virtual one included; the paper does not give the ddof. A group of one episode is
-    compared with `best`. Zero spread (all returns equal `best`) gives exactly 0. No penalties for rejected actions.
+    compared with `best`. Zero spread (all returns equal `best`) gives exactly 0. Rejected actions get no penalties.
     Returns an array [turns] per episode, in standard deviations of R.
     """
     returns = [turn_rewards(episode).sum() for episode in group]

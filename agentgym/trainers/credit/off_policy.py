@@ -32,7 +32,7 @@ def off_policy(
     turn is not part of `base`'s group, and its other turns get 0. Over the first `warmup` steps the weight rises as
     weight * (1 - cos(pi * step / warmup)) / 2, SPEAR's schedule; then it is constant. `base` is a credit without needs.
     Statistics: those of `base`; a worth is neither centred nor divided (no ddof). In groups of one episode or without
-    spread, only turns with a worth get credit. Penalties: those of `base`.
+    spread, turns with a worth get credit, and other episodes what `base` gives them. Penalties: those of `base`.
     Returns an array [output tokens of all turns, in order] for an episode with a worth, else the array of `base`.
     """
     own = [Group(group.task_id, group.role, [e for e in group if not _has_worth(e)]) for group in groups]

@@ -17,7 +17,7 @@ def rebn(groups: Sequence[Group], *, gamma: Share = 0.9, run: Processes | None =
     Source: return batch normalization of GEM, arXiv 2510.01051, as in its code (`examples/train_oat`, which uses gamma
     0.9 for games and 1 by default). Statistics over turns of all groups and processes, ddof 0; it uses neither the
     group nor a critic. Groups of one episode or without spread also get credit: keep them with `--select keep`. Zero
-    spread over the whole step gives exactly 0. No penalties for rejected actions.
+    spread over the whole step gives exactly 0. Rejected actions get no penalties.
     Returns an array [turns] per episode, in standard deviations of G.
     """
     returns = [[discounted(turn_rewards(episode), gamma) for episode in group] for group in groups]

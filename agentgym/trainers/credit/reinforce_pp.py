@@ -21,7 +21,7 @@ def reinforce_pp(groups: Sequence[Group], *, gamma: Share = 1.0, run: Processes 
     observation between two turns add no discount (published code for agents ends the return there).
     Statistics over tokens: (G - mean) / (std + 1e-8) over the tokens of all groups and processes, ddof 0. Groups of one
     episode or without spread also get credit: keep them with `--select keep`. Zero spread over the whole step gives
-    exactly 0. No penalties for rejected actions.
+    exactly 0. Rejected actions get no penalties.
     Returns an array [output tokens of all turns, in order] per episode, in standard deviations of G.
     """
     return whitened([[_returns(episode, gamma) for episode in group] for group in groups], run)
@@ -34,7 +34,7 @@ def reinforce_pp_baseline(groups: Sequence[Group], *, run: Processes | None = No
     Source: REINFORCE++ with baseline, arXiv 2501.03262, section 3 (the form for several replies per prompt).
     Statistics: baselines over trajectories; whitening over tokens as in `reinforce_pp` (ddof 0). All groups are divided
     by the same spread, so easy and hard groups keep their relative weights. Groups of one episode or without spread
-    have 0 before the whitening. No penalties for rejected actions.
+    have 0 before the whitening. Rejected actions get no penalties.
     Returns an array [turns] per episode, in standard deviations over tokens.
     """
     centred: list[list[Floats]] = []

@@ -17,7 +17,7 @@ def rl_zvp(group: Group, *, alpha: NotNegative = 0.1, eps: NotNegative = 1e-6) -
     alpha.
     Statistics as in `grpo`: over trajectories, ddof 1. The entropy rule applies to groups without spread: equal
     returns, and either all episodes succeeded or none did. A group of one episode is such a group. Keep these groups
-    with `--select keep`. No penalties for rejected actions.
+    with `--select keep`. Rejected actions get no penalties.
     Returns an array [output tokens of all turns, in order] per episode, in standard deviations of R, or in nats times
     `alpha` in groups without spread.
     """

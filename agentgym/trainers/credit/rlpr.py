@@ -22,8 +22,8 @@ def rlpr(
     be separate turns. The environment's reward is not read: train with `--select keep`. Groups whose std of r is below
     `spread` times the mean std of the step's groups get 0; the paper compares with a moving average of that mean and
     does not give its decay.
-    Statistics over trajectories, ddof 1. A group of one episode gives 0; zero spread gives exactly 0. No penalties
-    for rejected actions.
+    Statistics over trajectories, ddof 1. A group of one episode gives 0; zero spread gives exactly 0. Rejected actions
+    get no penalties.
     Returns an array [turns] per episode, in standard deviations of r.
     """
     rewards = [np.array([_reward(episode) for episode in group]) for group in groups]

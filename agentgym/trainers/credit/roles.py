@@ -26,8 +26,8 @@ def role_baseline(
     computed. With `every="episode"`, as in SPIRAL, b becomes decay * b + (1 - decay) * R with each episode, and that
     episode's advantage uses the updated b; episodes count in the order of the step's groups, process by process.
     Statistics over trajectories of all processes, stored in `state` between steps. No ddof, no eps: nothing is divided.
-    Groups of one episode or without spread also get credit: keep them with `--select keep`. No penalties for
-    rejected actions.
+    Groups of one episode or without spread also get credit: keep them with `--select keep`. Rejected actions get
+    no penalties.
     Returns an array [turns] per episode, in units of the reward.
     """
     seen = [(f"{e.env} {group.role}", e.reward) for group in groups for e in group]
@@ -52,7 +52,7 @@ def _before(run: Processes, count: int) -> int:
 
 
 def _updated(seen: Sequence[tuple[str, float]], state: dict[str, float], decay: float) -> list[float]:
-    """Return, for each (role, return), the role's baseline after the moving average includes that return."""
+    """Update the moving averages in `state` by each (role, return) in order; return the role's average after each."""
     baselines: list[float] = []
     for role, reward in seen:
         state[role] = decay * state.get(role, 0.0) + (1 - decay) * reward

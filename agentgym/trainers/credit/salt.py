@@ -23,9 +23,10 @@ def salt(
     Source: SALT, arXiv 2510.20022. The episodes of a group form a graph with edges (state, action, next state), and
     equal edges are merged. The credit of an edge is the mean advantage (here `grpo`'s) of the episodes that contain it;
     each episode counts once. The paper does not define when states are equal: here their `anchor` is equal (state key
-    or observation). A turn without a key keeps the advantage of its episode.
+    or observation). A turn keeps the advantage of its episode if the key of its state or of the next
+    one is None.
     Statistics over trajectories, ddof and eps as in `grpo`. A group of one episode gives 0; zero spread gives exactly
-    0. No penalties for rejected actions.
+    0. Rejected actions get no penalties.
     Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     whole = episode_advantages(group, norm=norm, ddof=ddof, eps=eps, penalty=0.0, punish="valid", penalty_order="advantage")

@@ -25,17 +25,17 @@ def spa(
     """Reward turn k with c_k + grounding * valid_k, where c_k is its contribution; credit is the whitened return-to-go.
 
     Source: SPA-RL, arXiv 2505.20732. A progress estimator learns by the loss (sum of c_k - R)^2 to attribute the
-    outcome R to turns. Here it is the head of the need `values`, read at the last token of each turn. Its target there
-    is c_k + R - sum of c: this squared error has the gradient of the loss at the first update of a step, and later
-    updates of the step keep the same targets. valid_k is 1 if the environment executed the action. With `rest="even"`,
-    R minus the sum of estimates is spread evenly over the turns, so contributions sum to R; with `"none"`, estimates
-    are used unchanged. A turn without a value contributes 0 plus its share of the rest.
+    outcome R to turns. Here it is the value head of the need `values`, read at the last token of each turn. Its target
+    there is c_k + R - sum of c: this squared error has the gradient of the loss at the first update of a step, and
+    later updates of the step keep the same targets. valid_k is 1 if the environment executed the action. With
+    `rest="even"`, R minus the sum of estimates is spread evenly over the turns, so contributions sum to R; with
+    `"none"`, estimates are used unchanged. A turn without a value contributes 0 plus its share of the rest.
 
     The paper trains the estimator beforehand, on episodes of the SFT policy, and then runs PPO with a critic. Here the
     estimator learns during training, and the weights of the two signals are ours.
     Statistics over turns: returns-to-go, discounted by `gamma`, minus their mean over std over all turns of the step in
     all processes, ddof 0. Groups of one episode or without spread also get credit, and an estimator that never sees
-    them learns wrong contributions: keep them with `--select keep`. No penalties for rejected actions.
+    them learns wrong contributions: keep them with `--select keep`. Rejected actions get no penalties.
     Returns an array [turns] per episode, in standard deviations.
     """
     returns: list[list[Floats]] = []

@@ -105,7 +105,10 @@ def finished(
 
 
 def state_keys(episode: Episode, anchor: Anchor = "state") -> list[Hashable]:
-    """Return the anchor of each turn; None if its state key is unknown, or if its observation answers an invalid action."""
+    """Return the state key (`state`) or the observation (`observation`) of each turn.
+
+    It is None if the state key is unknown, or if the observation answers an invalid action.
+    """
     if anchor == "state":
         return [turn.state_key for turn in episode.turns]
     refused = [False, *(not turn.valid for turn in episode.turns)]  # the next observation answers an error

@@ -19,7 +19,7 @@ def sweet(groups: Sequence[Group], *, run: Processes | None = None, whiten: bool
     without a number gets 0.
     Statistics over turns: the mean over the group; with `whiten`, then (A - mean) / (std + 1e-8) over all turns of the
     step, ddof 0. Groups of one episode or without spread also get credit once the critic has learned from other groups:
-    `--select keep` trains on them, `drop` does not. No penalties, no discount.
+    `--select keep` trains on them, `drop` does not. Rejected actions get no penalties, and nothing is discounted.
     Returns an array [turns] per episode, in nats per token, or in standard deviations with `whiten`.
     """
     return _centered(groups, "log_ratio", run, whiten)

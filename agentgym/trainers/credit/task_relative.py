@@ -26,7 +26,7 @@ def task_relative(
     task type (deduction, abduction, induction) and a role (propose, solve). Here each role is a separate environment,
     and the type is the episode's label `type`.
     Statistics over the episodes of all processes, ddof 0 (the paper does not give it). Episodes whose environment, role
-    and type have no spread get 0. No penalties for rejected actions.
+    and type have no spread get 0. Rejected actions get no penalties.
     Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     scored = [(_pool(e, group.role), [e.reward]) for group in groups for e in group]

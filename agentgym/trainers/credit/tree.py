@@ -21,7 +21,7 @@ def arpo(group: Group, *, norm: Norm = "std", eps: NotNegative = 1e-6) -> list[F
     mean) / std; tokens that d chains share get the mean of their A_i. For the paper's soft estimation, use credit
     `grpo` with `shared_turns` `each`, which trains a shared turn in every chain with a share of the weight.
     Statistics over the episodes of the group, including branches; ddof 1. A group of one episode gives 0; zero spread
-    gives exactly 0. No penalties for rejected actions. Without branches it equals `grpo`.
+    gives exactly 0. Rejected actions get no penalties. Without branches it equals `grpo`.
     Returns an array [turns] per episode, in standard deviations, or in units of the reward with `norm="mean"`.
     """
     return _shared(group, _plain(group, norm, eps))
@@ -36,7 +36,8 @@ def aepo(
     Source: AEPO, arXiv 2510.14545, entropy-aware advantage estimation: A = A_acc * (1 + alpha * A_dH), where A_dH is
     the group-normalized entropy. z is (entropy - mean) / std over all tokens of the group, each counted once (ddof 0);
     this and the default of alpha are ours. The factor is at least 0, so it never changes the sign. Statistics, groups
-    of one episode and groups without spread as in `arpo`; equal entropies give z = 0. No penalties for rejected actions.
+    of one episode and groups without spread as in `arpo`; equal entropies give z = 0. Rejected actions get no
+    penalties.
     Returns an array [output tokens of all turns, in order] per episode, in the units of `arpo`.
     """
     by_turn = _shared(group, _plain(group, norm, eps))
@@ -56,7 +57,7 @@ def aepo(
 
 @credit("treerl")
 def treerl(group: Group) -> list[Floats]:
-    """Credit each turn with ((V - V_root) + (V - V_parent)) / sqrt(leaves), V being the mean return of its episodes.
+    """Credit each turn with ((V - V_root) + (V - V_parent)) / sqrt(leaves); V is the mean return of its leaves.
 
     Source: TreeRL, arXiv 2506.11902, section 3.3. A step is a segment of the tree between two forks; all of its turns
     get the same credit. Leaves are episodes. V(s) is the mean return of the leaves L(s) under step s, and V(root) is
@@ -65,7 +66,7 @@ def treerl(group: Group) -> list[Floats]:
     normalizes returns by subtracting the mean of the other leaves; this changes both differences only by a factor n /
     (n - 1) and is left out.
     Statistics over episodes; no ddof, no eps. A group of one episode, or without spread, gives exactly 0. Without
-    branches it equals 2 (R - mean R). No penalties for rejected actions.
+    branches it equals 2 (R - mean R). Rejected actions get no penalties.
     Returns an array [turns] per episode, in units of the reward.
     """
     returns = np.array([turn_rewards(episode).sum() for episode in group])
@@ -91,12 +92,12 @@ def relative_future(group: Group, *, gamma: Share = 1.0) -> list[Floats]:
     """Credit a turn that has siblings with its future reward minus the mean of theirs, and every other turn with 0.
 
     Source: REFUEL, arXiv 2410.04612, eq. 4, which regresses the difference in future reward between two continuations
-    of one turn. Siblings are turns with the same previous turns: the first own turns of branches from one point, or the
-    first turns of episodes that start at the beginning of the task. A_i = G_i - mean of G_j over the other siblings. G
-    is the return-to-go discounted by `gamma`, averaged over the episodes that share the turn. With two siblings, A is
-    the difference itself. Use it with branching `pairs` and loss `refuel`.
-    Statistics over siblings; no ddof, no eps. A group of one episode gives 0; zero spread gives 0. No penalties for
-    rejected actions.
+    of one turn. Siblings are turns with the same previous turns: the turns after a point at which episodes branch off,
+    or the first turns of episodes that start at the beginning of the task. A_i = G_i - mean of G_j over the other
+    siblings. G is the return-to-go discounted by `gamma`, averaged over the episodes that share the turn. With two
+    siblings, A is the difference itself. Use it with branching `pairs` and loss `refuel`.
+    Statistics over siblings; no ddof, no eps. A group of one episode gives 0; zero spread gives 0. Rejected actions get
+    no penalties.
     Returns an array [turns] per episode, in units of the reward.
     """
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]

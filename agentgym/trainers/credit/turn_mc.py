@@ -19,7 +19,7 @@ def turn_mc(
     Source: the Monte Carlo policy gradient (REINFORCE; Sutton and Barto, section 13.4) with the group's mean as the
     baseline. Statistics over trajectories: each counts once, by the mean of its G. `norm="std"` divides by their std +
     eps (with `ddof`). With gamma 1 and a single reward at the end, it equals `grpo` with this `norm`. A group of one
-    episode gives 0; so does a group without spread. No penalties for rejected actions.
+    episode gives 0; so does a group without spread. Rejected actions get no penalties.
     Returns an array [turns] per episode, in units of the reward, or in standard deviations with `norm="std"`.
     """
     returns = [discounted(turn_rewards(episode), gamma) for episode in group]

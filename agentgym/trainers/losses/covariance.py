@@ -21,7 +21,10 @@ def covariances(update: Update) -> npt.NDArray[np.float64]:
 
 
 def _between(update: Update, *, share: float, low: float, high: float, step: int) -> npt.NDArray[np.float32]:
-    """Return [tokens]: 0 for a random `share` of all tokens, each with covariance `low` to `high`; 1 for others."""
+    """Return factors [tokens]: 0 for tokens drawn from those with a covariance from `low` to `high`, 1 for others.
+
+    `share` of all tokens are drawn, at least one, or all candidates if there are fewer.
+    """
     covariance = covariances(update)
     candidates = np.flatnonzero((covariance >= low) & (covariance <= high))
     number = min(max(int(share * len(covariance)), 1), len(candidates))

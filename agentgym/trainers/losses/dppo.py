@@ -25,12 +25,12 @@ def dppo(
     """Compute DPPO (arXiv 2602.04879), binary masks: -keep * A * ratio + tau * (log p - log mu)^2; mu is the engine's p.
 
     `keep` is 0 for a token that is already too far from the sampling policy if its advantage pushes it further away.
-    With `tv`: p - mu > high (A > 0), or p - mu < -low (A <= 0). With `kl`: the divergence of the two-way distributions
-    (this token, any other token), mu log(mu / p) + (1 - mu) log((1 - mu) / (1 - p)), is above high or low on that side.
+    With `tv`: p - mu > high (A > 0), or p - mu < -low (A <= 0). With `kl`: p > mu and D > high (A > 0), or p < mu and
+    D > low (A <= 0), where D = mu log(mu / p) + (1 - mu) log((1 - mu) / (1 - p)) compares this token with all others.
     The bounds apply to probabilities, so the ratio of a rare token is unbounded.
 
     prime-rl uses tv with 0.2 and tau 1e-3, and applies the tau term to masked tokens too, as here; verl uses kl and
-    caps the ratio instead. No clip; `tis_cap` applies as in every loss.
+    caps the ratio instead. Nothing is clipped; `tis_cap` applies as in every loss.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     p, mu = tokens.logprobs.detach().exp(), tokens.engine.exp()

@@ -31,7 +31,8 @@ def entropy_band(
     The idea is EPO's (arXiv 2509.22576): an entropy bonus, smoothed by a band from `low` to `high` times the mean
     entropy of the last steps (the need `entropy_mean`). The penalty is ours: the distance to the band, which pulls the
     entropy back at a constant slope. Its weight b = smooth * (1 - exp(-step / phase)) grows with the step. EPO's own
-    penalty is a constant without a gradient: see loss `epo`.
+    penalty is a constant without a gradient: see loss `epo`. The value of the added term is not H - b * S; only its
+    gradient is estimated, from the sampled token (`entropy_bonus`).
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)

@@ -22,7 +22,7 @@ def gspo(
     The ratio is clipped to 1 - `low` and 1 + `high`. Each token has the gradient of its own log-probability
     (GSPO-token). A sequence is a training row: an episode if each prompt extends the previous one, else a turn.
     `level="turn"` does not depend on the rows. For the published aggregation, set `--loss-aggregation episode`. This
-    equals `clip` with importance_sampling_level, but has the paper's name and default widths.
+    loss equals `clip` with `importance_sampling_level` set to `level`, but has the paper's default widths.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     return clip(tokens, clip_low=low, clip_high=high, importance_sampling_level=level)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def _check(config: "TrainConfig") -> None:
-    """Check that engine and trainer may compute different probabilities.
+    """Check that engine and trainer may compute different probabilities, and that the run computes both.
 
     Raises:
-        BadConfig: they cannot differ, so the loss would have no effect.
+        BadConfig: the probabilities cannot differ, or the trainer's are not computed.
     """
     reason = ""
     if config.engine_kind.in_process and config.precision == "fp32" and not config.async_level:

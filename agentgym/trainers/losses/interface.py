@@ -110,7 +110,7 @@ def _own_fields() -> dict[str, object]:
 
 
 def top_of(loss: Stage) -> int:
-    """Return the number of likeliest tokens whose log-probabilities a loss needs."""
+    """Return the number of likeliest tokens per position whose log-probabilities a loss needs; 0 if none."""
     name = loss.attributes["top"]
     return int(loss.option(name, 0)) if name else 0
 
@@ -141,7 +141,8 @@ def _check_present(config: "TrainConfig", loss: Stage) -> None:
     """Check that a loss that compares turns of the whole step gets all of them in one update.
 
     Raises:
-        BadConfig: the step is split into minibatches, or a setting would distort the comparison.
+        BadConfig: the step is split into minibatches, a setting would distort the comparison, or the learner cannot
+            score tokens again.
     """
     if config.steps and config.minibatches > 1:
         raise BadConfig(

@@ -37,11 +37,11 @@ def llds(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Compute `clip` plus weight * max(0, log p_old - log p) for tokens with A >= 0 in units that became less likely.
 
-    Source: LLDS, arXiv 2512.04220. A unit became less likely if the sum of log p_old - log p over its tokens is above
-    0. The paper's second version uses turns as units, the first version whole sequences (here: training rows). We did
-    not find the paper's weight and its divisor: the default 0.1 is ours, and `loss_aggregation` divides, as in every
-    loss. log p_old is from before the step, so the penalty is 0 in the first update of a step: set minibatches or
-    epochs above 1.
+    Source: LLDS, arXiv 2512.04220. A unit became less likely if the sum of log p_old - log p over its tokens with
+    A >= 0 is above 0. The paper's second version uses turns as units, the first version whole sequences (here: training
+    rows). We did not find the paper's weight and its divisor: the default 0.1 is ours, and `loss_aggregation` divides,
+    as in every loss. log p_old is from before the step, so the penalty is 0 in the first update of a step: set
+    minibatches or epochs above 1.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     losses, metrics = clip(tokens, clip_low=clip_low, clip_high=clip_high)

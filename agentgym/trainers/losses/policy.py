@@ -103,7 +103,8 @@ def policy_loss(
 
     `scores` come from `policy_logprobs`; all tensors are [trained]. `function` is the loss per token; see `loss`. `old`
     contains the trainer's own log-probabilities before the step. With `old`, the ratio is new / old, and each token's
-    loss is multiplied by min(old / engine, `correction`), which corrects for an engine with slightly different numbers.
+    loss is multiplied by min(old / engine, `correction`), which corrects for an engine with slightly different numbers
+    (`correction` None: no factor).
     Without `old`, the ratio is new / engine.
 
     Tokens whose hint was removed (`batch.hint_removed`) always have the ratio new / engine: pi(token | prompt) /
@@ -244,7 +245,10 @@ def entropy_sum(scores: Scores) -> Sums:
 
 
 def _sums(scores: Scores, batch: Batch, log_ratio: Tensor) -> Sums:
-    """Return metrics without gradient. If `logp_positive` falls while training succeeds, a collapse is beginning."""
+    """Return the metrics `approx_kl`, `entropy`, `logp` and `logp_positive` without gradient, each [2] = (sum, count).
+
+    `logp_positive` is over tokens with A > 0. If it falls while training succeeds, a collapse is beginning.
+    """
     positive = batch.advantages > 0
     log_ratio = log_ratio.clamp(-LIMIT, LIMIT)
     return {

@@ -40,10 +40,10 @@ def refuel(tokens: Tokens, *, eta: Annotated[float, Within(0.001, 1000)] = 1.0) 
     continuations, the loss is the mean over their pairs. Use it with credit `relative_future`, branching `pairs`, and
     `loss_aggregation` `episode-sum`, which weighs every pair equally.
 
-    Before each update the tokens are scored again, and the loss is its derivative with respect to ln p, times ln p. So
-    the gradient is exact even if the two continuations are in different micro-batches. `minibatches` has to be 1, so
-    that an update contains all tokens of a pair; further `epochs` continue the regression. No clip. The metric
-    `refuel_error` is the squared error if there are two continuations.
+    Before each update the tokens are scored again. The returned loss is the error's derivative with respect to ln p,
+    times ln p. So the gradient is exact even if the two continuations are in different micro-batches. `minibatches` has
+    to be 1, so that an update contains all tokens of a pair; further `epochs` continue the regression. Nothing is
+    clipped. The metric `refuel_error` is the squared error if there are two continuations.
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
     """
     pull = tokens.extra["chosen"]

@@ -40,11 +40,12 @@ def simko(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Compute `clip`, with a different ratio or a larger loss for tokens of high entropy.
 
-    Source: SimKO, arXiv 2510.14807. A token has high entropy if it is above the 1 - `share` quantile of its reply. r is
-    the token's ratio, and r_j are the ratios of the k likeliest tokens at its position. If A > 0, the ratio is (1 -
-    alpha) r + alpha / k * sum_j sg(r / r_j) r_j (sg: stop-gradient): it has the value of r and spreads the gradient
-    over the k tokens. If A < 0 and the token is the likeliest, its loss is multiplied by `first`. All other tokens have
-    `clip`'s loss. Defaults and the quantile per reply are those of the published code (CLR-Lab/SimKO 306f4ff).
+    Source: SimKO, arXiv 2510.14807. A token has high entropy if its entropy is above the 1 - `share` quantile of its
+    reply. r is the token's ratio, and r_j are the ratios of the k likeliest tokens at its position. If A > 0, the ratio
+    is (1 - alpha) r + alpha / k * sum_j sg(r / r_j) r_j (sg: stop-gradient): it has the value of r and spreads the
+    gradient over the k tokens. If A < 0 and the token is the likeliest, its loss is multiplied by `first`. All other
+    tokens have `clip`'s loss. Defaults and the quantile per reply are those of the published code (CLR-Lab/SimKO
+    306f4ff).
     Returns the loss of each token, [tokens], dimensionless, and metrics by name, each [tokens].
 
     Raises:

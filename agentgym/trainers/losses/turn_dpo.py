@@ -17,8 +17,8 @@ def pulls(update: Update, *, beta: float = 0.1) -> Any:
 
     A fork is a set of siblings: turns that follow the same turns. They are ranked by their advantage. The fork's loss
     is the mean of -log sigmoid(beta (l - l')) over all pairs of a turn from the better half and a turn from the worse
-    half; l is the log ratio of a turn, now against before the step. The derivative is 0 for a turn without siblings,
-    and for pairs with equal advantages.
+    half; l is the log ratio of a turn, now against before the step. Pairs with equal advantages are left
+    out. The derivative is 0 for a turn without siblings.
     """
     fork, turns = np.asarray(update.extra["fork"], dtype=np.float64), update.turns
     slopes = np.zeros(len(turns))
@@ -57,8 +57,8 @@ def turn_dpo(tokens: Tokens, *, beta: Annotated[float, Within(0.0001, 1000)] = 0
     the paper, which trains once, compares with the initial policy. Branching `pairs` or `turns` samples several replies
     to one history; only these replies are trained, not the turns after them. Use `loss_aggregation` `episode-sum`.
 
-    Before each update the tokens are scored again, and the loss is its derivative with respect to ln p, times ln p. So
-    the gradient is exact even if the replies are in different micro-batches. `minibatches` has to be 1; further
+    Before each update the tokens are scored again. The returned loss is the derivative with respect to ln p, times ln
+    p. So the gradient is exact even if the replies are in different micro-batches. `minibatches` has to be 1; further
     `epochs` continue. In the first update, all pairs have the same derivative, whatever their margin. The metric
     `turn_dpo_pull` is the absolute derivative divided by beta: 1/2 for a pair before the first update, 0 once the pair
     is learned.

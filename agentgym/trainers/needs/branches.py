@@ -67,13 +67,13 @@ async def branches(
 
     Sets a number in every `every`-th turn of an episode, starting with the first, if `at` selects it. `all` selects all
     turns. `alone` selects turns whose state key is None or occurs once in the group, so that no other turn estimates
-    the state's value. `uncertain` selects the `share` of the step's turns with the least likely sampled tokens on
-    average. Other turns get nan, as do turns that a replay does not reach and turns whose continuations were all
+    the state's value. `uncertain` selects the `share` of this process's turns with the least likely sampled tokens
+    on average. Other turns get nan, as do turns that a replay does not reach and turns whose continuations were all
     faults. A reward j turns later is discounted by gamma^j.
 
     The episode is replayed to bring the environment and the conversation to the turn. Continuations are sampled like
-    the run's episodes, at the run's temperature. Returns `branch_episodes`, `branch_tokens` (sampled), `branch_faults`
-    and `branch_turns_lost`.
+    the run's episodes, at the run's temperature. Returns the numbers `branch_episodes`, `branch_tokens` (sampled),
+    `branch_faults` and `branch_turns_lost` (not reached by a replay), by name.
     """
     turn_ids = {id(turn) for turn in _chosen(groups, at, share)}
     played = Continuations(run, step, k, every, gamma, "branches", run.config.temperature)
@@ -103,7 +103,7 @@ class Continuations:
     )
 
     async def of(self, groups: Sequence[Group], turn_ids: Container[int]) -> dict[int, list[float]]:
-        """Return the rewards of the faultless continuations, by the id of the turn at which they start.
+        """Return the discounted returns of the faultless continuations, by the id of the turn at which they start.
 
         A turn is continued if its Python id is in `turn_ids` and its index in the episode is a multiple of `every`. A
         turn that several episodes share is continued once.

@@ -51,9 +51,10 @@ async def log_ratio(
     most `plan_tokens` tokens of the oracle's actions, before each prompt. Turns without tokens get nan. In the paper
     the critic is trained once, on episodes of the initial policy; here it learns alongside the policy.
 
-    All processes have the same critic. Checkpoints contain the critic, its optimizer and p_ref: five times the policy's
-    weights. Logged: `log_ratio_loss`; `log_ratio_right`, the share of the step's pairs in which the better episode has
-    the larger sum, before the critic's updates; and `log_ratio_pairs`, the number of pairs, summed over processes.
+    All processes have the same critic. Checkpoints contain the critic, its optimizer and p_ref: four times the policy's
+    weights in fp32. Logged: `log_ratio_loss`; `log_ratio_right`, the share of the step's pairs in which the better
+    episode has the larger sum, before the critic's updates; and `log_ratio_pairs`, the number of pairs, summed over
+    processes.
     """
     from agentgym.trainers.needs.turn_critics.log_ratio import ScoredTokens, packed
     from agentgym.trainers.needs.turn_critics.pairs import pairs

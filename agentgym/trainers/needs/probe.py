@@ -45,8 +45,9 @@ async def probe(groups: Sequence[Group], *, run: Any, mean: Mean = "geometric") 
     A turn's gain is the next turn's number minus its own. The gold answer is the action with which the oracle ends the
     task, written as the agent's demonstrator would: with an empty thought, tags and stop token. The trainer scores all
     of these tokens under the current weights. `mean` combines their probabilities: `geometric` as in IGPO, `arithmetic`
-    as in RLPR, or `none` for the probability of the whole answer, which is tiny for long answers. All turns get nan if
-    the oracle fails. Returns `probe_tokens`, the number of tokens that the trainer scored for this need.
+    as in RLPR, or `none` for the probability of the whole answer, which is tiny for long answers. Turns without prompt
+    tokens get nan, and so do all turns if the oracle fails. Returns `probe_tokens`, the number of tokens that the
+    trainer scored for this need.
     """
     episodes = [episode for group in groups for episode in group]
     winning = await _answers(episodes, run)

@@ -44,12 +44,13 @@ async def prover(
     Source: PAV, arXiv 2410.08146, which estimates the value of a prover policy mu by Monte Carlo rollouts and proposes
     best-of-K of the policy as mu. Here it is the expected maximum of `best_of` continuations drawn without replacement
     from `k`, an unbiased estimate: sum over i of r_(i) C(i - 1, best_of - 1) / C(k, best_of), where r_(i) is the i-th
-    smallest reward. With `best_of` 1 it is the mean, the policy's own value. `temperature` is the prover's sampling
-    temperature; 0 means the run's.
+    smallest reward; continuations with faults do not count in k. With `best_of` 1 it is the mean, the policy's own
+    value. `temperature` is the prover's sampling temperature; 0 means the run's.
 
     Every `every`-th turn is measured; other turns, turns that a replay does not reach, and turns with fewer than
     `best_of` continuations without faults get nan. A reward j turns later is discounted by gamma^j. Returns
-    `prover_episodes`, `prover_tokens` (sampled), `prover_faults` and `prover_turns_lost`.
+    the numbers `prover_episodes`, `prover_tokens` (sampled), `prover_faults` and `prover_turns_lost` (not reached by a
+    replay), by name.
     """
     played = Continuations(run, step, k, every, gamma, "prover", temperature or run.config.temperature)
     turn_ids = {id(turn) for group in groups for episode in group for turn in episode.turns}

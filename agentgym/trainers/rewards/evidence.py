@@ -121,7 +121,7 @@ async def evidence(
 
 
 def passages(episode: Episode, source: str) -> list[str]:
-    """Return the passages of an episode that serve as evidence: texts of the environment, never of the policy."""
+    """Return the passages that serve as evidence (`source` as in `evidence`): the environment's texts, not the policy's."""
     pairs = zip(episode.turns, episode.turns[1:], strict=False)
     observations = [after.observation for turn, after in pairs if turn.valid and turn.parsed]
     if source == "shown":

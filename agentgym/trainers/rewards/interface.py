@@ -74,9 +74,9 @@ def reward(
     it.
 
     `check` is called with the options (except `weight`) when the reward is chosen. `reach`, async or not, is called
-    before a run starts, to check servers. Both raise BadConfig if something cannot work. `fits` is called with each
-    environment of a run and its name before anything is loaded, and raises BadConfig if the reward cannot judge that
-    environment.
+    with the same options before a run starts, to check servers. Both raise BadConfig if something cannot work. `fits`
+    is called with each environment of a run and its name before anything is loaded, and raises BadConfig if the reward
+    cannot judge that environment.
     """
     return REWARDS.declare(name, check=check, reach=reach, fits=fits)
 
@@ -167,7 +167,7 @@ async def pay(episodes: Sequence[Episode], stages: Sequence[Stage], *, step: int
 
 
 def measures(stages: Sequence[Stage]) -> dict[str, float]:
-    """Return the numbers that rewards measured in this step."""
+    """Return the numbers that rewards have measured, by `reward/NAME/KEY`."""
     return {f"reward/{stage.name}/{key}": value for stage in stages for key, value in stage.state.get(MEASURES, {}).items()}
 
 

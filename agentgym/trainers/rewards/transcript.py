@@ -29,7 +29,7 @@ def _reply(turn: Turn) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return `text` with `?` for lone surrogates, and its middle replaced by a note if it exceeds `most` characters."""
+    """Return `text` with `?` for lone surrogates, cut in the middle to `most` characters plus the number left out."""
     text = text.encode("utf-8", "replace").decode("utf-8")  # replaces lone surrogates, which no request can contain
     if len(text) <= most:
         return text

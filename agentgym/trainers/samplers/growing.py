@@ -88,7 +88,7 @@ class DifficultyRange(Uniform):
         return max(self.top[name] - self.span + 1, 0)
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return the range of difficulties, and the success rate and number of the groups counted towards its next move."""
+        """Return `difficulty_low`, `difficulty_high`, and `success` and `groups` since the last decision, by environment."""
         top = self.generated(self.top)
         bottom = {name: self._bottom(name) for name in top}
         return {"difficulty_low": bottom, "difficulty_high": top, **progress(self.generated(self.rates))}

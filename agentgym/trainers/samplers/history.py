@@ -46,7 +46,7 @@ class SuccessHistory(Uniform):
                 ]
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return the number of tasks seen so far and the mean of their expected success rates, per environment."""
+        """Return `tasks_seen` and `expected_success`, the mean `rate` of these tasks (nan without any), by environment."""
         rates = {env: [self.rate(env, task) for task in tasks] for env, tasks in self.past.items()}
         expected = {env: sum(values) / len(values) if values else math.nan for env, values in rates.items()}
         return {"tasks_seen": {env: len(values) for env, values in rates.items()}, "expected_success": expected}
@@ -66,8 +66,8 @@ class Prioritized(SuccessHistory):
     """Draws tasks of a file or a pool with probability proportional to p(1 - p); p is their expected success rate (`rate`).
 
     Tasks that always or never succeed give no training signal. The probability of a task is (1 - `floor`) p(1 - p) /
-    sum + `floor` / tasks, so no task is dropped completely. Within a round, no task is drawn twice before all others
-    were drawn. p(1 - p) is the variance of a binary reward; its use as a measure of learnability is from arXiv
+    sum + `floor` / tasks, so no task is dropped completely. One call of `draw` repeats a task only after it has drawn
+    all others. p(1 - p) is the variance of a binary reward; its use as a measure of learnability is from arXiv
     2502.12272. Environments in the run with generated tasks are sampled as in `uniform`.
     """
 

@@ -179,7 +179,7 @@ def dealt(weights: Mapping[str, float], number: int, owed: dict[str, float] | No
 
 
 def progress(rates: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
-    """Return the mean success rate and the number of the groups counted so far, per environment."""
+    """Return `success`, the mean of `rates` (nan if empty), and `groups`, their number, each by environment."""
     return {
         "success": {name: sum(values) / len(values) if values else math.nan for name, values in rates.items()},
         "groups": {name: len(values) for name, values in rates.items()},
@@ -224,8 +224,8 @@ class Window(Uniform):
     """Adjusts each environment's difficulty to keep the share of successful episodes between `low` and `high`.
 
     After every `groups` groups of an environment, its difficulty rises by one if that share is above `high`, and falls
-    by one if it is below `low`. The maximum is the smaller of `most` and the environment's `hardest`. Tasks from files
-    keep their difficulty.
+    by one if it is below `low`. It begins at `start`; the maximum is the smaller of `most` and the environment's
+    `hardest`. Tasks from files keep their difficulty.
     """
 
     def __init__(
@@ -270,7 +270,7 @@ class Window(Uniform):
                 rates.clear()
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return the difficulty, and the success rate and number of the groups counted towards its next change."""
+        """Return `difficulty`, and `success` and `groups` since the last decision, each by environment."""
         return {"difficulty": self.generated(self.difficulty), **progress(self.generated(self.rates))}
 
     def state_dict(self) -> dict[str, object]:

@@ -16,10 +16,10 @@ class Starts(Uniform):
 
     Except for a share `whole` of the tasks, the expert first plays the task, with prompts and tokens as the agent would
     have them. The policy continues from `back` turns before the end; the expert's turns before that point are not
-    trained on. If the demonstration is too short or fails, the episode begins at the start of the task; only the group of
-    a short one still counts. After every `groups` groups drawn at an environment's current `back`, this `back` grows by
-    `stride`, up to `most`, if their success rate is at least `high`. Source: R3 (arXiv 2402.05808); here success decides
-    when a stage ends.
+    trained on. If the demonstration is too short or fails, the episode begins at the start of the task; its group
+    counts only if the demonstration was too short. After every `groups` groups drawn at an environment's current
+    `back`, this `back` grows by `stride`, up to `most`, if their success rate is at least `high`. Source: R3 (arXiv
+    2402.05808); here success decides when a stage ends.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Starts(Uniform):
                 rates.clear()
 
     def measures(self, step: int) -> dict[str, Mapping[str, float]]:
-        """Return `back` per environment, and the success rate and number of the groups counted towards its next change."""
+        """Return `back`, and `success` and `groups` since the last decision, each by environment."""
         return {"back": self.back, **progress(self.rates)}
 
     def state_dict(self) -> dict[str, object]:

@@ -32,10 +32,10 @@ async def guide(
     Source: Guide (arXiv 2506.13923). Training removes the hint: rows contain the prompt without it and the
     log-probabilities that were sampled with it, so the ratio of a token is pi(token | prompt) / pi_old(token | prompt,
     hint). `attempts` is the number of attempts with the hint; 0 means as many as failed. With `failed="replace"`, as in
-    the published code, they replace the failed attempts. With `"join"` they are added, so that the group has different
-    returns even if every attempt with the hint succeeds. In the paper a larger model writes hints that reveal no
-    answer; here they are the environment's hints at `level`. The published code also clips these tokens with wider
-    bounds and reshapes their weights, which is not done here.
+    the published code, they replace the failed attempts (if at least two have no fault). With `"join"` they are added,
+    so that the group has different returns even if every attempt with the hint succeeds. In the paper a larger model
+    writes hints that reveal no answer; here they are the environment's hints at `level`. The published code also clips
+    these tokens with wider bounds and reshapes their weights, which is not done here.
     """
     poor = [group for group in groups if not _solved(group)]
     hinted = [(group, [Hint(level)] * (attempts or len(group))) for group in poor]
@@ -91,7 +91,10 @@ async def agent_rlvr(
 
 
 def failure_report(episode: Episode, most: int) -> str:
-    """Return a text about a failed attempt, with its last observation and last error cut to `most` characters."""
+    """Return a text about a failed attempt, with the last `most` characters of its last observation and last error.
+
+    It is empty if `most` is 0, or if the attempt has neither of them.
+    """
     errors = [turn.error for turn in episode.turns if not turn.valid and turn.error]
     last = [episode.final_observation, *(f"An action was not accepted: {error}" for error in errors[-1:])]
     joined = "\n".join(text.strip() for text in last if text.strip())
