@@ -66,7 +66,7 @@ class BrowserEnv(TextEnv):
     screenshots: bool = False
     """Add the key `screenshot` to `info` at every step: the window as PNG bytes."""
     max_chars: int = 16_000
-    """Maximum length of an observation in characters."""
+    """Maximum length of an observation in characters; only many lines above the elements (URL, tabs, notes) exceed it."""
     clock: str = "2026-03-02T09:00:00Z"
     """Start time of the page clock in every document."""
     pause: int = 1000

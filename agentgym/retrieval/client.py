@@ -39,7 +39,7 @@ class Client:
     from 0, waits `backoff * 2**n` seconds first; there are at most `retries`, within `seconds` in total. Then the request
     raises a Fault with reason `timeout` if all attempts timed out, else `engine`. A refusal (any other status but
     200, or an answer that is too large) raises at once. The Fault is a `QueryFailed` if the server refused, or answered
-    every attempt with an error. Results are as repeatable as the server's.
+    every attempt with an error or a malformed answer. Results are as repeatable as the server's.
 
     Documents without an id, which Search-R1's BM25 server sends, are identified by the hash of their contents.
     """
@@ -78,7 +78,7 @@ class Client:
         """Return the best `count` documents of each query, as the server ranks them.
 
         Raises:
-            QueryFailed: the server refused, or answered each attempt with an error.
+            QueryFailed: the server refused, or answered each attempt with an error or a malformed answer.
             Fault: the server did not answer within the retries.
         """
         until, met = time.monotonic() + self._seconds, list[str]()

@@ -164,7 +164,7 @@ def plain_text(text: str) -> str:
 
 
 def beginning(text: str, length: int, mark: str) -> str:
-    """Return the text; if it is longer than `length` characters, cut it after a whole word and append `mark`."""
+    """Return the text; if longer than `length` characters, cut it there or after the last whole word, and append `mark`."""
     if len(text) <= length:
         return text
     return (text[:length].rsplit(None, 1)[0] if " " in text[:length] else text[:length]) + mark

@@ -33,11 +33,11 @@ class FromFile(TextEnv):
         super().check_options()
 
     def split_key(self, task: Task) -> object:
-        """Return the id; its hash decides the split if the file names no splits."""
+        """Return the task's id; its hash decides the split of a row that names none."""
         return task.id
 
     def content_key(self, task: Task) -> object:
-        """Return the instruction."""
+        """Return the task's instruction."""
         return task.instruction
 
     def split_of(self, task: Task) -> str:

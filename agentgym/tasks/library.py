@@ -8,7 +8,7 @@ from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig, UnknownName, no_such
 
 HASHED = {"train": 0.8, "valid": 0.1, "test": 0.1}
-"""Splits and their shares for a file that names no splits."""
+"""Splits and their shares for rows that name no split."""
 ALL = "all"
 """The split that contains the whole file."""
 

@@ -51,7 +51,7 @@ def _kind() -> Callable[[Level], Bot]:
             self._process_obs()
 
         def says(self, previous: int | None) -> int:
-            """Return the next action, given the previous one.
+            """Return the next action, given the previous one (None before the first).
 
             Raises:
                 BotStuck: the bot fails, or believes that the mission is accomplished.

@@ -51,7 +51,7 @@ def payoff(deal: str, history: str) -> int:
 
 
 def value(first: Strategy, second: Strategy, deals: Iterable[str] = DEALS) -> float:
-    """Return the expected chips per hand of the side that plays `first` and moves first."""
+    """Return the expected chips per hand, over equally likely `deals`, of the side that plays `first` and moves first."""
     values = [_expected(first, second, deal, "") for deal in deals]
     return sum(values) / len(values)
 

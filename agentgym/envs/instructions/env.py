@@ -57,11 +57,11 @@ class Instructions(TextEnv):
     families: str = ""
     """Comma-separated challenges: `change`, `system`, `document`, or `grow` for none of the three; by default all."""
     rules: str = ""
-    """Comma-separated names of the user's rules, at least 4; by default all. More than 5 let messages require words."""
+    """Comma-separated names of the user's rules, at least 4; by default all. With 6 or more, messages also require words."""
     kinds: str = ""
     """Comma-separated kinds of items in documents, at least 2; by default all five."""
     system: str = ""
-    """The system's rules in every task, such as `form=bullets,count=1`; by default, one is drawn from difficulty 1 on."""
+    """The system's rules, such as `form=bullets,count=1`; by default, family `system` draws one from difficulty 1 on."""
     messages: int = 0
     """Number of user messages; 0: 2 + difficulty."""
     data: str = ""

@@ -19,8 +19,7 @@ class PublishedInstructions(FromFile):
 
     Success is a reply that keeps all instructions. With verdict `strict` the reply is judged unchanged. With `loose` an
     instruction also counts as kept if a variant of the reply keeps it: without the first line, the last line, asterisks, or
-    several of these.
-    An empty reply is invalid. An episode has one turn.
+    several of these. An empty reply is invalid. An episode has one turn.
 
     Ceilings: a row may require only something that almost any text satisfies, such as no commas.
     """
