@@ -135,7 +135,7 @@ def _tuple(value: object) -> tuple[object, ...]:
 def caller_settings_of(
     values: Mapping[str, Any], default: Mapping[str, Any], caller: Mapping[str, object]
 ) -> Iterator[Setting]:
-    """Yield the settings in a stored configuration that only the caller may make."""
+    """Yield the settings in a stored configuration that differ from the default and that only the caller may make."""
     for name, value in values.items():
         table = name.removesuffix("_options")
         if name in STORED or value == default[name]:

@@ -224,7 +224,7 @@ class GenerationConfig:
 
     generation: str = "plain"
     """Generation method of training episodes: `plain` (independently), `spec` (earlier replies as drafts), `prune`
-    (some end early), `opponents` (against past checkpoints), or MODULE:NAME."""
+    (some end early), `opponents` (against past checkpoints), `stored` (from a file: offline training), or MODULE:NAME."""
     generation_options: Options = field(default_factory=dict[str, object])
     """Options of the generation: --generation.KEY VALUE."""
 

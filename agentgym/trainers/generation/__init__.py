@@ -1,1 +1,1 @@
-"""Generation methods for the episodes of a step: plain, speculative, pruned, or against opponents."""
+"""Generation methods for the episodes of a step: plain, speculative, pruned, against opponents, or from stored episodes."""

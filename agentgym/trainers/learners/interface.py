@@ -83,7 +83,7 @@ class Learner(Stateful, ABC):
         raise NotImplementedError
 
     def begin(self, phase: str, folder: Path) -> None:
-        """Prepare for the phase `sft` or `rl`; the run's `folder` may store data about the policy at this point."""
+        """Prepare for the phase `sft` or `rl`; a learner may store data about the policy so far in the run's `folder`."""
 
     async def release_engine_memory(self) -> None:
         """Let the engine release memory until `publish`; the engine does not sample during an update."""

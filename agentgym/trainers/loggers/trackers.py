@@ -76,7 +76,7 @@ class WandB:
             store_run_id(folder, "wandb", str(self._run.id))
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
-        """Log a step."""
+        """Log the numbers of a row at step `position`."""
         self._run.log(numbers(row), step=position)
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class Trackio:
             store_run_id(folder, "trackio", str(self._run.name))
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
-        """Log a step."""
+        """Log the numbers of a row at step `position`."""
         self._run.log(numbers(row), step=position)
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class MLflow:
         self._id = before
 
     def log(self, position: int, row: Mapping[str, object]) -> None:
-        """Log a step."""
+        """Log the numbers of a row at step `position`."""
         metric = self._mlflow.entities.Metric
         now = self._mlflow.utils.time.get_current_time_millis()
         self._client.log_batch(self._id, [metric(name, value, now, position) for name, value in numbers(row).items()])

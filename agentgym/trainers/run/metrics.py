@@ -86,7 +86,7 @@ def whole(episodes: Sequence[Episode]) -> list[Episode]:
 
 
 def signal(episodes: Sequence[Episode], selected: Sequence[Group]) -> dict[str, int]:
-    """Return the numbers of groups: all, with equal returns, with one faultless attempt, trained, and dropped."""
+    """Return the numbers of groups with a faultless attempt: all, with equal rewards, with one attempt, trained, dropped."""
     every = groups(episodes)
     several = [group for group in every if len(group) > 1]
     return {
@@ -212,7 +212,7 @@ def step_row(
     metrics: dict[str, float],
     run: "Run",
 ) -> dict[str, Any]:
-    """Return the metrics of a step over all processes; called right after the update."""
+    """Return the metrics of a step over all processes; every process must call it, right after the update."""
     row: dict[str, Any] = {**played(episodes), **signal(episodes, selected), "episodes": len(episodes)}
     row |= success_by_part("success_train", episodes) | clock.shares(episodes)
     if run.rollouts.grower:
@@ -229,7 +229,7 @@ def step_row(
 
 
 def curriculum(state: Mapping[str, float | Mapping[str, float]]) -> dict[str, float]:
-    """Return the measures of a task sampler as `curriculum/NAME`; with several environments, as `curriculum/NAME/ENV`."""
+    """Return measures of task sampler and horizon as `curriculum/NAME`; for several environments, `curriculum/NAME/ENV`."""
     row: dict[str, float] = {}
     for name, value in state.items():
         if not isinstance(value, Mapping):

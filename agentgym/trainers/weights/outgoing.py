@@ -97,7 +97,7 @@ class SinglePass:
         self._source, self._tensors = source, iter(source)
 
     def metadata(self) -> list[TensorMeta]:
-        """Return the metadata of the tensors."""
+        """Return name, dtype and full shape of every tensor, in the order of iteration."""
         return self._source.metadata()
 
     def __iter__(self) -> Iterator[tuple[str, Tensor]]:
