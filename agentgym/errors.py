@@ -141,7 +141,8 @@ def _closest(name: str, names: Iterable[str]) -> str | None:
 def failure(error: Exception) -> str:
     """Return place and error of a failure in a user's own code as one line: `FILE, line N: TYPE: MESSAGE`.
 
-    The place is the last line of the traceback outside this package, the standard library and site-packages.
+    The place is the last line of the traceback outside this package, the standard library and site-packages; it is left out
+    if there is no such line.
     """
     import sysconfig
     import traceback

@@ -204,7 +204,7 @@ _ALL = "`agentgym envs` lists all; one in a module of yours is MODULE:NAMESPACE/
 
 
 def module_named(name: str) -> str:
-    """Return the module in a name: of `module:ns/Name-v0`, or the package of `verifiers:NAME`; empty if there is none."""
+    """Return the module in `module:ns/Name-v0`, or the package that `verifiers:NAME` names; empty for other names."""
     prefix, _, target = name.partition(":")
     if prefix == "verifiers":
         return target.strip().replace("-", "_")

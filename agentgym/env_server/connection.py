@@ -20,7 +20,7 @@ _DUMPS = json.JSONEncoder().encode
 
 
 async def hold(sessions: Sessions, receive: Receive, send: Send) -> None:
-    """Serve an accepted connection until its client says `close`, disconnects, or is idle for too long."""
+    """Serve an accepted connection until its client sends `close`, disconnects, or is idle for too long."""
     session: Session | None = None
     try:
         sessions.check_room()  # a session begins with the first message, so a silent client takes no place

@@ -98,7 +98,7 @@ class McpServer:
         ]
 
     async def call(self, name: str, tool: str, arguments: dict[str, object]) -> tuple[str, dict[str, object] | None, bool]:
-        """Carry out a tool call and return its text, structured facts, and True if it failed.
+        """Carry out a tool call; return its text, its structured content (None after a failure), and True if it failed.
 
         Raises:
             Refusal: internally only; the caller gets a failed result with the reason as text.

@@ -51,7 +51,7 @@ class Limits:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One client's environment. `id` is a secret: whoever knows it may use the session."""
+    """One client's environment. `id` is a secret: anyone who knows it may use the session."""
 
     connected: bool
     """True if a WebSocket connection owns the session and enforces its idle time."""
@@ -170,7 +170,7 @@ class Sessions:
     # Requests of a session
 
     async def reset(self, session: Session, data: JsonObject) -> dict[str, object]:
-        """Start an episode; `data` may have `seed`, `task` (an id or a split's number), `horizon`, `episode_id`, `info`.
+        """Start an episode; `data` may have `seed`, `task` (id, or number in the split), `horizon`, `episode_id`, `info`.
 
         Raises:
             Refusal: the session is busy.
@@ -275,10 +275,10 @@ class Sessions:
         return {"snapshot": handle}
 
     async def restore(self, session: Session, data: JsonObject) -> dict[str, object]:
-        """Continue from a snapshot; with `seed`, later random draws differ.
+        """Continue from the snapshot with handle `data["snapshot"]`; with `data["seed"]`, later random draws differ.
 
         Raises:
-            Refusal: the snapshot no longer exists.
+            Refusal: the snapshot does not exist.
         """
         handle, seed = data.get("snapshot"), _seed(data)
         snapshot = (
@@ -338,6 +338,8 @@ class Sessions:
 
     async def _run_env(self, session: Session, what: str, work: Coroutine[object, object, object]) -> Any:
         """Run `work` in the session's environment and return its result; an environment that failed is not used again.
+
+        `what` names the work in error messages.
 
         Raises:
             Refusal: the session is busy, the episode is over, or the environment failed (with a `reason`).

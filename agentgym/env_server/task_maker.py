@@ -12,7 +12,7 @@ _LONGEST = 500  # maximum characters of a task's id
 
 
 class TaskMaker:
-    """Finds the tasks that clients name: tasks from files here, generated ones in a worker process.
+    """Finds the tasks that clients name: tasks from files in this process, generated tasks in a worker process.
 
     Clients get tasks up to the difficulty that the server was started with. Generating a task may take `seconds`.
     """
@@ -23,7 +23,9 @@ class TaskMaker:
         self._free: list[RemoteEnv] = []
 
     async def made(self, named: object, seed: int) -> dict[str, Task]:
-        """Return the reset option `task` for a task id, a number or None; empty if reset is to draw a task from a file.
+        """Return the reset option `task` for a task id, a number or None (any task).
+
+        The result is empty for None if tasks come from a file, because reset then draws one.
 
         Raises:
             Refusal: there is no such task, or generating it takes too long.

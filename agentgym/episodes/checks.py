@@ -54,7 +54,9 @@ def digest(line: bytes) -> bytes:
 
 
 def check_verdict(reason: object, success: object) -> None:
-    """Check that `success` is true, false or null, and that it fits `reason`: null after an infrastructure error.
+    """Check that `success` is true, false or null, and that it fits `reason`.
+
+    It must be null after an infrastructure error, and true or false after a reason in `JUDGED`.
 
     Raises:
         TypeError: the verdict is invalid.

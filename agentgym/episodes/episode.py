@@ -71,7 +71,7 @@ class Turn:
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
     """Arrays for credit; the request's usage if the engine has no tokens; `call`, index of the tool call in its reply."""
     seconds: float = 0.0
-    """Wall-clock seconds of the turn; the only field that may differ between two identical runs."""
+    """Wall-clock seconds of the turn, which differ between runs that are otherwise identical."""
     notes: list["Turn"] = field(default_factory=list["Turn"])
     """Texts that the model wrote for itself before acting, such as summaries. The environment never sees them."""
     plain_ids: Sequence[int] = field(default_factory=list[int])
@@ -137,7 +137,7 @@ class Episode:
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     """Last value of each measure that the environment reported without paying a reward for it."""
     success: bool | None = None
-    """True or False; None if a fault ended the episode."""
+    """True or False; None before the end, and if a fault or pruning ended the episode."""
     reason: str = ""
     """Reason why the episode ended: a `Reason`; empty before the end. Episodes from files may have other texts."""
     horizon: int = 0
@@ -272,7 +272,7 @@ def unhinted(episodes: Iterable[Episode]) -> list[Episode]:
 
 
 def groups(episodes: Iterable[Episode]) -> list[Group]:
-    """Group episodes, except faults, by (group id, role), in order of first appearance."""
+    """Group episodes by (group id, role), in order of first appearance, without faults and frozen opponents."""
     by_id: dict[tuple[str, str], Group] = {}
     for episode in episodes:
         if episode.fault or not episode.turns:

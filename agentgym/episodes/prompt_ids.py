@@ -16,7 +16,7 @@ class Prompt(Sequence[int]):
         self._tokens, self._length = tokens, length
 
     def extended(self, ids: list[int]) -> "Prompt":
-        """Return a prompt of the tokens `ids`; it shares this prompt's list if `ids` extend this prompt."""
+        """Return a prompt of the tokens `ids`; it shares this prompt's list if `ids` extend the whole list."""
         tokens, length = self._tokens, self._length
         if len(tokens) == length and ids[:length] == tokens:
             tokens.extend(ids[length:])

@@ -32,7 +32,7 @@ def stored_settings(
     """Return the settings of a stored environment that only the caller may set: its module, and options that shape no task.
 
     Names in `named` were given by the caller and may be imported. `flags` are the command-line flags for the name and for
-    the options. Options equal to the environment's default are ignored.
+    the options. Options that are None or equal to the environment's default are ignored.
     """
     flag, table = flags
     if not is_registered(name) and name not in named:

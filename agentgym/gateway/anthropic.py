@@ -46,7 +46,7 @@ def read(raw: dict[str, object], session: Session) -> dict[str, object]:
 
 
 def read_for_count(raw: dict[str, object], session: Session) -> dict[str, object]:
-    """Convert a request to count tokens to a Chat Completions request."""
+    """Convert a count-tokens request to a Chat Completions request."""
     return read({**raw, "max_tokens": 1, "stream": False}, session)
 
 

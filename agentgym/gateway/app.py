@@ -164,7 +164,7 @@ class App:
         return await read_body(receive, self._body_bytes, REQUEST_SECONDS, Refusal)
 
     def _of_session(self, what: str, name: str, caller: _Caller, raw: JsonObject) -> dict[str, object]:
-        """Finish a session, or return a key for it.
+        """Finish a session if `what` is "finish"; otherwise return an API key for it.
 
         Raises:
             Refusal: the caller's key is limited to one session (an agent must not report its own result), or the gateway has

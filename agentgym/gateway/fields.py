@@ -82,7 +82,7 @@ def call(id: str, name: str, arguments: str) -> dict[str, object]:
 
 
 def schema_form(raw: object) -> object:
-    """Return a `response_format` for Chat Completions, which has schema, name and so on in a nested object."""
+    """Convert another API's output format to a `response_format`, which has schema and name in a nested object."""
     if not isinstance(raw, dict):
         return raw
     schema = cast("dict[str, object]", raw)

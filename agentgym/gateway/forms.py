@@ -49,9 +49,10 @@ def read_form(raw: object) -> Form | None:
 
 
 def with_form(messages: Sequence[Message], form: Form | None, *, tools: bool) -> list[Message]:
-    """Return the messages with an instruction about the format in the first system message, else the first user message.
+    """Return the messages with an instruction about the format.
 
-    The instruction has the same place in later requests, so that they extend the recorded conversation.
+    The instruction is in the first system message, else in the first user message, else in a new system message. It has the
+    same place in later requests, so that they extend the recorded conversation.
     """
     if form is None:
         return list(messages)

@@ -156,9 +156,9 @@ class Gateway:
             )
 
     def _forced(self, request: GenerationRequest, template: ChatTemplate) -> tuple[str, list[int]]:
-        """Return the beginning of a reply that must call a tool, as text and as tokens; the tokens end the prompt.
+        """Return the beginning of a reply that must call a tool, as text and as tokens; empty if no call is required.
 
-        The tokens begin with the template's text for a reply without a thought; the returned text does not.
+        The tokens end the prompt and begin with the template's text for a reply without a thought; the text does not.
 
         Raises:
             Refusal: the model's replies always begin with a thought or a header.
@@ -267,7 +267,7 @@ class Gateway:
     def _prompt(
         self, request: GenerationRequest, session: Session, template: ChatTemplate
     ) -> tuple[list[int], ChatState | None, int]:
-        """Return a request's prompt tokens, the recorded conversation they extend, and that conversation's message count."""
+        """Return the prompt's tokens, the conversation they extend (None: new), and its number of request messages."""
         if not request.chat:
             prompt = list(self.template.encoder.plain(request.prompt)) if isinstance(request.prompt, str) else request.prompt
             return prompt, session.find_ids(prompt), 0
@@ -344,7 +344,7 @@ class Gateway:
         sampling: Sampling,
         teller: ReplyStreamer | None,
     ) -> tuple[Choice, Turn]:
-        """Return a completion as the reply for the client and as the turn to record."""
+        """Return a completion as a reply and as a turn; earlier turns recorded the first `known` messages."""
         ids, decode = completion.ids, self.template.encoder.decode
         text = decode(ids[:-1] if ids[-1] in sampling.stop_ids else ids)
         heard = teller.end() if teller else text
@@ -367,7 +367,7 @@ class Gateway:
         return choice, turn
 
     def counts(self) -> dict[str, int]:
-        """Return the total counts of the open sessions."""
+        """Return the numbers of open and finished sessions, and the sums of `Session.counts` over the open ones."""
         total: Counter[str] = Counter()
         for session in self.sessions.open.values():
             total.update(session.counts())

@@ -118,6 +118,8 @@ def read_object(content: bytes) -> dict[str, object]:
 def read_request(raw: dict[str, object], *, chat: bool, default_tokens: int, size: int) -> GenerationRequest:
     """Validate a parsed Chat Completions request (`chat`) or Completions request of `size` bytes.
 
+    `default_tokens` limits the reply if the request sets no limit.
+
     Raises:
         Refusal: a field is missing, malformed or not supported; status and code follow OpenAI.
     """

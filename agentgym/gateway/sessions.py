@@ -125,7 +125,7 @@ class Session:
         return self._rows[row_end.row].ids[: row_end.length].tolist()
 
     def refuse_over_budget(self) -> str:
-        """Return the exhausted part of the budget, such as `20 turns`; empty if another reply is allowed."""
+        """Return the exhausted part of the budget (such as `20 turns`, or empty) and store it in `used_up`."""
         budget = self.budget
         cost = self.prompt_tokens * budget.input_price + self.output_tokens * budget.output_price
         used = {
@@ -137,7 +137,7 @@ class Session:
         return self.used_up
 
     def find(self, messages: Sequence[Message], tools: str = "") -> tuple[ChatState | None, int]:
-        """Return the longest recorded conversation that `messages` extend, and its number of messages.
+        """Return the longest recorded conversation that `messages` extend, and its number of messages (None, 0: none).
 
         `tools` is the key of the request's tools.
         """
@@ -156,7 +156,10 @@ class Session:
     def place(
         self, prompt_ids: Sequence[int], base: ChatState | None, messages: Sequence[Message] = (), tools: str = ""
     ) -> ReplySlot:
-        """Return the position of the replies to a prompt that continues `base`, and count the tokens it fails to repeat."""
+        """Return the position of the replies to a prompt that continues `base` (None: a new conversation).
+
+        Mark `base` as extended, and count in `drifted` the tokens of `base` that the prompt fails to repeat.
+        """
         drifted = 0
         if base is not None:
             base.extended = True
@@ -214,7 +217,7 @@ class Session:
                     self._rows[answer.row].last.extra["train"] = False
 
     def _in_order(self) -> list[Turn]:
-        """Return the turns row by row; unless `side_calls` is None, the main conversation comes last.
+        """Return the turns row by row. Unless `side_calls` is None, put the main conversation last and mark the others.
 
         The main conversation consists of all rows with the same tools as the row with the most turns. An agent that rewrites
         its prompt keeps its tools; sub-agents, titles and summaries use other tools or none.
@@ -229,7 +232,7 @@ class Session:
         return [turn for row in order for turn in row.turns()]
 
     def counts(self) -> dict[str, int]:
-        """Return the number of recorded turns, rows and tokens."""
+        """Return the numbers of recorded turns and rows, and of sampled, stored and drifted tokens, by name."""
         return {
             "turns": sum(len(row) for row in self._rows),
             "rows": len(self._rows),
@@ -294,7 +297,7 @@ class Sessions:
         return session
 
     def full(self, session: Session) -> bool:
-        """Return True if a session may not grow further."""
+        """Return True if a session may not grow further (see `SHARE`)."""
         return session.tokens * self.SHARE >= self._most
 
     def record(self, session: Session, turn: Turn, place: ReplySlot, answer: ChatState) -> None:

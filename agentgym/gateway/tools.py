@@ -124,7 +124,7 @@ def read_reply(
 
 
 def second_call(template: ToolTemplate, tools: Mapping[str, Tool], text: str) -> bool:
-    """Return True if a partial reply has begun a second call; it is parsed only if a call may have begun just now."""
+    """Return True if a partial reply has begun a second call; to save time, parse it only if its end may begin a call."""
     if not any(sign in text[-24:] for sign in (*OPENERS, "{")):
         return False
     return len(tool_calls.read_reply(template.family, text, bool(template.opened), tools)[2]) > 1

@@ -69,7 +69,7 @@ class HarnessAgent(GatewayAgent):
     async def attempted(
         self, env: str, session: Session, task: Task, access: Access, number: int, seed: int
     ) -> tuple[float, bool]:
-        """Play one attempt in its own sandbox and return its reward and success."""
+        """Play one attempt in a separate sandbox and return its reward and success; `session` records its model calls."""
         watch: list[Changes] = []
 
         def watched(changes: Changes | None) -> None:
@@ -140,7 +140,7 @@ class HarnessAgent(GatewayAgent):
         return registry.make(env_id, **self.env_options())
 
     def env_options(self) -> dict[str, Any]:
-        """Return the environment's options, extended so that the harness is installed on top of the task's image."""
+        """Return the environment's options (default backend: `docker`), with the harness installed on the task's image."""
         options: dict[str, Any] = {"backend": "docker", **self.options}
         own: Mapping[str, object] = options.get("backend_options") or {}
         room = {"processes": 64, "open_files": 1024, "disk": 256 << 20, "files": 20_000, **self.harness.room}

@@ -85,10 +85,11 @@ class GatewayAgent:
         skip: Collection[tuple[str, int]] = (),
         ended: Callable[[Episode], None] | None = None,
     ) -> list[Episode]:
-        """Play each task `attempts` times, at most `concurrency` attempts at a time, and return the episodes in order.
+        """Play each task `attempts` times, at most `concurrency` attempts at a time; return the episodes in task order.
 
-        `skip` lists (task id, attempt) pairs to leave out; `ended` is called with each episode as soon as it ends. Raises
-        MissingExtra if uvicorn is not installed.
+        `repeats` has the number of earlier occurrences of each task (default: 0), for group ids. `skip` lists (task id,
+        attempt) pairs to leave out; `ended` is called with each episode as soon as it ends. Raises MissingExtra if uvicorn
+        is not installed.
         """
         gateway = self._gateway(self.engine, seed)
         repeats_of_faults = FaultJudge(self.limit(env))
@@ -135,7 +136,7 @@ class GatewayAgent:
     async def attempted(
         self, env: str, session: Session, task: Task, access: Access, number: int, seed: int
     ) -> tuple[float, bool]:
-        """Play one attempt, whose model calls `session` records, and return its reward and success."""
+        """Play one attempt and return its reward and success; `session` records its model calls."""
         play = self.play
         assert play is not None
         return _read(await (play(task, access) if inspect.iscoroutinefunction(play) else in_thread(play, task, access)))

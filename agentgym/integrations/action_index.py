@@ -71,13 +71,13 @@ class ActionIndexEnv(gymnasium.Env[Any, Any]):
         )
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode."""
+        """Start an episode; return the encoded observation and the environment's info."""
         super().reset(seed=seed)
         observation, info = self.env.reset(seed=seed, options=options)
         return self._encoded(observation, info), cast("dict[str, Any]", info)
 
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Carry out the command with this number."""
+        """Carry out command number `action` and return what `gymnasium.Env.step` returns, with the observation encoded."""
         number = int(action)
         command = self.commands[number] if 0 <= number < len(self.commands) else f"action {number}"
         observation, reward, terminated, truncated, info = self.env.step(command)

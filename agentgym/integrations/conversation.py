@@ -11,7 +11,10 @@ class Conversation:
     """A session that formats observations as chat messages and parses actions from replies."""
 
     def __init__(self, session: Session, prompt: str = "") -> None:
-        """Wrap a session, which the caller closes; `prompt` names one of our prompts; if empty, the tools decide."""
+        """Wrap a session, which the caller closes.
+
+        `prompt` names one of our prompts; if empty, it is `react-tools` for an environment with tools, otherwise `react`.
+        """
         self.session = session
         self.form = load_prompt(prompt or ("react-tools" if session.env.tools else "react"))
         self.turns = 0

@@ -149,10 +149,10 @@ class HarborSandbox(BaseSandbox):
         return environment
 
     def _prepare(self, packages: Sequence[str]) -> None:
-        """Create the working folder, make it writable for programs, and check the requested packages.
+        """Create the working folder, make it writable for programs, and check that the requested packages can be imported.
 
         Raises:
-            BadConfig: the image lacks a required program, the user or a package.
+            BadConfig: the image lacks a required program, the user or a package, or the working folder cannot be created.
         """
         owner = shlex.quote(self.options.user)
         prepared = f"mkdir -p {shlex.quote(self.work)} {PLACE} && chmod 711 {PLACE}"
@@ -241,13 +241,13 @@ class HarborSandbox(BaseSandbox):
         return self._python(str(request["code"]), stdin, seconds, self.limits.output)
 
     def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
-        """Run the package's own code as the programs' user, so that links in the working folder cannot lead outside."""
+        """Run Python code of agentgym as the programs' user, so that links in the working folder cannot lead outside."""
         return self._python(code, stdin, max(GRACE, self.limits.timeout), cap, "-I")
 
     def batch(self, programs: Sequence[Program]) -> list[Result]:
         """Run programs one after another, in a single call to the provider if they fit in one command line.
 
-        The first program's result has the seconds of the whole call; the others have 0.
+        In a single call, the first program's result has the seconds of the whole call, and the others have 0.
 
         Raises:
             SandboxFault: the environment does not report the end of every program.

@@ -50,6 +50,9 @@ def environment_task(
 ) -> Task:
     """Return an inspect_ai task with the first `tasks` tasks of a split; other keywords are options of the environment.
 
+    `prompt` is the name or file of one of our prompts (None: the tools determine it), `horizon` the turn limit (None: the
+    environment's own).
+
     A fault becomes an error of the sample, which inspect_ai retries or reports and does not score.
     """
     environment = registry.make(env, split=split, **options)

@@ -143,7 +143,7 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
 
 
 def app(env: str, *, sessions: int = 64, **options: object) -> Any:
-    """Return OpenEnv's FastAPI application for an agentgym environment; `sessions` is the number of clients at a time."""
+    """Return OpenEnv's FastAPI application for an environment; `sessions` is the maximum number of concurrent clients."""
     return create_fastapi_app(
         partial(ServedEnv, env, options),
         TextAction,
@@ -192,8 +192,9 @@ class RemoteTextEnv(TextEnv):
     """An environment behind an OpenEnv server at `url`.
 
     An observation is the text in the server's field `text`, otherwise the whole observation as JSON. An action is a JSON
-    object, or plain text if only one field is required. Tasks are numbers, sent to the server as `seed`. The server does not
-    report success: an episode succeeds if its rewards reach `success_at`. There are no snapshots, state keys or oracle.
+    object, or plain text if only one field is required. Tasks are numbers, sent to the server as `seed`. Servers report no
+    success: an episode succeeds if the sum of its rewards reaches `success_at`. There are no snapshots, state keys or
+    oracle.
 
     An action that the server finds invalid is an invalid action here. After any other error, harmless actions are tried in
     new sessions: `harmless_action`, and the last action that the server carried out. If all of them fail too, the episode

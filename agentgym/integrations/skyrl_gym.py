@@ -61,7 +61,7 @@ class AgentgymEnv(BaseTextEnv):
         return [*messages, {"role": "user", "content": user}], {}
 
     def step(self, action: str) -> Any:
-        """Carry out the action in a reply.
+        """Carry out the action in a reply and return the fields of SkyRL's step: observations, reward, done, metadata.
 
         Raises:
             RuntimeError: the episode ended with an infrastructure error; SkyRL's generator handles it.
@@ -82,7 +82,7 @@ class AgentgymEnv(BaseTextEnv):
         }
 
     def get_metrics(self) -> dict[str, object]:
-        """Return metrics of the episode; SkyRL averages them over episodes."""
+        """Return the episode's `success` (0 or 1), `turns` and `invalid` actions; SkyRL averages them over episodes."""
         session = self.session
         return {"success": float(bool(session.success)), "turns": session.turns, "invalid": session.invalid}
 

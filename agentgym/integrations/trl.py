@@ -58,8 +58,8 @@ def environment(env: str, *, seed: int = 0, **options: Any) -> Callable[[], obje
     """Return an `environment_factory` for TRL: its objects have the environment's tools as methods, and `get_reward`.
 
     A call that the environment rejects raises an error, which TRL counts and shows to the model. After the end of the
-    episode, calls change nothing. A fault has reward None, which TRL ignores. Seeds depend on the number of the instance,
-    so attempts at a task differ, and a second run repeats the first.
+    episode, calls change nothing. A fault has reward None, which TRL ignores. Seeds depend on the order in which objects are
+    created, so attempts at a task differ, and a second run repeats the first.
     """
     numbers = itertools.count()
     with Session(env, **options) as probe:

@@ -138,7 +138,7 @@ class RolloutWorker:
             engine.close()
 
     async def _serve(self, pool: RolloutPool, agent: Any, listed: list[Any], numbers: Iterator[int]) -> None:
-        """Play one group after another and queue their samples; `numbers` is shared by all workers."""
+        """Play one group after another and queue their samples; all workers share `numbers`, which yields group numbers."""
         while True:
             number, version = next(numbers), self._version
             task = listed[number % len(listed)]
@@ -156,7 +156,7 @@ class RolloutWorker:
         self._beat = time.time()
 
     def _samples(self, episodes: list[Episode], number: int, version: int) -> list[RolloutSample]:
-        """Return a sample for each turn of a group; empty if fewer than two episodes ended without a fault."""
+        """Queue a group's metrics and return a sample for each turn; empty if fewer than two episodes have no fault."""
         won = [episode for episode in episodes if not episode.fault]
         facts = {
             "episodes/success": float(np.mean([bool(e.success) for e in won])) if won else 0.0,

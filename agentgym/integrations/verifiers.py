@@ -60,7 +60,7 @@ class AgentgymTask(vf.Task[AgentgymData]):
         return f"{self.data.env} {self.data.task_id}"
 
     async def validate(self, runtime: object) -> bool | None:
-        """Return True if the oracle solves the task; None if the environment has no oracle."""
+        """Return True if the oracle solves the task, False if it does not, and None if the environment has no oracle."""
         with Session(self.data.env, **self.data.options) as session:
             session.reset(self.data.task_id)
             try:
@@ -168,7 +168,7 @@ class Seat:
 
 
 def record(trace: Any, episode: Episode) -> None:
-    """Write an episode's outcome to a trace of verifiers."""
+    """Write an episode's reward, metrics, task id, seed, reason and state keys to a trace of verifiers."""
     trace.record_reward("reward", episode.reward)
     trace.record_metrics(
         {

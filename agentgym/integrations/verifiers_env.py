@@ -238,7 +238,7 @@ class VerifiersEnv(TextEnv):
             self.act(action)
 
     def close(self) -> None:
-        """End the run if it waits for a reply."""
+        """End the run of the taskset if it waits for a reply."""
         if "run" in self.__dict__:
             self.run.end()
 
@@ -282,7 +282,7 @@ class _Run:
         return kind, value
 
     def end(self) -> None:
-        """Let the thread end: its pending request gets no reply."""
+        """End the thread by leaving its pending request without a reply."""
         self.replies.put(None)
 
 

@@ -92,7 +92,9 @@ class Meeting:
 
     @classmethod
     async def attend(cls, uid: str, size: int, credit: Credit, episode: Episode | None) -> object:
-        """Wait until the group is complete and return this episode's advantages; None for a fault, or for a group of one.
+        """Wait until the group is complete and return this episode's advantages.
+
+        The result is None for a fault, and if fewer than two episodes ended without a fault.
 
         Every session must call this exactly once, so that no other session waits forever; a failed session passes None.
         """

@@ -148,8 +148,10 @@ def _listed(value: Any) -> object:
 def from_atif(document: object, name: str, lost: Counter[str] | None = None) -> Episode:
     """Return a document as an episode; `lost` counts the parts that an episode cannot represent.
 
-    For a document of another program, each step of the agent becomes a turn, other texts become observations, and success
-    is unknown.
+    `name` identifies the document in errors and, for a document of another program, is the group id.
+
+    For a document of another program, each step of the agent becomes a turn, other texts become observations, and success is
+    unknown.
 
     Raises:
         BadData: the document is malformed.

@@ -192,7 +192,10 @@ def read_place(path: Path) -> list[Episode]:
 
 
 def _judged(episode: Episode, rewards: Mapping[str, float], *, failed: bool) -> Episode:
-    """Set an episode's success (True for a reward of at least 1) and reward; without rewards, make it a fault."""
+    """Set an episode's success (True if its rewards reduce to at least 1) and reward (1 or 0).
+
+    If the trial `failed` or has no rewards, make the episode a fault.
+    """
     episode.metrics = dict(rewards)
     if failed or not rewards:
         episode.success, episode.reason = None, "crash"

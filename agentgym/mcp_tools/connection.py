@@ -37,9 +37,9 @@ class ServerError(Fault):
 class Connection:
     """Connection to a server that a command starts (`mcp:python server.py`), or to an address (`mcp:http://HOST/mcp`).
 
-    The server's messages are untrusted: tools with malformed names or overlong descriptions are refused, a message of
-    more than `LARGEST` bytes ends the connection, and callers cut results. The command runs without a shell and outside
-    any sandbox, with a minimal environment: PATH, HOME, ….
+    The server's messages are untrusted: tools with malformed names or overlong descriptions are refused, a message of more
+    than `LARGEST` bytes ends the connection, and callers cut results. The command runs without a shell and outside any
+    sandbox, with a minimal environment (PATH, HOME, …).
     """
 
     def __init__(self, where: str, client: Callable[[], Any] | None = None) -> None:
@@ -117,7 +117,7 @@ class Connection:
                 self._up.set_exception(error if known else Fault(f"{self.where} cannot be used: {str(error)[:300]}"))
 
     def _flood(self) -> None:
-        """Fail the requests that wait for an overlong message, because it is discarded and never arrives."""
+        """Fail the requests that wait for an overlong message, because the message is discarded."""
         self._flooded.set()
         if not self._up.done():
             self._up.set_exception(Fault(f"{self.where} cannot be used: {TOO_LONG}"))

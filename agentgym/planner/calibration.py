@@ -26,17 +26,20 @@ from agentgym.trainers.model.precision import DTYPES, masters
 from agentgym.trainers.run.fits import engine_slots
 
 SMALL = 30_000_000
-"""Number of parameters up to which the whole model is measured; of a larger one, only one and two layers."""
+"""Number of parameters up to which the whole model is measured; a larger model is measured with one and with two layers."""
 LARGE = 500_000_000
-"""Number of parameters above which a model is not timed on a CPU: it would take minutes, and nobody trains it there."""
+"""Number of parameters above which a model is not timed on a CPU, because that would take minutes."""
 TOKENS = 2048
 """Maximum number of tokens in a measured batch."""
 WORK = {"cpu": 1e11, "cuda": 2e13}
-"""Approximate multiplications per measured pass, by device: seconds on a slow CPU, less on a GPU."""
+"""Approximate multiplications per measured pass, by device; a pass takes seconds on a slow CPU, less on a GPU."""
 
 
 def calibrate(config: TrainConfig, workload: Workload, plan: MemoryPlan) -> Rates | None:
-    """Measure the rates of a run; return None if this would take too long or too much memory."""
+    """Measure the rates of a run; return None if this would take too long or too much memory.
+
+    Of a model with more than `SMALL` parameters, measure one and two layers, and extrapolate linearly to all layers.
+    """
     config = resolved(config, plan.memory)
     depth = int(workload.architecture.num_hidden_layers)
     if config.threads or config.processes > 1 or plan.parameters < SMALL_MODEL:

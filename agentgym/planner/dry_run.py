@@ -90,7 +90,7 @@ class Rows:
     trained: int
     """Trained tokens of each row."""
     batches: int = 2
-    """Number of micro-batches in an update; from the second on, gradients exist along with activations."""
+    """1 for an update of one micro-batch, else 2: from the second one on, gradients exist along with activations."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Update:
 
     weights: int
     masters: int
-    """Bytes of the fp32 weights that are updated if the model computes in a lower precision."""
+    """Bytes of the fp32 weights that are updated if the model computes in a lower precision; otherwise 0."""
     gradients: int
     optimizer: int
     """Bytes of optimizer state."""
@@ -141,7 +141,10 @@ def rollout_bytes(architecture: object, config: TrainConfig, first: int, longest
 
 
 def _deep(architecture: Any, count: Callable[[object], Counted]) -> Counted:
-    """Count two models with few layers and extrapolate linearly to the full depth."""
+    """Count two models with few layers and extrapolate linearly to the full depth.
+
+    A model with at most `MORE` layers, or with layers of several types, is counted whole.
+    """
     depth = int(architecture.num_hidden_layers)
     if depth <= MORE or len(set(getattr(architecture, "layer_types", None) or ())) > 1:
         return count(architecture)
@@ -265,7 +268,7 @@ class _Experts:
 
 
 def _pass(live: LiveBytes, model: Any, config: TrainConfig, batch: Rows, gpu: bool) -> int:
-    """Run a micro-batch forward and backward; return the bytes allocated by it when the output layer begins."""
+    """Run a micro-batch forward and backward; return the bytes that it has allocated when the output layer begins."""
     small = config.attention in ("auto", "small") and not (gpu or config.gradient_checkpointing or config.compile)
     method = "small" if small and forward.supported(model) else "sdpa" if config.attention == "sdpa" else "rows"
     prepared = layers.prepare(model, gradient_checkpointing=config.gradient_checkpointing, compiled=False)

@@ -49,7 +49,7 @@ def likely(config: TrainConfig, play: Play, rates: Rates, row: int) -> Seconds:
 
 
 def most(config: TrainConfig, play: Play, rates: Rates, row: int) -> Seconds:
-    """Return the seconds if every episode reaches its horizon and every reply its maximum length."""
+    """Return the seconds if every episode reaches its horizon, or fills the context, with replies of maximum length."""
     rows = max(play.rows * play.horizon / max(play.turns, 1.0), 1.0) if play.rows > 1 else 1.0
     turns = min(float(play.horizon), row / max(play.growth + config.turn_tokens, 1.0)) if play.rows <= 1 else play.horizon
     return _seconds(config, play, rates, turns, config.turn_tokens, rows * row)

@@ -24,9 +24,9 @@ class Change:
 
 
 def smallest_change(config: TrainConfig, workload: Workload, memory: Memory) -> Change:
-    """Return the cheapest change that makes the run fit: first each change alone, then several together.
+    """Return the cheapest change that makes the run fit: try each change alone first, then several together.
 
-    If nothing helps, return all changes together, which do not fit either.
+    If none does, return all changes that save memory together, with a plan that does not fit.
     """
     for changed in _alone(config, workload):
         change = Change(flags(config, changed), changed, plan(changed, workload, memory))

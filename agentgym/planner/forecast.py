@@ -24,7 +24,7 @@ class Forecast:
 
     @cached_property
     def change(self) -> Change | None:
-        """Smallest change that makes the run fit; None if it fits."""
+        """Smallest change that makes the run fit, or all changes that save memory if none does; None if the run fits."""
         return None if self.plan.fits else smallest_change(self.config, self.workload, self.plan.memory)
 
     @property
@@ -34,7 +34,7 @@ class Forecast:
 
     @property
     def refusal(self) -> str:
-        """Reason why the run cannot start; empty unless it needs clearly more than the available memory."""
+        """Reason why the run cannot start; empty unless `MemoryPlan.hopeless` is True."""
         return refusal(self.plan, self.change) if self.plan.hopeless and self.change else ""
 
     @property

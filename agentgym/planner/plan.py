@@ -31,7 +31,7 @@ from agentgym.trainers.run.fits import cache_bytes, context, engine_slots, param
 
 PHASES = ("rollout", "update", "optimizer step")
 MARGIN = 1.25
-"""A run is refused if it needs more than this many times the available memory; the plan's error is far smaller."""
+"""A run is refused if it needs more than this many times `Memory.limit`; the plan's error is far smaller."""
 SHARED_FIELDS = ("model", "temperature", "precision", "lora_rank", "lora_alpha", "lora_targets")
 UPDATE_FIELDS = (*SHARED_FIELDS, "muon", "optimizer", "gradient_checkpointing", "attention", "compile")
 GATHERED = 2
@@ -61,7 +61,7 @@ class Part:
 
     name: str
     bytes: tuple[int, int, int]
-    """Bytes in each of PHASES."""
+    """Bytes in each phase: rollout, update, optimizer step."""
     note: str = ""
 
 
@@ -85,7 +85,7 @@ class MemoryPlan:
 
     @property
     def phases(self) -> tuple[int, int, int]:
-        """Bytes of one process in each of PHASES."""
+        """Bytes of one process in each phase: rollout, update, optimizer step."""
         totals = [sum(part.bytes[phase] for part in self.parts) for phase in range(len(PHASES))]
         return totals[0], totals[1], totals[2]
 
@@ -101,7 +101,7 @@ class MemoryPlan:
 
     @property
     def hopeless(self) -> bool:
-        """True if the run needs clearly more memory than exists (see MARGIN)."""
+        """True if the run needs more than `MARGIN` times `memory.limit`."""
         return self.need > MARGIN * self.memory.limit
 
 
@@ -220,7 +220,9 @@ def recomputed_token(config: TrainConfig, workload: Workload, memory: Memory) ->
 
 
 def largest_batch(config: TrainConfig, workload: Workload) -> Rows:
-    """Return the shape of the largest micro-batch: as many rows of maximum length as `batch_tokens` allows."""
+    """Return the shape of the largest micro-batch: rows of maximum length, as many as `batch_tokens` and a minibatch
+    allow.
+    """
     own = context(config, workload.architecture)
     row = workload.play.row(own)
     episodes = max(config.tasks_per_step * config.group_size // config.processes // config.minibatches, 1)
@@ -230,7 +232,7 @@ def largest_batch(config: TrainConfig, workload: Workload) -> Rows:
 
 
 def _permanent(config: TrainConfig, workload: Workload, memory: Memory, update: Update) -> list[Part]:
-    """Return the parts that are allocated in every phase."""
+    """Return the parts that exist during the whole run: weights, optimizer state and the engine."""
     parts: list[Part] = []
 
     def add(name: str, size: int, note: str = "") -> None:
@@ -324,7 +326,7 @@ def _vllm(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
 
 
 def with_share(config: TrainConfig, workload: Workload, memory: Memory) -> TrainConfig:
-    """Return the run with the GPU share of its vllm engine set to the memory that the trainer leaves.
+    """Return the run with its vllm engine's GPU share set to what the trainer leaves, at most to the default share.
 
     The configuration is unchanged if a share was set, if too little is left, or if engine and trainer share no GPU.
     """

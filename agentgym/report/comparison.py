@@ -20,8 +20,8 @@ def write_comparison(
 ) -> Path:
     """Write the page of a comparison and return its path.
 
-    `comparison` is the result of `compare_folders`, `sides` are the episodes that it compared, and `notes` are sentences
-    for the head of the page.
+    `comparison` is the result of `compare_folders`, `sides` are the episodes of the two sides that it compared, and `notes`
+    are sentences for the head of the page.
     """
     runs = {name: open_run(comparison[name]) for name in "ab"}
     flipped = [
@@ -57,7 +57,7 @@ def write_comparison(
 
 
 def _telling(side: Sequence[Episode], task: str, *, solved: bool) -> Episode:
-    """Return the first attempt at a task that has the outcome `solved`; if there is none, the first attempt."""
+    """Return the first attempt at a task that has the outcome `solved`, or else the first attempt; faults do not count."""
     tried = [episode for episode in side if f"{episode.env} {episode.task_id}" == task and not episode.fault]
     return next((episode for episode in tried if bool(episode.success) is solved), tried[0])
 

@@ -16,7 +16,7 @@ NAMES = {"env": "environment", "turn_tokens": "tokens a reply"}
 
 
 def facts(config: str) -> dict[str, Any]:
-    """Return the settings of a training configuration (TOML text) for the head of a page; unreadable ones are left out."""
+    """Return settings of a training configuration (TOML text) by name, for the head of a page; empty if it is not TOML."""
     try:
         raw = tomllib.loads(config)
     except (tomllib.TOMLDecodeError, RecursionError):

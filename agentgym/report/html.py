@@ -191,6 +191,8 @@ def cut(text: str) -> str:
 def _by_type(rows: list[Row], resamples: int) -> list[dict[str, object]]:
     """Return tables of success by environment, task type and difficulty: newest evaluation first, training last.
 
+    Each table has `part`, `step` and `rows`.
+
     `resamples` is the number of bootstrap resamples for intervals. An evaluation's page uses the number of its summary, so
     that both show the same intervals.
     """

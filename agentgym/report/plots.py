@@ -74,7 +74,7 @@ def _series(run: RunFolder, key: str) -> list[tuple[float, float]]:
 
 
 def running_mean(values: list[float], width: int) -> list[float]:
-    """Return the running mean: for each value, the mean of it and up to `width // 2` neighbours on either side."""
+    """Return the running mean: each value is averaged with equally many neighbours on both sides, at most `width // 2`."""
     means: list[float] = []
     for i in range(len(values)):
         reach = min(width // 2, i, len(values) - 1 - i)

@@ -16,7 +16,7 @@ from agentgym.logs.foreign import SUFFIXES, NoLog, read_place
 TRAINED = ("train", "hinted", "branched")
 """Parts of a training run that are not evaluations."""
 LARGEST = 2**1000
-"""Largest whole number in metrics; a larger one may not fit a float and is read as None."""
+"""Largest absolute value of an integer in metrics; a larger one may not fit a float and is read as None."""
 DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
 """Exceptions that parsing a malformed line may raise."""
 
@@ -152,7 +152,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def metrics_row(line: str | bytes) -> dict[str, Any]:
-    """Parse a line of `metrics.jsonl`; an invalid line raises one of the exceptions in `DAMAGED`.
+    """Parse a line of `metrics.jsonl`; integers beyond `LARGEST` become None; a bad line raises one of `DAMAGED`.
 
     Raises:
         ValueError: the step is not a finite number.

@@ -9,8 +9,9 @@ SHARES = {"fault": 1, "failed": 2, "succeeded": 1}
 def select(rows: list[Row], limit: int) -> list[Row]:
     """Return the rows of a selection of whole groups, at most `limit` rows, in file order.
 
-    The credit of an episode is relative to its group, so a group is shown whole or not at all; only if the first one is
-    larger than `limit`, it is cut. Groups with faults and failures are preferred; each kind is thinned evenly.
+    The credit of an episode is relative to its group, so a group is shown whole or not at all; only if every group is larger
+    than `limit`, the first `limit` rows of one group are shown. Groups with faults and failures are preferred (see
+    `SHARES`); each kind is thinned evenly.
     """
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:

@@ -23,8 +23,8 @@ SELECTION = "the selection keeps no group: loosen its options (--select.NAME), o
 def no_update(row: Mapping[str, object]) -> str:
     """Return the reason why the step of a `metrics.jsonl` row changed nothing; empty if the model was updated.
 
-    Rows of older versions lack the necessary numbers, so the result is empty. A step with zero gradient counts as no update
-    too: the selection `keep` trains on groups of equal returns.
+    Rows of older versions lack the necessary numbers, so the result is empty. A step that trained only on groups of equal
+    returns (selection `keep`) counts as no update if its gradient was zero.
     """
     total, equal, trained = (_count(row, name) for name in ("groups", "groups_equal", "groups_trained"))
     if total is None or equal is None or trained is None:

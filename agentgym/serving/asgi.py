@@ -19,7 +19,7 @@ class ClientDisconnected(Exception):
 
 
 class Refusal(Exception):
-    """An error response: HTTP status, message, error code, and `reason`, that of a failed environment."""
+    """An error response: HTTP status, message, error code, and the fault's `reason` if an environment failed."""
 
     def __init__(self, status: int, detail: str, code: str = "EXECUTION_ERROR", reason: str | None = None) -> None:
         super().__init__(detail)

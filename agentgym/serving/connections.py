@@ -34,7 +34,8 @@ class Connections:
     """All connections of one server.
 
     A connection is closed if it has no complete request within `seconds`, or if its client leaves a response unread for
-    `read_seconds`. At `most` connections, a new one replaces the one that has been without a request longest.
+    `read_seconds`. At `most` connections, a new one replaces the one that has been without a request longest; if none is
+    idle, up to `_SPARE` more are accepted.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Connections:
         return follow
 
     def add(self, connection: "Connection") -> None:
-        """Add a connection; if there are too many, close an idle one."""
+        """Add a connection; above the maximum, close an idle one; more than `_SPARE` above it, close the new one."""
         if len(self._open) >= self.most:
             self._look()
             idle = [other for other in self._open if other.idle]

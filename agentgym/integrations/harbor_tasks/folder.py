@@ -53,11 +53,13 @@ class ExportSpec:
 def write(wanted: ExportSpec, tasks: int | Mapping[str, str], out: Path) -> list[Path]:
     """Write one folder per task into `out`, which must be new or empty; return the paths of the task folders.
 
-    `tasks` is a number of tasks from the environment's list, or a mapping from task ids to first observations.
+    `tasks` is the number of tasks to take from the environment's list, or a mapping from task ids to the first observations
+    with which these tasks must begin.
 
     Raises:
-        BadConfig: an image cannot hold the environment or an option, the oracle does not solve a task, shortcut policies
-            solve too many tasks, or a file that the agent can read contains part of the answer.
+        BadConfig: `out` is not empty, the environment is not one of agentgym's own, an option is a setting of this machine,
+            the oracle does not solve a task, shortcut policies solve too many tasks, or a file that the agent can read
+            contains part of the answer.
     """
     id = registry.full_id(wanted.env)
     if id not in registry.ENVS:
@@ -86,7 +88,10 @@ def write(wanted: ExportSpec, tasks: int | Mapping[str, str], out: Path) -> list
 
 
 def _chosen(env: TextEnv, tasks: int | Mapping[str, str], wanted: ExportSpec) -> Iterable[Task]:
-    """Yield the tasks to write: the first `tasks` of the environment's list, or those whose ids are given."""
+    """Yield the tasks to write: the first `tasks` of the environment's list, or the tasks with the ids in `tasks`.
+
+    With `skip_guessed`, the list has only tasks that no shortcut policy solves.
+    """
     if not isinstance(tasks, int):
         return map(env.find, tasks)
     return unguessed(env, tasks, wanted.seed) if wanted.skip_guessed else env.tasks(tasks)

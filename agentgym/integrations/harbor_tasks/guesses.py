@@ -8,11 +8,11 @@ from agentgym.errors import BadConfig
 from agentgym.rollout.session import Session
 
 SPARE = 4
-"""Tasks tried per task wanted; if shortcut policies solve too many of them, the export is refused."""
+"""Number of tasks tried for each exported task; if shortcut policies solve too many of these, the export is refused."""
 
 
 def guessed(env: TextEnv, task: Task, seed: int) -> str | None:
-    """Return the name of a shortcut policy that solves the task, or None.
+    """Return the name of the first shortcut policy that solves the task; None if no policy does.
 
     Each policy of `env.shortcuts()` plays one episode of the task with `seed`.
     """

@@ -49,7 +49,7 @@ class Files:
     solve: Callable[[Any, Sequence[Call]], str]
     """Return a shell script with the same effects as the given tool calls."""
     hand_in: Callable[[Any, Path], str]
-    """In the verifier: load the agent's files into the environment and return the last action.
+    """Load the agent's files into the verifier's environment and return the action that ends the episode.
 
     Raises NoSubmission.
     """

@@ -36,7 +36,7 @@ def read(path: Path = PLACE) -> TaskFile:
     """Read the task data of this image.
 
     Raises:
-        BadData: the file is malformed or has another format.
+        BadData: the file cannot be read, is malformed or has another format number.
     """
     try:
         facts = TaskFile(**json.loads(path.read_text(encoding="utf-8")))

@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 class EpisodeIndex:
-    """Index of the episodes in a growing file, with a few bytes per episode; 100,000 of them are no problem."""
+    """Index of the episodes in a growing file, with a few bytes of memory per episode."""
 
     def __init__(self, path: Path) -> None:
         self.tail = Tail(path)
@@ -67,7 +67,7 @@ class EpisodeIndex:
         return sum(count for key, count in self.counts.items() if key[3] == outcome)
 
     def newest(self, most: int) -> list[int]:
-        """Return the most recently written groups, newest first: up to `most` of training, and of the rest.
+        """Return the most recently written groups, newest first: at most `most` of training and at most `most` others.
 
         The limits are separate because a large evaluation would push all training groups out of a common one.
         """
@@ -92,7 +92,7 @@ class EpisodeIndex:
         return sum(rewards) / len(rewards) if rewards else 0.0
 
     def faults(self, most: int) -> Iterator[dict[str, Any]]:
-        """Yield the newest `most` infrastructure errors, newest first."""
+        """Yield the newest `most` infrastructure errors, newest first, with part, step, env, task, reason and error."""
         fault = OUTCOMES.index("fault")
         for number in reversed(range(len(self._outcome))):
             if most and self._outcome[number] == fault:
@@ -103,7 +103,7 @@ class EpisodeIndex:
                 yield {"part": place.part, "step": place.step, "env": place.env, "task": place.task, **details}
 
     def read(self, group: int, most: int, *, training: bool) -> Iterator[tuple[Row, Episode]]:
-        """Yield the first `most` episodes of a group, sorted by attempt.
+        """Yield the first `most` episodes of a group in the file, sorted by attempt.
 
         Raises:
             BadData: an episode is damaged or no longer in the file.

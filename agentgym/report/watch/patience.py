@@ -46,7 +46,10 @@ class Places:
         self._idle: dict[socket.socket, None] = {}
 
     def take(self, seconds: float) -> bool:
-        """Acquire a slot; return False if none becomes free within `seconds`."""
+        """Acquire a slot, if necessary by closing the connection that has been idle longest.
+
+        Return False if all connections are busy, or if the closed connection's slot is not free within `seconds`.
+        """
         if self._free.acquire(blocking=False):
             return True
         with self._lock:

@@ -121,7 +121,7 @@ class FollowedRun:
         return self.episodes.tail.behind or self.metrics.tail.behind
 
     def state(self, known: ClientState | None = None) -> dict[str, Any]:
-        """Return the run's state for a client, without the parts that it already has (`known`)."""
+        """Return the run's state, without the parts that the client already has (`known`; None: the client has none)."""
         known = known or ClientState()
         state, message = self._status()
         tail = self.episodes.tail

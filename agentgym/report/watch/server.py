@@ -61,9 +61,10 @@ class Watch:
         self._one = threading.Lock()
 
     def state(self, known: str = "") -> dict[str, Any]:
-        """Return the state of all runs, without the parts that the client has.
+        """Read new data and return the states of all runs, without the parts that the client has.
 
-        `known` is a comma-separated list with one entry per run, which describes these parts.
+        `known` is a comma-separated list with one entry per run, which describes these parts; empty for none. `behind` is
+        True in the result if data are still unread.
         """
         with self._one:
             words = known.split(",") if known else []
@@ -119,7 +120,7 @@ class PageServer(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread if a slot is free."""
+        """Serve a connection in a thread if a slot is free; otherwise close it."""
         if self.places.take(REQUEST_SECONDS):
             super().process_request(request, client_address)
         else:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO
 
 BUDGET = 16 << 20
-"""Maximum bytes of one read; more only to complete a single long line."""
+"""Maximum bytes of one read, unless a single line is longer."""
 EDGE = 256
 """Bytes at each end of a line that its checksum covers; even similar episodes differ at the end, in their seconds."""
 
@@ -35,7 +35,7 @@ class Tail:
         return len(self._starts)
 
     def look(self, budget: int = BUDGET) -> tuple[int, list[bytes]]:
-        """Read on; return the number of earlier lines that are unchanged, and the lines after them."""
+        """Read about `budget` bytes; return the number of known lines that are unchanged, and the lines read after them."""
         try:
             with self.path.open("rb") as file:
                 status = os.fstat(file.fileno())
@@ -53,7 +53,7 @@ class Tail:
             return 0, []
 
     def line(self, number: int) -> bytes:
-        """Return line `number` from the file; empty if it is no longer there."""
+        """Return line `number` (counted from 0), read from the file again; empty if the file no longer reaches it."""
         try:
             with self.path.open("rb") as file:
                 return self._again(file, number)
@@ -76,7 +76,7 @@ class Tail:
         return lines
 
     def _standing(self, file: IO[bytes]) -> int:
-        """Return the length of the longest prefix of known lines that is unchanged in the file."""
+        """Return the number of known lines before the first one that changed in the file."""
         low, high = 0, len(self)
         if high == 0 or (self.end <= self.size and self._stands(file, high - 1)):
             return high

@@ -25,7 +25,7 @@ MORE = (
     *(("started", "success_started"), ("hinted", "success_hinted"), ("valid", "valid"), ("cut", "cut")),
     *(("reply", "reply_tokens"), ("reference kl", "reference_kl"), ("gradient", "grad_norm")),
 )
-"""Name and metric of the curves shown last, if the screen has room, after those in CURVES and the curriculum's."""
+"""(name, metric) of the curves that come after those in CURVES and those of the curriculum, if the screen has room."""
 NAMED = 20
 """Maximum characters of a curve's name."""
 SMOOTH = 5
@@ -223,7 +223,10 @@ def _when(group: dict[str, Any]) -> str:
 
 
 def _newest(runs: Sequence[FollowedRun], states: Sequence[dict[str, Any]], width: int, rows: int) -> list[RenderableType]:
-    """Return a table of the newest group, of the first run that has any: its attempts side by side, turn by turn."""
+    """Return a table of a group of the first run with episodes: its attempts side by side, turn by turn.
+
+    The group is the newest one with several attempts, or else the newest one.
+    """
     for run, state in zip(runs, states, strict=True):
         groups = state["episodes"]["groups"]
         several = [group for group in groups if len(group["outcomes"]) > 1]
@@ -268,7 +271,7 @@ def _action(turn: dict[str, Any], size: float) -> Text:
 
 
 def _tokens(episodes: Sequence[dict[str, Any]]) -> list[RenderableType]:
-    """Return the tokens of the turn with the largest advantage, each coloured by its own advantage."""
+    """Return the first 120 tokens of the turn with the largest absolute advantage, each coloured by its own advantage."""
     turns = [(abs(t["advantage"] or 0.0), e, n) for e in episodes for n, t in enumerate(e["turns"]) if t["pieces"]]
     if not turns:
         return []
