@@ -49,7 +49,7 @@ class EngineKind:
     drafts: bool = False
     """True if the engine supports drafts (`agentgym.engines.Draft`) and returns the likeliest tokens."""
     scales_scores: bool = False
-    """True if the engine can score tokens at any temperature, not only at 1."""
+    """True if the engine can score tokens at any temperature, not only 1; for `openai:URL`, if the server can."""
     extra: str = "train"
     """Name of the extra that installs the engine's dependencies."""
     most_lora_rank: int | None = None
