@@ -115,3 +115,11 @@ def test_a_program_that_prints_forever_is_no_longer_read(monkeypatch):
         if thread.name == "service output":
             thread.join(10)
             assert not thread.is_alive()
+
+
+def test_a_limit_below_half_a_second_stays_a_limit(monkeypatch):
+    programs, started = Programs(sh=[], timeout=[b"text"]), []
+    programs.exec_create = lambda container, words, user="": started.append(words) or {"Id": words[0]}
+    programs.exec_inspect = lambda name: {"ExitCode": 0}  # the service's image has `timeout`
+    service(programs, monkeypatch).run("web", ["program"], "", 0.3)
+    assert started[-1] == ["timeout", "-s", "KILL", "1", "program"]  # 0 would set no limit

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import math
 import threading
 import time
 import uuid
@@ -236,7 +237,7 @@ class Services:
         """
         started = time.monotonic()
         has_timeout = self._ended(name, ["sh", "-c", "command -v timeout"], "", PATIENCE)[0] == 0
-        words = ["timeout", "-s", "KILL", f"{seconds:.0f}", *command] if has_timeout else list(command)
+        words = ["timeout", "-s", "KILL", str(math.ceil(seconds)), *command] if has_timeout else list(command)
         code, out = self._ended(name, words, user, seconds + PATIENCE)
         return Result(code or 0, out, b"", "exit", time.monotonic() - started)
 
