@@ -83,7 +83,7 @@ def _call(test: list[str], name: str, of_class: bool, where: str) -> list[object
 
 
 def _tests(value: object, where: str) -> list[Data]:
-    """Return tests from JSON, or from LiveCodeBench's packed private form (base64, zlib, pickled text).
+    """Return tests, each with `input` and `output`, from JSON or LiveCodeBench's private form (base64, zlib, pickle).
 
     Raises:
         BadData: the tests have neither form.

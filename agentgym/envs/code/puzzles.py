@@ -163,7 +163,7 @@ class Puzzles(Code):
 
 
 def puzzle(kind: str, code: str, entry: str, inputs: Sequence[object], outputs: Sequence[object]) -> Data:
-    """Return the data of a puzzle, with all inputs and outputs for induction, else with only the first of each."""
+    """Return a puzzle: `type`, `program`, `entry`, `inputs` and `outputs` (all for induction, else only the first)."""
     count = len(inputs) if kind == "induction" else 1
     return {
         "type": kind, "program": code.strip(), "entry": entry, "inputs": list(inputs)[:count],

@@ -199,7 +199,7 @@ class Drawing:
         return int(value) if column.kind == "integer" else round(value) + 0.5
 
     def parent(self) -> dict[str, object] | None:
-        """Draw a reference of the table, and return it with a name column of its target; None if one is missing."""
+        """Draw a reference and a name column of its target as the parts `parent` and `column`; None if one is missing."""
         references = [column for column in self.table.columns if column.kind == "reference"]
         if not references:
             return None
@@ -208,7 +208,7 @@ class Drawing:
         return {"parent": column.name, "column": (names[0],)} if names else None
 
     def parent_of(self) -> dict[str, object] | None:
-        """Draw a reference of the table that is never NULL; None if there is none."""
+        """Draw a reference that is never NULL, and return it as the part `parent`; None if the table has none."""
         references = [column.name for column in self.table.columns if column.kind == "reference" and not column.nullable]
         return {"parent": _pick(self.rng, references)} if references else None
 
@@ -218,7 +218,7 @@ class Drawing:
         return None if path is None else {part: path}
 
     def unknown(self) -> dict[str, object] | None:
-        """Draw a nullable numeric column of the table; None if there is none."""
+        """Draw a nullable numeric column, and return it as the part `number`; None if the table has none."""
         candidates = [column.name for column in self.table.columns if column.counts and column.nullable]
         return {"number": (_pick(self.rng, candidates),)} if candidates else None
 

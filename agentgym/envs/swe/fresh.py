@@ -93,7 +93,7 @@ def _seen(
     pair: tuple[Sandbox, Sandbox],
     numbers: Iterable[int],
 ) -> tuple[dict[str, list[str]], set[int]]:
-    """Return the values that each test observes, and the numbers of the variants that killed the code under test."""
+    """Return hashes of the values that each test observes, and the numbers of variants that killed the code under test."""
     seen: dict[str, list[str]] = {}
     deadly: set[int] = set()
     for _ in range(RUNS):

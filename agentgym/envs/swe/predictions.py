@@ -33,7 +33,7 @@ def patch_of(episode: Episode) -> str | None:
 
 
 def predictions(episodes: Iterable[Episode], name: str, attempt: int = 0) -> list[dict[str, str]]:
-    """Return a prediction for each task from its episode with the number `attempt`; faults are left out.
+    """Return a prediction in SWE-bench's format for each task, from the episode numbered `attempt`; leave out faults.
 
     Raises:
         BadData: a patch is too long, so its episode does not contain it.

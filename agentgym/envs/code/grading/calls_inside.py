@@ -44,6 +44,7 @@ def serve(request: str) -> None:
 def call(request: str) -> None:
     """Call a function of the solution, or get or set an attribute of an object that it returned earlier.
 
+    `request` is JSON, [name, arguments, keyword arguments]; the names "" and "=" stand for `getattr` and `setattr`.
     Writes the answer [value, error or None].
     """
     name, positional, named = json.loads(request)

@@ -18,7 +18,7 @@ TIMEOUT = 1800.0
 def evaluate(
     row: Row, patch: str, elsewhere: FreshSandbox, *, restore: bool, timeout: float = TIMEOUT
 ) -> tuple[Verdict, dict[str, object]]:
-    """Evaluate a patch as the row's data set does; return the verdict and a report.
+    """Evaluate a patch as the row's data set does; return the verdict and the data set's report (empty without results).
 
     `restore` resets tests and configuration that the patch changed, and rejects a log with more markers of the test script
     than the script prints; the data sets' own evaluations do neither. The tests that were removed from a SWE-smith row are

@@ -138,7 +138,7 @@ class RowFormat:
     def judge(
         self, row: Row, patch: str, result: Result, *, restore: bool, elsewhere: FreshSandbox
     ) -> tuple[Verdict, dict[str, object]]:
-        """Return the verdict on the tests' output, and a report; `evaluation.evaluate` describes `restore`."""
+        """Return the verdict on the tests' output, and the data set's report; `evaluation.evaluate` describes `restore`."""
         raise NotImplementedError
 
 

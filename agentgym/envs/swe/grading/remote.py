@@ -213,7 +213,7 @@ class Peer:
         return error
 
     def _named(self, kind: type) -> object:
-        """Return the name of a class that the other end may import; None if the class must be described instead."""
+        """Return `{"n": "MODULE:NAME"}` for a class that the other end may import; None if it must be described instead."""
         return values.standard(kind) if not self.obedient or values.is_harmless(kind) else None
 
     def _own(self, value: object) -> int | None:

@@ -135,7 +135,7 @@ def written(value: Any, other: Callable[[object], str], depth: int = 0) -> str:
 
 
 def standard(kind: type) -> dict[str, str] | None:
-    """Return the name of a class that both ends have; None for others."""
+    """Return `{"n": "MODULE:NAME"}` for a class that both ends have; None for others."""
     name = f"{kind.__module__}:{kind.__qualname__}"
     return {"n": name} if kind.__module__ in MODULES and _looked_up(name) is kind else None
 
@@ -151,7 +151,7 @@ def is_harmless(kind: object) -> bool:
 
 
 def named(function: object) -> dict[str, str] | None:
-    """Return the name of a standard library function; None for others."""
+    """Return `{"n": "MODULE:NAME"}` for a function of `MODULES`; None for others."""
     module = getattr(function, "__module__", None)
     name = f"{module}:{getattr(function, '__qualname__', '')}"
     return {"n": name} if module in MODULES and _looked_up(name) is function else None

@@ -15,7 +15,7 @@ class Candidate:
 
     kind: str
     places: tuple[str, ...]
-    """The functions or files that the bug changes."""
+    """Changed places: functions (`PATH:NAME`), a line of a hunk (`PATH:NUMBER`, from 0) or whole files (`PATH`)."""
     files: Mapping[str, bytes]
     """New content of each changed file, by path."""
     bugs: int = 1

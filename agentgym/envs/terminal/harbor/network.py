@@ -78,7 +78,7 @@ def _is_address(name: str) -> bool:
 
 
 def options(policy: Policy, network: str, backend: str) -> dict[str, Any]:
-    """Return the sandbox's network options for a policy; `network` is the caller's setting.
+    """Return the sandbox options `network` and, for an allowlist, `allowed_hosts`; `network` is the caller's setting.
 
     For a policy without a mode, `stated` means no network, and `task` means `public`. `none` means no network in any case.
     Any other value names the daemon's network to use for `public`, which is then the default mode.

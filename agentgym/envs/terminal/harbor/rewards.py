@@ -32,7 +32,7 @@ def check_rule(rule: str) -> None:
 
 
 def rewards_in(name: str, content: bytes) -> dict[str, float]:
-    """Return the rewards in one of `FILES` by name.
+    """Return the rewards in `content`, by metric; `name` is the file's name, one of `FILES`.
 
     `reward.txt` is parsed by `float()`; `reward.json` is an object of numbers and Booleans. A bare number in `reward.json`
     is invalid: Harbor's parser accepts it, but Harbor rejects it later.
