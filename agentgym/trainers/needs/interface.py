@@ -180,7 +180,7 @@ def logprobs(groups: Sequence[Group], *, run: Scoring) -> None:
 
 
 def score(episodes: Sequence[Episode], names: Sequence[str], scored: Callable[[list[Segment]], Values]) -> None:
-    """Score the trained model calls (turns and their notes) and set an array [output tokens] per name in `call.extra`.
+    """Score the trained model calls (turns and their `notes`) and set an array [output tokens] per name in `call.extra`.
 
     `scored` maps rows to arrays by name, [tokens] per row. It is called even without rows, because all processes have
     to run the model's forward pass together.
@@ -196,7 +196,7 @@ def score(episodes: Sequence[Episode], names: Sequence[str], scored: Callable[[l
 
 
 def place(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[str], values: Values) -> None:
-    """Copy values of rows, [tokens] each, to `extra` of every trained turn and note, [output tokens] each."""
+    """Copy values of rows, [tokens] each, to `extra` of every trained model call, [output tokens] each."""
     calls: list[list[Turn]] = [[call for turn in episode.turns for call in turn.calls] for episode in episodes]
     for i, row in enumerate(rows):
         for number in np.unique(row.turns[row.mask]):
@@ -205,7 +205,7 @@ def place(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[
 
 
 def attach(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[str]) -> None:
-    """Copy `extra` of turns and notes (one number, or one per output token) to `row.extra`, [tokens]; nan if missing."""
+    """Copy `extra` of model calls (one number, or one per output token) to `row.extra`, [tokens]; nan if missing."""
     calls: list[list[Turn]] = [[call for turn in episode.turns for call in turn.calls] for episode in episodes]
     for row in rows if names else ():
         row.extra = {name: np.full(len(row), np.nan, dtype=np.float32) for name in names}

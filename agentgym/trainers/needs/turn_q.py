@@ -34,8 +34,8 @@ def turn_q(
     drawn from the newest `capacity` turns; V' is 0 after the last turn, even if the horizon cut the episode. V_i learns
     Q'_i(s, a) on `batch` of this step's turns. The target copy Q', V' moves towards Q, V by `tau` per update. The state
     is the policy's last hidden state at the end of the turn's prompt, the action its hidden state at the end of the
-    reply, both from the step in which the turn was sampled. The heads have `hidden` units. Turns without tokens get
-    nan.
+    reply, both from the step in which the turn was sampled. The heads for Q and V have `hidden` units. Turns without
+    tokens get nan.
 
     All processes have the same critic and the same buffer with everybody's turns. Checkpoints save both; the buffer
     takes 12 bytes per turn and unit of the policy's width. With `expectile` above 0.5, V_i is an upper expectile of

@@ -163,9 +163,9 @@ def sampler(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Targe
 
 
 def dealt(weights: Mapping[str, float], number: int, owed: dict[str, float] | None = None) -> list[str]:
-    """Return `number` names, each as often as its weight requires, spread evenly.
+    """Return `number` keys of `weights`, each as often as its weight requires, spread evenly.
 
-    `owed` is the remaining claim of each name, which the function updates; pass the same dict again to continue the
+    `owed` is the remaining claim of each key, which the function updates; pass the same dict again to continue the
     sequence, or None to start one.
     """
     total, owed = sum(weights.values()), dict.fromkeys(weights, 0.0) if owed is None else owed
