@@ -39,7 +39,9 @@ class Entry(NamedTuple):
 
 
 def read_index(folder: Path) -> list[Entry]:
-    """Return the games below a folder, except those that ALFWorld excludes; read only new and changed games.
+    """Return the games below a folder, and update the cache; read only new and changed games.
+
+    Games that ALFWorld excludes by path are left out; those that it excludes as unsolvable are not.
 
     Raises BadData if a trajectory or a game is malformed.
     """
@@ -64,8 +66,8 @@ def read_index(folder: Path) -> list[Entry]:
 def _walk(base: str) -> tuple[dict[str, int], list[str]]:
     """Return each folder's modification time, and the sorted folders that contain a game and its trajectory.
 
-    Games that ALFWorld excludes are left out. Links are followed. The times are left out if one is so recent that the
-    folder may change again within the file system's clock resolution.
+    Games that ALFWorld excludes by path are left out. Links are followed. The times are left out if one is so recent
+    that the folder may change again within the file system's clock resolution.
     """
     folders: dict[str, int] = {}
     paths: list[str] = []

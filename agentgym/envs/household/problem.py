@@ -101,7 +101,7 @@ def _read_facts(text: str, start: int, end: int, where: str) -> dict[str, list[t
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Return as much white space as was matched, so that positions in the text stay valid."""
+    """Return spaces, as many as the match has characters, so that positions in the text stay valid."""
     return " " * len(match[0])
 
 

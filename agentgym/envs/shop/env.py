@@ -319,7 +319,7 @@ class WebShop(Shop):
         return self.goods.task(self._split_for(number, split), number)
 
     def find(self, task_id: str) -> Task:
-        """Return the task with this id: split and number of the goal, for example `test/17`."""
+        """Return the task with this id, such as `test/17`: the split, and the goal's position among all goals, from 0."""
         return self.goods.find(task_id)
 
     def split_of(self, task: Task) -> str:

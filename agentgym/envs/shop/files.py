@@ -55,7 +55,7 @@ class Goods:
         return goals[number % len(goals)]
 
     def find(self, task_id: str) -> Task:
-        """Return the goal with this id, `SPLIT/NUMBER`.
+        """Return the goal with this id, `SPLIT/NUMBER`; the number is the position among all goals, from 0.
 
         Raises:
             BadConfig: the id is malformed or out of range, or the goal is in another split.
@@ -184,7 +184,7 @@ Draft = tuple[Product, str, tuple[str, ...], list[object], float]
 
 
 def _synthetic(products: list[Product], wishes: JsonObject) -> list[Draft | None]:
-    """Return a goal for each combination of each product's option values; option names are in sorted order.
+    """Return a goal for each combination of a product's option values, as (product, text, attributes, options, weight).
 
     Products without an instruction or attributes have no goals.
     """

@@ -43,7 +43,7 @@ def weekday(day: date | str) -> str:
 
 
 def day_of(text: str) -> date:
-    """Parse a date from a URL, or end the request with 404."""
+    """Parse a date in the years 1901 to 2199 from a URL, or end the request with 404."""
     try:
         parsed = date.fromisoformat(text)
     except ValueError:
@@ -114,7 +114,7 @@ def show_day(day: str | None) -> ResponseReturnValue:
 
 @pages.get("/list")
 def search() -> ResponseReturnValue:
-    """List events, filtered by words, person, calendar and time."""
+    """List events, filtered by a phrase in title or place, by person, calendar and time (default: today and later)."""
     form = request.args
     where, values = ["(title LIKE ? ESCAPE '\\' OR place LIKE ? ESCAPE '\\')"], [like(form.get("q", "").strip())] * 2
     if form.get("with"):

@@ -266,7 +266,7 @@ class DeleteComments(TaskFamily):
 
 
 class Subscribe(TaskFamily):
-    """Subscribe to exactly the boards with many topics."""
+    """Subscribe to the boards that have at least a given number of topics, and unsubscribe from all others."""
 
     name = "forum-subscribe"
     sites = ("forum",)

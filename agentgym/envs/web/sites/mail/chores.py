@@ -19,7 +19,7 @@ _CODE = re.compile(r"booking code is (\w+)\.")
 
 
 def find_messages(phrase: str = "", sender: str = "", folder: str = "") -> Generator[Step, Page, Page]:
-    """Search the mail; return the first page of results."""
+    """Search the mail, and return the first page of results; an empty argument does not filter."""
     yield Goto(f"{MAIL}/search")
     if phrase:
         yield Fill("Contains", phrase)

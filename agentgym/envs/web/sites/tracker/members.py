@@ -36,7 +36,7 @@ def index(slug: str) -> ResponseReturnValue:
 
 @pages.route("/<slug>/members/<username>", methods=["GET", "POST"])
 def edit(slug: str, username: str) -> ResponseReturnValue:
-    """Change a member's role, or remove the member; the user's own role cannot be changed."""
+    """Change a member's role, or remove the member; the user's own membership cannot be changed."""
     project = project_of(slug)
     member = one("SELECT * FROM member WHERE project_id = ? AND username = ?", project["id"], username)
     context: dict[str, object] = {"project": project, "member": member, "roles": [(role, role) for role in ROLES]}
