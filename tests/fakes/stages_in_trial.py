@@ -160,6 +160,16 @@ def with_factor(tokens):
     return -tokens.logprobs * tokens.advantages
 
 
+def present_factors(update):
+    assert len(update.present) == len(update.logprobs)
+    return [1.0] * len(update.present)
+
+
+@agentgym.loss("of_the_present", choose=present_factors, present=True)
+def of_the_present(tokens):
+    return -tokens.logprobs * tokens.advantages
+
+
 @agentgym.select("right_selection")
 async def right_selection(groups):
     return groups

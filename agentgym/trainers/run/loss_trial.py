@@ -44,4 +44,4 @@ def _scores(batch: Batch, top: int) -> Scores:
 
 
 def _scored(rows: list[Segment]) -> needs.Values:
-    return {"logprobs": [row.logprobs[row.mask] for row in rows]}
+    return {"logprobs": [row.logprobs for row in rows]}
