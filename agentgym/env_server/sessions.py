@@ -131,7 +131,7 @@ class Sessions:
         return session
 
     def end(self, session: Session) -> None:
-        """End a session; a later session reuses its environment unless something in it is still running."""
+        """End a session and drop its snapshots; a later session may reuse its environment."""
         self.open.pop(session.id, None)
         session.snapshots.clear()
         env, session.env = session.env, None
@@ -206,7 +206,7 @@ class Sessions:
         return self._stepped(session, result, brief)
 
     def _acting(self, session: Session, action: str) -> RetryingEnv:
-        """Check that a session may act, and return its environment.
+        """Check that a session may act, count the action's characters, and return the environment.
 
         Raises:
             Refusal: no episode is running, the session is busy, or the episode's actions are too long in total.
@@ -224,7 +224,7 @@ class Sessions:
     async def _awaited(
         self, session: Session, work: Coroutine[object, object, StepResult], brief: bool
     ) -> dict[str, object]:
-        """Wait for a running step and return its answer.
+        """Return the answer of a running step; if the environment fails, the answer ends the episode with the fault.
 
         Raises:
             Refusal: the session is busy, or its episode is over.
@@ -239,7 +239,7 @@ class Sessions:
         return self._stepped(session, result, brief)
 
     def _stepped(self, session: Session, result: StepResult, brief: bool) -> dict[str, object]:
-        """Record the result of a step in the session and return the answer."""
+        """Record the result of a step and return the answer; after a fault, drop the environment."""
         session.turn += 1
         session.running = not (result[2] or result[3])
         if result[4]["reason"] not in DECIDED:

@@ -123,7 +123,7 @@ class Episode:
     instruction: str = ""
     split: str = ""
     labels: dict[str, str] = field(default_factory=dict[str, str])
-    """Labels by which results are grouped: the task's `type`, if it has one, and its `difficulty`."""
+    """Labels by which results are grouped, such as the task's `type` and `difficulty`."""
     final_observation: str = ""
     final_state_key: str | None = None
     reward: float = 0.0

@@ -124,7 +124,7 @@ class App:
         return name
 
     def _sessions(self, caller: _Caller) -> dict[str, object]:
-        """List the open sessions with their counts; a key with a session name sees only that session."""
+        """List the open sessions with their counts and the total; a key with a session name sees only that session."""
         sessions = self.gateway.sessions.open.items()
         data = [{"id": name, **session.counts()} for name, session in sessions if caller.name in ("", name)]
         return {"object": "list", "data": data, **({} if caller.name else {"total": self.gateway.counts()})}

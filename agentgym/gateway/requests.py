@@ -93,7 +93,7 @@ class GenerationRequest:
     form: Form | None = None
     """Required output format; None for plain text."""
     instructed: bool = False
-    """True if the first message holds the `instructions` of a Responses request."""
+    """True if the first message has the `instructions` of a Responses request."""
     id: str = ""
     """Id by which a later request can refer to the answer; empty if the answer is not stored."""
     size: int = 0

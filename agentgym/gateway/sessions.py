@@ -125,7 +125,7 @@ class Session:
         return self._rows[row_end.row].ids[: row_end.length].tolist()
 
     def refuse_over_budget(self) -> str:
-        """Return the exhausted part of the budget (such as `20 turns`, or empty) and store it in `used_up`."""
+        """Return the exhausted part of the budget, such as `20 turns` (empty if none), and store it in `used_up`."""
         budget = self.budget
         cost = self.prompt_tokens * budget.input_price + self.output_tokens * budget.output_price
         used = {
@@ -137,9 +137,9 @@ class Session:
         return self.used_up
 
     def find(self, messages: Sequence[Message], tools: str = "") -> tuple[ChatState | None, int]:
-        """Return the longest recorded conversation that `messages` extend, and its number of messages (None, 0: none).
+        """Return the longest recorded conversation that `messages` extend, and its number of messages.
 
-        `tools` is the key of the request's tools.
+        `tools` is the key of the request's tools. The result is (None, 0) if there is no such conversation.
         """
         digests = _digests(messages, tools)
         for count in range(len(messages) - 1, 0, -1):

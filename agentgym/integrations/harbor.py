@@ -278,7 +278,7 @@ class HarborSandbox(BaseSandbox):
         return self._run(*of_python(code, stdin, *flags), seconds, cap)
 
     def _run(self, command: Sequence[str], stdin: bytes, seconds: float, cap: int, user: str = "") -> Result:
-        """Run a program as the sandbox's user; return its result once all its descendants are dead too.
+        """Run a program as `user` (empty: the sandbox's user); return its result once all its descendants are dead too.
 
         Raises:
             SandboxFault: the environment does not report the program's end.

@@ -37,7 +37,7 @@ class AgentgymServer(GymnasiumServer):
     async def step(
         self, action: Any, metadata: dict[str, Any], session_id: str | None = None
     ) -> tuple[str | None, float, bool, bool, dict[str, Any]]:
-        """Carry out the action in a reply and return what `gymnasium.Env.step` returns; observation None at the end.
+        """Carry out the action in a reply and return what `Env.step` returns; the observation is None at the end.
 
         Raises:
             HTTPException: 409 if no episode is open.

@@ -306,7 +306,7 @@ class RemoteTextEnv(TextEnv):
         return error.code == WSErrorCode.VALIDATION_ERROR and (not error.fields or not known.isdisjoint(error.fields))
 
     def _judged(self, error: ServerError, action: JsonMapping) -> Outcome:
-        """Return the outcome of an error: an invalid action, if it is about the action or a harmless action succeeds.
+        """Return the outcome of an error that the action caused: invalid, or lost if the server has a single session.
 
         Raises:
             Fault: every harmless action fails as well.

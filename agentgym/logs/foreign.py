@@ -48,7 +48,7 @@ class Logs:
     """Resolved paths of the logs read so far, so that no log is read twice."""
 
     def read(self, path: Path) -> None:
-        """Add the episodes of a log: a file or a folder.
+        """Add the episodes of a log (a file or a folder); a log that was read before is skipped.
 
         Raises:
             NoLog: the path has no log.

@@ -44,7 +44,7 @@ class Seconds:
 
 
 def likely(config: TrainConfig, play: Play, rates: Rates, row: int) -> Seconds:
-    """Return the seconds if the policy plays like the expert."""
+    """Return the seconds if the policy plays like the expert; `row` is the length of the longest row in tokens."""
     return _seconds(config, play, rates, play.turns, play.reply, min(play.tokens, play.rows * row))
 
 

@@ -36,7 +36,7 @@ class Row:
     """
     step: str
     outcome: str
-    """`succeeded`, `failed` or `fault`."""
+    """`succeeded`, `failed`, or `fault` if success is unknown."""
     group: str = ""
     """Group id, shared by the attempts that are compared with one another."""
     attempt: int = 0

@@ -20,7 +20,7 @@ READ_SECONDS = 60.0
 MOST = 1024
 """Maximum number of simultaneous connections, also limited by the system's limit on open files."""
 _SPARE = 32
-"""Number of connections above the maximum that still get a response: that the server is busy."""
+"""Number of connections above the maximum that get the response that the server is busy."""
 _LOOK = 20  # number of checks within the shorter of the two limits
 _BODY = 1.5
 """Factor on the time limit of a request body.
@@ -35,7 +35,7 @@ class Connections:
 
     A connection is closed if it has no complete request within `seconds`, or if its client leaves a response unread for
     `read_seconds`. At `most` connections, a new one replaces the one that has been without a request longest; if none is
-    idle, up to `_SPARE` more are accepted.
+    idle, up to `_SPARE` more get the response that the server is busy.
     """
 
     def __init__(

@@ -58,8 +58,8 @@ def write(wanted: ExportSpec, tasks: int | Mapping[str, str], out: Path) -> list
 
     Raises:
         BadConfig: `out` is not empty, the environment is not one of agentgym's own, an option is a setting of this machine,
-            the oracle does not solve a task, shortcut policies solve too many tasks, or a file that the agent can read
-            contains part of the answer.
+            a task begins with another observation, the oracle does not solve a task, shortcut policies solve too many
+            tasks, or a file that the agent can read contains part of the answer.
     """
     id = registry.full_id(wanted.env)
     if id not in registry.ENVS:

@@ -7,7 +7,7 @@ from agentgym.core.env import TextEnv
 from agentgym.integrations.harbor_tasks.kinds import calls
 
 HIDDEN = ("tests/", "solution/", "environment/service/")
-"""Path prefixes of files that reach the agent's container only after its turn, or never."""
+"""Path prefixes of files that reach the agent's container only after the agent has finished, or never."""
 OUTSIDE = ("task.toml",)
 """Files that only Harbor reads."""
 LEAST = 24
@@ -19,7 +19,7 @@ _DATA = (".tar", ".sqlite")
 def leaks(env: TextEnv, files: Mapping[str, bytes], actions: Sequence[str]) -> list[str]:
     """Return the leaks in a task's files, one sentence each; `env` has begun the task, and `actions` solve it.
 
-    An answer that also appears in the environment's first observation does not count as a leak.
+    Text that the first observation or the task's instruction also contains does not count as a leak.
     """
     found: list[str] = []
     readable = {path: content for path, content in files.items() if not path.startswith(HIDDEN) and path not in OUTSIDE}

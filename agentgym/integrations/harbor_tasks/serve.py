@@ -81,7 +81,7 @@ async def _serve() -> None:
 
 
 def main() -> int:
-    """Serve until the container stops."""
+    """Serve until the container stops; return 0."""
     task_file.RESULTS.parent.mkdir(parents=True, exist_ok=True)
     with terminated_as_interrupted(), contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve())

@@ -16,7 +16,7 @@ from agentgym.rollout.session import Session
 
 
 def main(root: Path = Path("/")) -> int:
-    """Judge, write the reward file and print the reason; return 1 if there is no verdict."""
+    """Judge, write the reward file and return 0; without a verdict, write nothing and return 1."""
     facts = task_file.read(_below(root, task_file.PLACE))
     try:
         reward = _of_service(_below(root, task_file.RESULTS)) if facts.served else _of_files(facts, root)

@@ -38,7 +38,7 @@ class EpisodeIndex:
         self.version = 0
         """Counter that increases when lines are added or removed."""
         self.damaged: dict[int, str] = {}
-        """Error messages by line number, for lines that are not an episode."""
+        """Error messages by line number (counted from 0), for lines that are not an episode."""
         self.places: list[Place] = []
         self.counts: Counter[tuple[str, str, str, str]] = Counter()
         """Number of episodes by part, step, environment and outcome."""

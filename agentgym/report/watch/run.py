@@ -145,7 +145,7 @@ class FollowedRun:
         return answer
 
     def group(self, number: int) -> dict[str, Any]:
-        """Return the episodes of a group as the page's script expects them. Raises BadData if they cannot be read."""
+        """Return a group's first `ATTEMPTS` episodes for the page's script. Raises BadData if they cannot be read."""
         decode = self._tokenizer()
         entries: list[dict[str, Any]] = []
         left = TOKENS

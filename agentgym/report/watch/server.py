@@ -215,7 +215,7 @@ class _Handler(BaseHTTPRequestHandler):
             )
 
     def _let_in(self, token: str) -> None:
-        """Store the token as a cookie, and redirect to the address without it."""
+        """Check the token, store it as a cookie, and redirect to the address without it."""
         self._compare(token)
         self.send_response(HTTPStatus.SEE_OTHER)
         self.send_header("Location", "/")
