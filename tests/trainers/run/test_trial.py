@@ -63,7 +63,7 @@ def test_a_mistake_of_a_stage_is_reported_before_anything_is_loaded(stages, prob
         {"credit": MINE + "with_own"},
         {"loss": MINE + "right_loss"},
         {"loss": MINE + "right_loss", "minibatches": 3, "epochs": 2},
-        {"loss": MINE + "of_the_present"},
+        {"loss": MINE + "of_the_present", "minibatches": 1},
         {"select": MINE + "right_selection"},
         {"branching": MINE + "right_branching"},
         {"sampler": MINE + "RightSampler"},
