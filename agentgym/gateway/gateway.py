@@ -71,7 +71,7 @@ class Gateway:
     async def answer(self, request: GenerationRequest, name: str, hear: Hear | None = None) -> Answer:
         """Answer a request in the session `name` and record the turn; cancellation aborts the request in the engine.
 
-        `hear` receives pieces of the replies during sampling.
+        `hear` receives pieces of the replies during sampling. A request for prompt log-probabilities is not recorded.
 
         Raises:
             Refusal: the session is full, its budget is used up, or the engine fails, aborts or rejects the request.

@@ -27,10 +27,10 @@ Array = NDArray[np.float32]
 
 
 def hashed_words(observation: str, info: Info) -> Array:
-    """Return hashed word counts of the observation and the admissible commands: float32 [FEATURES], scaled to 0 … 1.
+    """Return hashed word counts of the observation and the admissible commands: float32 [FEATURES], from 0 to 1.
 
-    Words of a command are counted together with the command's position, so a new order of the commands changes the
-    features.
+    Counts are divided by 4 and capped at 1. Words of a command are counted together with the command's position, so a new
+    order of the commands changes the features.
     """
     counts = np.zeros(FEATURES, np.float32)
     commands = [f"{place}:{word}" for place, text in enumerate(info["admissible"] or []) for word in _WORD.findall(text)]

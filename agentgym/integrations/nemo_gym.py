@@ -50,7 +50,7 @@ def registered(folder: str) -> str:
 
 
 class NeMoGymEnv(TextEnv, replaces=("_respond",)):
-    """A resources server of NeMo Gym. An episode succeeds if its total reward reaches `success_at`."""
+    """A resources server of NeMo Gym. An episode succeeds if its total reward reaches `success_at` (default: 1)."""
 
     task_settings: ClassVar[tuple[str, ...]] = ("success_at",)
     caller_settings: ClassVar[tuple[str, ...]] = ("folder", "data", "config")

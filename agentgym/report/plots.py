@@ -17,8 +17,8 @@ SMOOTH = 5  # steps in the running mean of the training curve
 def learning_curve(run_dir: str | Path) -> Path:
     """Draw success over steps from `metrics.jsonl`; return the path of the image, `learning_curve.png` in the run folder.
 
-    Training success is drawn raw and as a running mean, held-out success as dots. Horizontal lines mark success before and
-    after the SFT warm start and at the end, if `summary.json` has these numbers.
+    Training success is drawn raw and as a running mean, held-out success as a line with dots. Horizontal lines mark success
+    before and after the SFT warm start and at the end, if `summary.json` has these numbers.
 
     Raises:
         MissingExtra: matplotlib is not installed.
