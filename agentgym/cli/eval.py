@@ -80,8 +80,8 @@ class Config:
     horizon: int | None = None
     """Turns after which an episode is truncated; by default the suite's, else the environment's own."""
     difficulties: tuple[int, ...] | None = None
-    """Difficulties to play, with the same number of tasks each: --difficulties 0 1 2; by default the suite's, else the
-    environment's own."""
+    """Difficulties to play, each with --tasks tasks (--difficulties 0 1 2); by default the suite's, else the environment's
+    own."""
     seed: int | None = None
     """Seed of the environments' randomness and of sampling; by default the suite's, else 0."""
     temperature: float | None = None

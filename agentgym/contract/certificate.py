@@ -131,8 +131,8 @@ def certificate(
 ) -> Certificate:
     """Return the certificate of an environment: `previous`, which `subject` returned, and the results of the checks.
 
-    The verdict is `failed` if a check is broken, `passed` if all checks in `CLAIMS` were run or skipped, and else
-    `partial`.
+    The verdict is `failed` if a check is broken; else `passed` if `results` contains every check in `CLAIMS`, even a
+    skipped one; else `partial`.
     """
     claims = {name: _claim([result for result in results if result.check in checks]) for name, checks in CLAIMS.items()}
     failed = any(result.status == "broken" for result in results)

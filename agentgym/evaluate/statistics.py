@@ -23,7 +23,10 @@ CHUNK = 1 << 21  # numbers drawn at a time, which bounds memory
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean and its bootstrap interval over `units` independent units, such as tasks or the attempts at one task."""
+    """A mean and its bootstrap confidence interval, from `low` to `high` at the caller's level.
+
+    `units` is the number of independent units, such as tasks or the attempts at one task.
+    """
 
     mean: float
     low: float

@@ -13,7 +13,7 @@ from agentgym.gateway.tools import openai_calls
 
 
 class ChatWriter:
-    """Writes the answer to one request; token ids and `policy_version` go into the same fields as in vLLM's server."""
+    """Writes the answer to one request, with token ids in vLLM's fields and an additional top-level `policy_version`."""
 
     def __init__(self, gateway: Gateway, request: GenerationRequest, raw: dict[str, object], id: str) -> None:
         self._gateway, self._request, self._id = gateway, request, id

@@ -49,8 +49,8 @@ class Forecast:
 def forecast(config: TrainConfig, memory: Memory | None = None, *, timed: bool = False, lenient: bool = False) -> Forecast:
     """Return a forecast of a run for `memory` (default: this machine's); `timed` also measures the run's speed.
 
-    With `lenient`, rows have their minimum length instead of their maximum if no trial episodes can be played. Raises
-    BadConfig if the model does not exist or cannot be planned.
+    If no trial episodes can be played, the longest training row is assumed to fill the context or, with `lenient`, to
+    have only `turn_tokens` tokens. Raises BadConfig if the model does not exist or cannot be planned.
     """
     workload = read_workload(config)
     if lenient and not workload.play.episodes:

@@ -51,7 +51,7 @@ def _depth(arguments: Mapping[str, object]) -> int:
 def steady(draw: Callable[[], int]) -> Generator[None, None, None]:
     """Replace `uuid4` in tau2's domains by ids made from `draw`, which returns 128 random bits.
 
-    The context also suppresses warnings about tool arguments, which a model could trigger without limit.
+    The context also suppresses all warnings, because a model's tool arguments could trigger them without limit.
     """
 
     def uuid4() -> uuid.UUID:

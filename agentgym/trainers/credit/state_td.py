@@ -71,11 +71,11 @@ def branch_td(
     penalty: NotNegative = 0.0,
     punish: Punish = "valid",
 ) -> list[list[Floats]]:
-    """Credit as `state_td`, with values that include the continuations measured by the need `branches`.
+    """Credit as `state_td`, but state values also use the mean returns of continuations (`trainers.needs.branches`).
 
     Source: our own, with values as in VinePPO (arXiv 2410.01679) at measured turns and a table of returns at the
     others. A measured turn counts as `branch_visits` additional visits of its state, with the measured mean as their
-    return. Set `branch_visits` to the need's `k`, and the need's gamma to this credit's (`--needs.gamma 0.95`).
+    return. Set `branch_visits` to the `k` of `branches` (`--needs.k`), whose gamma (`--needs.gamma`) is this credit's.
     `--needs.at alone` measures states that the group visited once, where `state_td` has only the turn's own return.
     Statistics, ddof, groups of one episode and groups without spread as in `state_td`. Penalties are subtracted from
     the final advantage.

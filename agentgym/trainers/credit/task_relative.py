@@ -1,4 +1,4 @@
-"""Credit by type of task: compare an episode with all episodes of the step that have the same role and type of task."""
+"""Credit by type of task: compare an episode with the step's episodes of the same environment, role and task type."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -58,8 +58,9 @@ def leave(code: int) -> NoReturn:
 def launch(arguments: Sequence[str], processes: int, folder: str) -> int:
     """Run `python -m agentgym ARGUMENTS` in `processes` processes; return the exit code of one that failed, or 0.
 
-    Ctrl-C reaches each process once; they agree on a checkpoint and leave with 130. If one process fails, all are
-    terminated; if this process is killed, all exit by themselves.
+    The first Ctrl-C reaches each process once; they agree on a checkpoint and exit with 130. If a process fails, or at a
+    second Ctrl-C, the processes still running are killed; if this process is killed, all exit by themselves. `folder`
+    is the run's folder, which the error message names.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
