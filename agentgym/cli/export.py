@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from agentgym.trainers.data.export import Rows
 
 
+OF_TASKS = ("tasks", "difficulty", "seed", "base", "skip_guessed", "env_options")
+"""Options of `harbor` alone."""
+
+
 @dataclass(frozen=True)
 class Config:
     """Options of `agentgym export`."""
@@ -106,18 +110,15 @@ def run(config: Config) -> int:
     if not config.tokens and config.form != "sft":
         raise BadConfig(f"--no-tokens goes with --as sft, not with {config.form}")
     which = Filter(config.success, config.env, config.min_reward, config.split)
-    of_tasks = {
-        name: getattr(config, name) for name in ("tasks", "difficulty", "seed", "base", "skip_guessed", "env_options")
-    }
+    of_tasks = {name: getattr(config, name) for name in OF_TASKS}
     if config.form == "harbor":
         from agentgym.cli.export_harbor import Tasks, write_folders
 
         number, *others = of_tasks.values()
         return write_folders(Tasks(config.files, which, number, *others), out)
     if misplaced := [name for name, value in of_tasks.items() if value not in (0, None, "", {})]:
-        raise BadConfig(
-            f"--{misplaced[0].replace('_options', '.KEY').replace('_', '-')} goes with --as harbor, not with {config.form}"
-        )
+        flag = misplaced[0].replace("_options", ".KEY").replace("_", "-")
+        raise BadConfig(f"--{flag} goes with --as harbor, not with {config.form}")
     files = read_files(config.files, which)
     for number, episodes in enumerate(files if len(files) > 1 else []):
         for episode in episodes:  # groups of different files are different, even with equal names
