@@ -62,6 +62,7 @@ def test_a_stranger_is_reported_and_served_nothing():
         "do not match" in use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", zip_code="99999")[0]
     )
     assert use(env, "report_stranger", name="Ada  moreau")[4]["valid"] and ended(env) is True
+    assert env.info()["metrics"] == {"told": 1.0, "changed": 1.0}  # nothing had to be told
     assert ended(begun(BACK, stranger=True)) is False
     assert ended(begun(BACK), "report_stranger", name="Ada Moreau") is False  # she is who she says
     for name in ("expert", "oracle"):
