@@ -199,8 +199,8 @@ class KuhnPoker(TextEnv):
         return self.hand, self.history, self.chips, self.briefed
 
     def measures(self) -> dict[str, float]:
-        """Return `chips`: A's chips per finished hand, from -2 to 2; 0 in the first hand."""
-        return {"chips": self.chips / max(self.hand, 1)}
+        """Return `chips`: A's chips per finished hand, rescaled from -2..2 to 0..1; 0.5 in the first hand."""
+        return {"chips": 0.5 + self.chips / (4 * max(self.hand, 1))}
 
     def role_rewards(self) -> dict[str, RoleReward] | None:
         if self.opponent != "self":

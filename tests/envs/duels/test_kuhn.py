@@ -118,9 +118,11 @@ def test_self_play_pays_chips_by_role():
     task.data["deals"][:] = ["QK"]
     _, _, info = play(env, 0, task, lambda env: env.admissible()[1])  # bet, call
     assert env.outcomes == {"A": (-1.0, False), "B": (1.0, True)} and info["success"] is False
+    assert info["metrics"] == {"chips": 0.0}  # the measure of a loss of 2 chips per hand
+    assert env.reset(seed=0, options={"task": task})[1]["metrics"] == {"chips": 0.5}
     moves = iter(["check", "bet", "fold"])
-    seen, _, _ = play(env, 0, task, lambda env: next(moves))
-    assert env.outcomes == {"A": (-0.5, False), "B": (0.5, True)}
+    seen, _, info = play(env, 0, task, lambda env: next(moves))
+    assert env.outcomes == {"A": (-0.5, False), "B": (0.5, True)} and info["metrics"] == {"chips": 0.25}
     assert [role for role, _ in seen] == ["A", "B", "A"]
     assert ["You are B" in text for _, text in seen] == [False, True, False]  # each role reads the rules once
     assert seen[2][1] == "Hand 1 of 1. You have 0 chips. Your card: Q. Moves: check, bet. Reply fold or call."
