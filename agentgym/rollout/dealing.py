@@ -8,10 +8,12 @@ from typing import Any, Protocol
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.rollout.draw import Draw
+from agentgym.rollout.slots import Slots
 
 Progress = Callable[[Episode], None]
 Play = Callable[[Sequence[Draw], int, Progress | None], Coroutine[Any, Any, list[Episode]]]
 """Plays draws for a training step (from 0) and returns their episodes."""
+Playing = asyncio.Task[list[Episode]]
 
 
 class Dealer(Protocol):
@@ -49,7 +51,7 @@ class TaskQueue:
     """Distributes the draws of a step over the processes of a run with a counter in a shared store.
 
     A process plays at most `concurrency` episodes at a time, and takes the next group when it has free places. So a
-    process with long episodes takes fewer groups. If two steps are in flight, they take groups in turn.
+    process with long episodes takes fewer groups. If steps overlap, earlier ones go first.
     `store.add(key, 1)` increments the counter and returns it; the call may block.
     """
 
@@ -57,7 +59,7 @@ class TaskQueue:
         self._drawn_by = drawn_by
         self._play, self._store, self._concurrency, self._size = play, store, concurrency, group_size
         self._places = asyncio.Semaphore(self._concurrency)
-        self._turn = asyncio.Lock()
+        self._turn = Slots(1)
 
     def share(self, draws: Sequence[Draw]) -> Sequence[Draw]:
         """Return all draws, since nothing determines in advance which process plays a draw."""
@@ -67,19 +69,12 @@ class TaskQueue:
         """Return the episodes of the draws that this process took, in the order of the draws."""
         for draw in draws:
             _check(draw, self._drawn_by)
-        playing: list[asyncio.Task[list[Episode]]] = []
+        playing: list[Playing] = []
         try:
-            while True:
-                async with self._turn:
-                    await self._places.acquire()
-                    number = int(await asyncio.to_thread(self._store.add, f"agentgym/groups/{key}", 1)) - 1
-                    if number >= len(draws):
-                        self._places.release()
-                        break
-                    attempts = min(draws[number].attempts or self._size, self._concurrency)
-                    for _ in range(attempts - 1):
-                        await self._places.acquire()
-                playing.append(asyncio.ensure_future(self._played(draws[number], step, attempts, progress)))
+            more = True
+            while more:
+                async with self._turn.acquired(step):
+                    more = await self._take(draws, step, key, progress, playing)
             return [episode for group in await asyncio.gather(*playing) for episode in group]
         except BaseException:
             for task in playing:
@@ -87,6 +82,24 @@ class TaskQueue:
             with contextlib.suppress(BaseException):
                 await asyncio.gather(*playing, return_exceptions=True)
             raise
+
+    async def _take(
+        self, draws: Sequence[Draw], step: int, key: str, progress: Progress | None, playing: list[Playing]
+    ) -> bool:
+        """Take groups and begin to play them; return False if none is left, True if an earlier step waits for places."""
+        while True:
+            await self._places.acquire()
+            if self._turn.contended(step):
+                self._places.release()
+                return True
+            number = int(await asyncio.to_thread(self._store.add, f"agentgym/groups/{key}", 1)) - 1
+            if number >= len(draws):
+                self._places.release()
+                return False
+            attempts = min(draws[number].attempts or self._size, self._concurrency)
+            for _ in range(attempts - 1):
+                await self._places.acquire()
+            playing.append(asyncio.ensure_future(self._played(draws[number], step, attempts, progress)))
 
     async def _played(self, draw: Draw, step: int, places: int, progress: Progress | None) -> list[Episode]:
         """Play a group that occupies `places` of the places for episodes; each finished episode frees one."""

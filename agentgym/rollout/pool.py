@@ -3,12 +3,10 @@
 import asyncio
 import contextlib
 import importlib.util
-import itertools
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from typing import IO, Literal, TypeVar, get_args
 
 from agentgym.agents.base import Agent
@@ -23,6 +21,7 @@ from agentgym.rollout.interrupts import interrupts_watched
 from agentgym.rollout.limits import ends_more
 from agentgym.rollout.play import Job, Lockstep, Start, attempt
 from agentgym.rollout.replay import consulted, starts
+from agentgym.rollout.slots import Slots
 from agentgym.rollout.together import together
 from agentgym.rollout.workers import StartWorker, Workers
 
@@ -128,49 +127,6 @@ class _Round:
     done: list[tuple[int, Episode]] = field(default_factory=list[tuple[int, Episode]])
 
 
-class _Slots:
-    """Slots for episodes in flight. A free slot goes to the lowest rank that waits, and then to the earliest arrival."""
-
-    def __init__(self, number: int) -> None:
-        self._free = number
-        self._numbers = itertools.count()
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
-
-    @asynccontextmanager
-    async def acquired(self, rank: int) -> AsyncGenerator[None]:
-        """Wait for a slot and occupy it during the block."""
-        if self._free:
-            self._free -= 1
-        else:
-            await self._turn(rank)
-        try:
-            yield
-        finally:
-            self._give()
-
-    async def _turn(self, rank: int) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, (rank, next(self._numbers), turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # the slot came at the same moment
-                self._give()
-            raise
-
-    def _give(self) -> None:
-        while self._waiting:
-            turn = heappop(self._waiting)[2]
-            if not turn.done():  # else the waiter was cancelled
-                turn.set_result(None)
-                return
-        self._free += 1
-
-    def contended(self, rank: int) -> bool:
-        """Return True if a lower rank waits for a slot."""
-        return bool(self._waiting) and self._waiting[0][0] < rank
-
-
 class RolloutPool:
     """Plays episodes in one or several environments. Instances are made when needed and then reused.
 
@@ -187,7 +143,7 @@ class RolloutPool:
             raise BadConfig(f"concurrency is {self.config.concurrency}; expected at least 1")
         self.config.check_workers()
         self._timings: dict[str, float] = {}
-        self._slots = _Slots(self.config.concurrency)
+        self._slots = Slots(self.config.concurrency)
         self._makers = dict(envs)
         self._sources: dict[str, _Source] = {}
         self._probes: dict[str, TextEnv] = {}
