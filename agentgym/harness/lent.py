@@ -42,6 +42,7 @@ class Run:
     exit_code: int = 0
     _stream: Any = None
     _stopped: bool = False
+    _killed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def work(self, lent: ExternalAccess) -> None:
@@ -69,7 +70,7 @@ class Run:
             relay.close()
 
     def stop(self, why: str) -> None:
-        """Kill the harness after its grace period and record `why` as the reason."""
+        """Kill the harness after its grace period, or as soon as it starts after that; record `why` as the reason."""
         with self._lock:
             if self._stopped:
                 return
@@ -80,8 +81,10 @@ class Run:
         timer.start()
 
     def _kill(self) -> None:
-        if self._stream is not None:
-            self._stream.close()
+        with self._lock:
+            self._killed, stream = True, self._stream
+        if stream is not None:
+            stream.close()
 
     def _start(self, sandbox: Docker, lent: ExternalAccess, address: str) -> None:
         harness = self.harness
@@ -103,9 +106,13 @@ class Run:
         words = [harness.filled(word, gaps) for word in harness.start]
         seconds = self.seconds if lent.seconds is None else min(self.seconds, lent.seconds)
         command = ["/bin/sh", "-c", _BEGIN, "sh", MEMORY, lent.folder, *words]
-        self._stream = sandbox.stream(lent.user, command, most=1 << 30, env=variables, timeout=seconds)
-        self._stream.write(harness.filled(harness.stdin, gaps).encode())
-        self._stream.end_input()
+        stream = sandbox.stream(lent.user, command, most=1 << 30, env=variables, timeout=seconds)
+        with self._lock:
+            self._stream, killed = stream, self._killed
+        if killed:
+            stream.close()
+        stream.write(harness.filled(harness.stdin, gaps).encode())
+        stream.end_input()
 
     def _write(self, sandbox: Docker, user: str, path: str, text: str) -> None:
         stream = sandbox.stream(user, ["/bin/sh", "-c", _WRITE, "sh", path], timeout=START)
