@@ -84,8 +84,10 @@ def aepo(
 def _whole(episode: Episode, size: int, sensitivity: float, tokens: int) -> int:
     """Return the number of episodes, of a group of `size`, that start at the beginning; `episode` is the first one."""
     root, *later = (surprise(turn, tokens) for turn in episode.turns)
-    gap = root - float(np.mean(later)) if later else math.inf
-    return max(min(math.ceil(size / (1 + math.exp(-min(sensitivity * gap, 700.0)))), size), 1)
+    if not later:
+        return size
+    rise = sensitivity * (root - float(np.mean(later)))
+    return max(math.ceil(size / (1 + math.exp(-min(max(rise, -700.0), 700.0)))), 1)  # bounded, or exp overflows
 
 
 def _drawn(growth: GroupInProgress, tokens: int, beams: int, chance: Chance) -> list[Branch]:

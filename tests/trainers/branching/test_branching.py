@@ -74,12 +74,16 @@ def test_aepo_splits_the_budget_by_the_first_episode():
     # 8 sigma(0.5 * (0.5 - 0.8)) = 8 * 0.4626 = 3.7, rounded up to 4, of which one is there
     assert branches("aepo", growth(8, [first])) == [Branch(3)]
     # 8 sigma(-3) = 0.38, rounded up to 1: it is there, and may branch
-    assert branches("aepo", growth(8, [first]), sensitivity=10, base=1, weight=0, penalty=0) == [
-        Branch(1, 0, 1),
-        Branch(1, 0, 2),
-    ]
+    for sensitivity in (10, 1000):
+        assert branches("aepo", growth(8, [first]), sensitivity=sensitivity, base=1, weight=0, penalty=0) == [
+            Branch(1, 0, 1),
+            Branch(1, 0, 2),
+        ]
+    sunk = sure(whole(0, "abc", 1.0), 0.5, 10.0, 10.0)  # exp(1000 * 9.5) is beyond floats
+    assert branches("aepo", growth(8, [sunk]), sensitivity=1000, base=0, weight=0) == []
     alone = sure(whole(0, "a", 1.0), 0.5)  # no later turn: all of it from the beginning
-    assert branches("aepo", growth(8, [alone])) == [Branch(7)]
+    for sensitivity in (0, 0.5):
+        assert branches("aepo", growth(8, [alone]), sensitivity=sensitivity) == [Branch(7)]
 
 
 def test_aepo_branches_from_all_whole_episodes_and_then_from_the_new_ones():
