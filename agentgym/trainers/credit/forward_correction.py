@@ -8,11 +8,8 @@ import numpy as np
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.credit.interface import Floats, Within, credit
-from agentgym.trainers.data.error_rates import false_negative_rate
+from agentgym.trainers.data.error_rates import RECHECKED, false_negative_rate
 from agentgym.trainers.seam import Processes
-
-RECHECKED = "tinyv"
-"""Name of the reward `tinyv`, which rechecks rejected answers: above 0 if an answer is right after all, else 0."""
 
 
 @credit("forward_correction", scope="batch", uniform=True)
@@ -32,8 +29,8 @@ def forward_correction(
     subtracted: the two weights differ by 1 for any rho, so a baseline would remove the effect of rho.
 
     An episode is accepted if the environment counts a success; the reward `noise`, if used, flips this. With
-    `false_negative` 0, rho is estimated from the reward `tinyv`, which rechecks rejected answers: rho = found right /
-    (found right + accepted). A step's counts are weighted by `decay` to the power of their age in steps.
+    `false_negative` 0, rho is estimated from the reward `tinyv`, at any weight, which rechecks rejected answers:
+    rho = found right / (found right + accepted). A step's counts are weighted by `decay` to the power of their age in steps.
     Statistics: only rho, over trajectories; no ddof, no eps. Groups of one episode or without spread also get credit:
     keep them with `--select keep`. Rejected actions get no penalties.
     Returns an array [turns] per episode, dimensionless.
@@ -53,8 +50,8 @@ def _accepted(episode: Episode) -> float:
 
 
 def _estimated(episodes: Sequence[Episode], state: dict[str, float], decay: float, run: Processes | None) -> float:
-    parts = [turn.rewards[RECHECKED] for episode in episodes for turn in episode.turns if RECHECKED in turn.rewards]
-    own = [(sum(_accepted(episode) for episode in episodes), float(sum(part > 0 for part in parts)), len(parts))]
+    right = [turn.extra[RECHECKED] for episode in episodes for turn in episode.turns if RECHECKED in turn.extra]
+    own = [(sum(_accepted(episode) for episode in episodes), float(sum(right)), len(right))]
     every = own if run is None else run.gather(own)
     if run is not None and episodes and not sum(number for _, _, number in every):
         raise BadConfig(

@@ -1,5 +1,8 @@
 """Error rates of a verifier, estimated during a run."""
 
+RECHECKED = "tinyv"
+"""Key of `turn.extra` in an episode's last turn: True if the reward `tinyv` found a rejected answer right, else False."""
+
 
 def false_negative_rate(state: dict[str, float], accepted: float, overturned: float, decay: float) -> float | None:
     """Add a step's counts to `state` and return the share of right answers that a verifier rejected.

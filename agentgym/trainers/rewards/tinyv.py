@@ -8,7 +8,7 @@ from agentgym.core.env import TextEnv
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, Fault
-from agentgym.trainers.data.error_rates import false_negative_rate
+from agentgym.trainers.data.error_rates import RECHECKED, false_negative_rate
 from agentgym.trainers.rewards import chat_engine, master_keys
 from agentgym.trainers.rewards.calls import answered
 from agentgym.trainers.rewards.grading import Grader, Prompt
@@ -100,7 +100,11 @@ async def tinyv(
     rewards: list[dict[str, float] | Fault] = []
     for episode in episodes:
         grade = grades.get(id(episode), 0.0)
-        rewards.append(grade if isinstance(grade, Fault) else {"tinyv": weight * (grade >= ACCEPTED)})
+        if isinstance(grade, Fault):
+            rewards.append(grade)
+            continue
+        episode.turns[-1].extra[RECHECKED] = grade >= ACCEPTED
+        rewards.append({"tinyv": weight * (grade >= ACCEPTED)})
     return rewards
 
 

@@ -189,22 +189,31 @@ def test_errors_of_noise_count_as_the_verifiers():
 
 
 def test_the_rate_is_estimated_from_what_tinyv_rechecked():
-    def rechecked(success, part):
+    def rechecked(success, right):
         made = episode("a", success=success)
-        made.turns[-1].rewards["tinyv"] = part
+        made.turns[-1].extra["tinyv"] = right
         return made
 
     state = {}
     group = group_of(
-        [rechecked(True, 0.0)] * 3 + [rechecked(False, 1.0), rechecked(False, 0.0)]
+        [rechecked(True, False)] * 3 + [rechecked(False, True), rechecked(False, False)]
     )  # 1 of 4 right ones rejected
     (arrays,) = forward_correction([group], state=state)
     assert [float(a[0]) for a in arrays] == pytest.approx([0.25] * 3 + [-0.75] * 2)
     assert state == {"accepted": 3.0, "overturned": 1.0}
-    (arrays,) = forward_correction([group_of([rechecked(True, 0.0)])], state=state)
+    (arrays,) = forward_correction([group_of([rechecked(True, False)])], state=state)
     assert float(arrays[0][0]) == pytest.approx(0.9 / (0.9 + 3.7))
     with pytest.raises(BadConfig, match="estimates the rate of false negatives from the reward 'tinyv'"):
         forward_correction([group_of([episode("a")])], state={}, run=SimpleNamespace(rank=0, gather=lambda items: items))
+
+
+def test_the_rate_is_estimated_in_steps_without_weight_too(tmp_path):
+    stages = resolve_rewards(["tinyv"], {"engine": ENGINE, "schedule": [[1, 0.0], [2, 1.0]]})
+    played = [math_of("1/2", True), math_of("0.5", False), math_of("3", False)]
+    paid(stages, played, tmp_path, equivalent, run_of(tmp_path))
+    assert [e.reward for e in played] == [1.0, 0.0, 0.0]
+    (arrays,) = forward_correction([group_of(played)], state={})
+    assert [float(a[0]) for a in arrays] == [0.5, -0.5, -0.5]
 
 
 @pytest.mark.long
