@@ -246,8 +246,9 @@ def draw(
     *,
     plain: bool = False,
 ) -> Row:
-    """Draw a task's data; `functions` is the number of functions offered, or 0 for the difficulty's number.
+    """Draw a task's data.
 
+    `functions` is the number of functions offered, or 0 for the difficulty's number; the task has more if it needs more.
     With `plain`, every function has one name and one description, ids come from a small range, and `set` requests have
     one wording.
     """
