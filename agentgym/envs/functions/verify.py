@@ -52,6 +52,8 @@ def unread(system: System, request: Row) -> bool:
     return not read and not request["missing"] and any(carried_out(system, op) for op in request["ops"])
 
 
-def settled(system: System, request: Row, *, declined: bool) -> bool:
-    """Return whether a request is fulfilled or, if its function is missing, declined; True for a question."""
+def settled(system: System, request: Row, *, declined: bool, answered: bool) -> bool:
+    """Return whether a request is fulfilled: a question answered, or a request whose function is missing declined."""
+    if request["answer"]:
+        return answered
     return declined if request["missing"] else all(carried_out(system, op) for op in request["ops"])

@@ -104,9 +104,11 @@ def test_creation_deletion_and_questions_by_hand():
     assert use(env, "calendar_find_events", text="team")[0] == "E-102: Team call"
     state = env.snapshot()
     assert ended(env, message="2026-03-06") is False
+    assert env.observation == "2 of 3 requests are settled; unrequested changes: 0."
+    assert env.info()["metrics"] == {"settled": 2 / 3}
     assert ended(env.restore(state), message="2026-03-05 and 2026-03-06") is False
     for message in (" 2026-03-05 ", "2026-03-05.", '"2026-03-05"'):
-        assert ended(env.restore(state), message=message) is True
+        assert ended(env.restore(state), message=message) is True and env.info()["metrics"] == {"settled": 1.0}
 
 
 def test_obstacles_are_said_and_removed():
