@@ -22,7 +22,7 @@ KIND = "dense"
 SEARCHES = ("flat", "ivf", "hnsw")
 """Index types: exhaustive (flat), nearest clusters (IVF), graph (HNSW)."""
 _VECTORS, _FAISS = "vectors.f32", "index.faiss"
-_CHUNK = 2048  # passages between two writes, the most an interrupted build loses
+_CHUNK = 2048  # passages between two writes, the most an interrupted build loses; also vectors compared at once
 _NEIGHBOURS, _BREADTH = 32, 128  # HNSW: edges per vector, and search breadth
 _PROBED = 16  # IVF: clusters searched
 _BEYOND = 32  # extra candidates, so that faiss's rounding does not change the result
@@ -76,8 +76,7 @@ class DenseIndex:
     `encoder` is the encoder or its folder, and is required. The index also records the encoder's original path, but an
     index may come from a stranger, so that path is never loaded. faiss finds candidates. Their scores are then computed in
     double precision, one by one, so that scores do not depend on the batch size or the number of threads. A `flat` search
-    is exact unless thousands of documents have nearly equal scores; `ivf` and `hnsw` may miss documents, always the same
-    ones.
+    is exact; `ivf` and `hnsw` may miss documents, always the same ones.
     """
 
     blocking = False
@@ -120,7 +119,7 @@ class DenseIndex:
     def _near(self, vectors: Vectors, count: int) -> list[NDArray[np.int64]]:
         """Return, for each query, the numbers of the candidates for its best `count` documents, int64 [candidates].
 
-        -1 is padding. A `flat` index returns all documents that may be among the best, or at least 8,192 of them.
+        -1 is padding. A `flat` index returns all documents that may be among the best.
 
         `vectors` is float32 [queries, dimensions].
         """
@@ -135,7 +134,7 @@ class DenseIndex:
         nearest = list(numbers)
         for row in range(len(vectors)):  # widen while many documents tie with the last one wanted
             size = limit
-            while size < self.size and scores[row][-1] > scores[row][min(count, size) - 1] - _CLOSE and size < 8192:
+            while size < self.size and scores[row][-1] > scores[row][min(count, size) - 1] - _CLOSE:
                 size = min(size * 4, self.size)
                 again, more = self._faiss.knn(vectors[row : row + 1], self._vectors, size, metric)
                 nearest[row] = more[0]
@@ -145,7 +144,10 @@ class DenseIndex:
 
     def _ranked(self, vector: Vectors, numbers: NDArray[np.int64], count: int) -> list[Hit]:
         numbers = np.unique(numbers[numbers >= 0])  # faiss pads with -1
-        scores = (self._vectors[numbers].astype(np.float64) * vector.astype(np.float64)).sum(axis=1)
+        scores, exact = np.empty(len(numbers)), vector.astype(np.float64)
+        for start in range(0, len(numbers), _CHUNK):  # many documents may tie
+            part = slice(start, start + _CHUNK)
+            scores[part] = (self._vectors[numbers[part]].astype(np.float64) * exact).sum(axis=1)
         order = np.lexsort((numbers, -scores))[:count]
         documents = self._store.many([int(number) for number in numbers[order]])
         return [Hit(document, float(scores[i])) for document, i in zip(documents, order, strict=True)]

@@ -85,6 +85,22 @@ def test_many_equal_documents_are_taken_in_order(place: Path, tmp_path: Path) ->
     assert [ids(index, query, 3) for query in ["town"] * 30] == [["0", "1", "2"]] * 30
 
 
+def test_the_best_of_ten_thousand_nearly_equal_documents_is_found(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The last document is best by 1e-8, which faiss's single precision does not see.
+    count = 10_000
+    vectors = np.zeros((count, Encoder(str(place / "encoder")).dimension), np.float32)
+    vectors[:, 0], vectors[:, 1] = 1, np.linspace(0, 1e-5, count)
+    query = np.eye(1, vectors.shape[1], dtype=np.float32) + 1e-3 * np.eye(1, vectors.shape[1], 1, dtype=np.float32)
+    rest = iter(vectors)
+    monkeypatch.setattr(Encoder, "passages", lambda self, texts, batch=64: np.array([next(rest) for _ in texts]))
+    monkeypatch.setattr(Encoder, "queries", lambda self, texts, batch=64: np.repeat(query, len(texts), axis=0))
+    corpus = write_corpus(tmp_path / "c.jsonl", [Document(str(i), "T", "town") for i in range(count)])
+    index = build_dense_index(corpus, tmp_path / "index", str(place / "encoder"))
+    assert ids(index, "town", 3) == ["9999", "9998", "9997"]
+
+
 def test_a_cut_off_build_encodes_the_rest_only(
     place: Path, flat: DenseIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
