@@ -370,7 +370,7 @@ def _check_beside(sampler: Stage, selection: Stage) -> None:
             f"{both}: both play with hints, and what fails with one hint would be played with another; use sampler "
             "'uniform' or select 'drop'"
         )
-    if "expert" in draws and plays:
+    if "expert" in draws and (plays or selection.attributes["worth"]):
         raise BadConfig(
             f"{both}: its episodes begin inside a demonstration, and those that the selection adds begin elsewhere, so they "
             "cannot be compared; use select 'drop' or 'refill'"

@@ -290,6 +290,13 @@ def test_what_would_do_nothing_is_refused_before_anything_is_loaded(taught, tmp_
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("select", ["self_imitation", "memorize"])
+def test_starts_inside_a_demonstration_and_added_episodes_are_not_compared(taught, tmp_path, select):
+    options = {"select": select, "credit": "off_policy", "credit_options": {}}
+    with pytest.raises(BadConfig, match="they cannot be compared"):
+        train(small(tmp_path / "run", taught, sampler="starts", **options))
+
+
 @pytest.mark.parametrize(
     ("sampler", "message"), [("twice", "drew task 'file-.' of .* twice in step 1"), ("nowhere", "'elsewhere'")]
 )
