@@ -89,19 +89,19 @@ async def log_ratio(
 
 
 def _critic(run: Any, state: dict[str, Any], lr: float, beta: float) -> "LogRatioCritic":
-    """Return the critic, made from the policy on the first call of the process, with the weights stored in `state`."""
+    """Return the critic; the first call of the process makes it from the policy and loads the weights stored in `state`."""
     from agentgym.trainers.needs.turn_critics.log_ratio import LogRatioCritic
 
-    critic: LogRatioCritic = run.resource(
-        "log-ratio critic",
-        lambda: LogRatioCritic(run.learner.model, lr=lr, beta=beta, tokens=run.config.batch_tokens),
-    )
-    if "reference" not in state:
-        state["reference"] = run.gather([critic.saved_reference()])[0]
-    critic.load_reference(state["reference"])
-    if "critic" in state:
-        critic.load(state["critic"])
-    return critic
+    def made() -> LogRatioCritic:
+        critic = LogRatioCritic(run.learner.model, lr=lr, beta=beta, tokens=run.config.batch_tokens)
+        if "reference" not in state:
+            state["reference"] = run.gather([critic.saved_reference()])[0]
+        critic.load_reference(state["reference"])
+        if "critic" in state:
+            critic.load(state["critic"])
+        return critic
+
+    return run.resource("log-ratio critic", made)
 
 
 def _right(critic: "LogRatioCritic", found: Sequence[tuple[Any, Any]]) -> float:

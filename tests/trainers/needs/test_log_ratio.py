@@ -39,7 +39,9 @@ class Alone:
         return items
 
     def resource(self, name, build):
-        return self.resources.setdefault(name, build())
+        if name not in self.resources:
+            self.resources[name] = build()
+        return self.resources[name]
 
     def env_name(self, episode):
         return "e"
@@ -148,6 +150,16 @@ def test_a_critic_that_sees_the_answer_ranks_turns_of_new_tasks(plan_tokens):
             ]
     share = sum(hits) / len(hits)
     assert share > 0.9 if plan_tokens else share < 0.7, share
+
+
+def test_each_process_loads_the_reference_once(monkeypatch):
+    run, state, loads = Alone({}), {}, []
+    monkeypatch.setattr(LogRatioCritic, "load_reference", lambda critic, content: loads.append(content))
+    for step in range(2):
+        asyncio.run(log_ratio([], run=run, step=step, state=state, updates=0))
+        run = Alone({}) if step else run  # another process goes on with the state
+    asyncio.run(log_ratio([], run=run, step=2, state=state, updates=0))
+    assert loads == [state["reference"]] * 2
 
 
 RUN = {"credit": "sweet", "needs_options": {"updates": 2, "batch": 4, "lr": 1e-3}, "credit_options": {}}
