@@ -22,6 +22,7 @@ from agentgym.errors import BadConfig, Fault, Reason
 START = 180.0  # seconds for the server to import its libraries on a busy machine
 GRACE = 30.0  # extra seconds after a call's limit before the server counts as broken
 LONGEST_REPLY = 1 << 20  # bytes
+_SYSTEM = "agentgym.sandbox.inside.system"  # Linux only
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,8 @@ def serve() -> None:
     except Exception as error:  # report any error to the caller
         say({"problem": f"{type(error).__name__}: {error}"})
         return
+    with contextlib.suppress(ImportError):
+        importlib.import_module(_SYSTEM)  # before the forks
     say({"value": "ready"})
     _end_with(os.getppid())
     for line in sys.stdin.buffer:
@@ -189,7 +192,7 @@ def serve() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Exit this process within 2 seconds after its parent has ended, even during a long call."""
+    """Exit this process within 2 seconds after its parent has ended, also during a call, once that runs Python again."""
 
     def look(_signal: int, _frame: object) -> None:
         if os.getppid() != parent:
@@ -230,9 +233,16 @@ def _forked(request: Request) -> dict[str, object]:
 
 def _be_the_child(request: Request, write: int) -> None:
     with contextlib.suppress(BaseException):
+        _die_with_server()
         _limit(request["seconds"], request["memory"])
         os.write(write, _answered(request).encode())  # the parent is reading, so a long reply does not block
     os._exit(0)
+
+
+def _die_with_server() -> None:
+    """End this process together with the server, which enforces its time limit; only Linux supports this."""
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        importlib.import_module(_SYSTEM).die_with_parent()
 
 
 def _answered(request: Request) -> str:

@@ -1,6 +1,7 @@
 """Expressions are compared by the genuine math-verify, within bounds; what hedges, evaluates or explodes earns nothing."""
 
 import signal
+import sys
 import threading
 
 import pytest
@@ -188,6 +189,11 @@ def test_the_server_of_calls_is_replaced_when_it_is_gone() -> None:
     server._process.kill()
     server._process.wait()
     assert bounded.call("math:sqrt", 4).value == 2.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has it")
+def test_a_call_ends_with_the_server_that_limits_its_time() -> None:
+    assert bounded.call("death_signal:death_signal") == bounded.Reply(int(signal.SIGKILL))
 
 
 def test_a_number_in_another_base_is_another_number() -> None:
