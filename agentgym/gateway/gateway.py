@@ -324,7 +324,7 @@ class Gateway:
         while True:
             version = self.engine.policy_version
             scores = await self.engine.score(prompt, request.prompt_temperature)
-            completion = await self.engine.generate(prompt, Sampling(temperature=0, max_tokens=1), name)
+            completion = await self._generate(prompt, Sampling(temperature=0, max_tokens=1), name, None)
             self.engine.abort(name)  # free its cache
             if version == self.engine.policy_version:  # otherwise the weights may have changed between the two
                 break

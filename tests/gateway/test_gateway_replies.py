@@ -19,6 +19,7 @@ from test_gateway_tools import NAMES, TOOLS, call, talking, user
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.gateway import App, Gateway
+from agentgym.gateway.requests import read_request
 from agentgym.gateway.telling import ReplyStreamer, _begun
 from agentgym.trainers.data.segments import build
 
@@ -272,3 +273,36 @@ def test_text_before_a_call_is_streamed_and_the_call_is_not_text() -> None:
         assert len(pieces) > 2 and "".join(pieces) == "Let me  look." and sum("tool_calls" in delta for delta in got) == 2
         begun = parts(ask([user("y")], stream=True))
         assert "".join(part["choices"][0]["delta"].get("content", "") for part in begun) == "<tool"
+
+
+class Recording(Stepped):
+    """Never answers, and records what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__("yes")
+        self.events: list[str] = []
+
+    async def generate(self, *args: Any, **options: Any) -> Any:
+        self.events.append("generate")
+        return await super().generate(*args, **options)
+
+    def abort(self, session: str) -> None:
+        self.events.append(f"abort {session}")
+        super().abort(session)
+
+
+@pytest.mark.parametrize(("options", "session"), [({}, "s/1"), ({"prompt_logprobs": 0}, "gateway score/0")])
+def test_a_cancelled_request_is_aborted_in_the_engine(options: dict[str, Any], session: str) -> None:
+    async def cancelled() -> None:
+        raw = {"model": "m", "prompt": [1, 2], **options}
+        request = read_request(raw, chat=False, default_tokens=4, size=64)
+        asking = asyncio.ensure_future(Gateway(engine, "m").answer(request, "s"))
+        while not engine.events:
+            await asyncio.sleep(0.001)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    engine = Recording()
+    asyncio.run(cancelled())
+    assert engine.events == ["generate", f"abort {session}"]
