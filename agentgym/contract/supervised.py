@@ -68,7 +68,7 @@ def supervised(request: CheckRequest, report: Callable[[Examined], None], second
             done.append(result)
             yield result
         looked = len(done) - (len(request.checks) - len(left))
-        hangs += "did not end" in done[-1].note
+        hangs += done[-1].note == _hung(seconds)
         left = left[looked:]
 
 
@@ -140,7 +140,7 @@ def _receive(heard: Heard, process: BaseProcess, seconds: float) -> Message:
         message: Any = json.loads(content)
         json.dumps(message, allow_nan=False)  # NaN and infinity are not JSON and would break readers of a certificate
     except queue.Empty:
-        return {"broken": f"it did not end within {seconds:g} s"}
+        return {"broken": _hung(seconds)}
     except (ValueError, RecursionError):
         message = None
     return (
@@ -148,6 +148,11 @@ def _receive(heard: Heard, process: BaseProcess, seconds: float) -> Message:
         if isinstance(message, dict)
         else {"broken": "the process printed something that is not a result"}
     )
+
+
+def _hung(seconds: float) -> str:
+    """Return the note of a check that did not end in time."""
+    return f"it did not end within {seconds:g} s"
 
 
 def _is_subject(message: Message, request: CheckRequest) -> bool:

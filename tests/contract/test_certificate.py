@@ -14,6 +14,7 @@ from broken_envs import Stairs
 
 import agentgym
 from agentgym.cli import main
+from agentgym.contract import supervised
 from agentgym.contract.certificate import CLAIMS, subject
 from agentgym.contract.checks import CHECKS
 from agentgym.contract.env_under_test import EnvUnderTest
@@ -129,6 +130,19 @@ def test_an_environment_that_does_not_end_is_ended(check, kind):
     assert code == 1 and made["verdict"] == "failed" and "did not end within 4 s" in " ".join(out.split())
     assert time.monotonic() - started < 120  # no check waits for ever
     assert [row["status"] for row in made["checks"]][-1] == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("note", "skipped"), [("it did not end within 4 s", 2), ("raised SystemExit: the game did not end", 0)]
+)
+def test_only_checks_that_hang_lead_to_skipped_ones(monkeypatch, note, skipped):
+    def sitting(request, report, done, seconds):
+        yield supervised._result(request.checks[0], "broken", note)
+
+    monkeypatch.setattr(supervised, "_sitting", sitting)
+    request = supervised.CheckRequest("e", {}, list(CHECKS)[:4])
+    results = list(supervised.supervised(request, lambda subject: None, 4.0))
+    assert [result.status for result in results] == ["broken"] * (4 - skipped) + ["skipped"] * skipped
 
 
 def test_an_environment_that_behaves_while_it_is_checked_is_found_elsewhere(check):
