@@ -52,7 +52,8 @@ async def read_body(receive: Receive, most: int, seconds: float, refusal: Callab
                     return bytes(content)
                 limit.reschedule(started + seconds + len(content) / 2**20)
     except TimeoutError:
-        raise refusal(408, f"the body did not arrive within {seconds:g} seconds") from None
+        allowed = seconds + len(content) / 2**20
+        raise refusal(408, f"the body did not arrive within {allowed:.4g} seconds") from None
 
 
 async def send_json(send: Send, status: int, body: dict[str, object]) -> None:
