@@ -71,9 +71,7 @@ def evaluate(
     tasks_by_env, skipped = _chosen(plans, agent)  # every name is checked before anything is written
     ids = _ids(tasks_by_env)
     described = {**_described(plan, plans, tasks_by_env), **(options or {})}
-    if say:
-        for sentence in (*missing_tasks(described, plans, tasks_by_env), *new_wordings(described)):
-            say(sentence)
+    _announce(say, described, plans, tasks_by_env)
     with alone(folder, "evaluation"):
         remove_parts(folder)
         before = manifest.numbers_of_tasks(folder / "manifest.json")
@@ -99,6 +97,18 @@ def evaluate(
             about["regret"] = _regret(folder, plans, tasks_by_env, episodes)
         _summarize(folder, {**summarize(episodes, price), **about})
         return episodes
+
+
+def _announce(
+    say: Callable[[str], None] | None,
+    described: Mapping[str, object],
+    plans: Mapping[str, EvaluationPlan],
+    tasks_by_env: Mapping[str, list[Task]],
+) -> None:
+    """Pass the warnings about comparability to `say`, unless it is None."""
+    if say:
+        for sentence in (*missing_tasks(described, plans, tasks_by_env), *new_wordings(described)):
+            say(sentence)
 
 
 def _plans(plan: EvaluationPlan) -> dict[str, EvaluationPlan]:

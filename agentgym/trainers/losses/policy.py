@@ -126,10 +126,7 @@ def policy_loss(
         Tokens(scores.logprobs, behaviour, batch.logprobs, batch.advantages, scores.entropy.detach(), batch, scores.top)
     )
     losses, metrics = cast("tuple[Tensor, dict[str, Tensor]]", result if isinstance(result, tuple) else (result, {}))
-    if losses.shape != batch.weights.shape:
-        raise BadConfig(f"a loss returned {tuple(losses.shape)}; expected {tuple(batch.weights.shape)}, a number per token")
-    if not losses.requires_grad and scores.logprobs.requires_grad:
-        raise BadConfig("a loss has no gradient: compute it from tokens.logprobs (tokens.entropy is only a measurement)")
+    _check_losses(losses, scores, batch)
     sums = {name: total_of(values.detach().float()) for name, values in metrics.items()}
     log_ratio = scores.logprobs.detach() - behaviour
     sums |= _sums(scores, batch, log_ratio if removed is None else log_ratio[~removed])
@@ -150,6 +147,18 @@ def policy_loss(
     total = (losses * batch.weights).sum()
     sums["loss"] = torch.stack([total.detach(), total.new_ones(())])
     return total, sums
+
+
+def _check_losses(losses: Tensor, scores: Scores, batch: Batch) -> None:
+    """Check the losses that a loss function returned.
+
+    Raises:
+        BadConfig: they have the wrong shape or no gradient.
+    """
+    if losses.shape != batch.weights.shape:
+        raise BadConfig(f"a loss returned {tuple(losses.shape)}; expected {tuple(batch.weights.shape)}, a number per token")
+    if not losses.requires_grad and scores.logprobs.requires_grad:
+        raise BadConfig("a loss has no gradient: compute it from tokens.logprobs (tokens.entropy is only a measurement)")
 
 
 def imitation_loss(scores: Scores, batch: Batch) -> tuple[Tensor, Sums]:
