@@ -1,4 +1,4 @@
-"""Chat servers as they are met: parameters that they refuse, what they count, thoughts, names, bodies, headers, queries."""
+"""Chat servers as they are met: parameters that they refuse, what they count, thoughts, bodies, headers, queries."""
 
 import asyncio
 import json
@@ -14,13 +14,12 @@ import agentgym
 from agentgym.cli import main
 from agentgym.core.provenance import command_line
 from agentgym.engines import Completion, Sampling, nested
-from agentgym.engines.kinds import kind_of
 from agentgym.engines.openai.chat import OpenAIChatEngine
 from agentgym.engines.openai.http import Refused
 from agentgym.engines.openai.refusals import named_parameter
 from agentgym.episodes.episode import Episode, Turn, read_episodes
 from agentgym.episodes.usage import Usage, from_extra, to_extra
-from agentgym.errors import BadConfig, Fault, UnknownName
+from agentgym.errors import BadConfig, Fault
 
 ASKED = [{"role": "user", "content": "hello"}]
 SECRET = "sk-very-secret-0123456789"
@@ -360,35 +359,6 @@ def test_dotted_options_are_tables() -> None:
         nested({"body": 1, "body.x": 2})
 
 
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [
-        ("openai:gpt-5", "chat:openai/gpt-5"),
-        ("anthropic:claude-x", "chat:anthropic/claude-x"),
-        ("openrouter:a/b", "chat:openrouter/a/b"),
-        ("together:a/b", "chat:together/a/b"),
-        ("http://localhost:8000/v1", "chat:http://localhost:8000/v1#MODEL"),
-        ("https://h/v1#m", "chat:https://h/v1#m"),
-        ("gpt-5", "chat:openai/gpt-5"),
-        ("gpt-5", "chat:URL#MODEL"),
-        ("OWNER/NAME", "chat:openrouter/OWNER/NAME"),
-        ("openai/gpt-5", "A model of its API is chat:openai/gpt-5"),
-        ("anthropic/claude-x", "A model of its API is chat:anthropic/claude-x"),
-        ("chat:gpt-5", "chat:openai/NAME"),
-        ("chat:groq/llama", "chat:anthropic/NAME"),
-        ("claude:opus", "chat:anthropic/opus"),
-    ],
-)
-def test_every_failure_of_a_bare_name_says_the_form(
-    name: str, form: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # no hub
-    assert main(["eval", "guessnumber", "--model", name, "--out", str(tmp_path / "e")]) == 2
-    assert form in capsys.readouterr().err.replace("\n", " ")
-    with pytest.raises((BadConfig, UnknownName)):
-        agentgym.engine(name)
-
-
 def test_a_name_of_a_provider_is_its_address_key_and_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for provider, limit in (("openai", "max_completion_tokens"), ("openrouter", "max_tokens"), ("together", "max_tokens")):
         with loopback.faulty([], then=reply()) as (server, url):
@@ -404,8 +374,3 @@ def test_a_name_of_a_provider_is_its_address_key_and_limit(monkeypatch: pytest.M
         assert server.heads[-1]["Authorization"] == f"Bearer {SECRET}"
         options = json.loads((out / "manifest.json").read_text())["options"]
         assert (options["model"], options["server"]) == (f"chat:{provider}/a/b", url)
-
-
-def test_what_is_a_hub_id_stays_one() -> None:
-    assert kind_of("hf:OWNER/NAME")[0].name == "hf"
-    assert kind_of("chat:anthropic/x")[0].extra == "anthropic" and kind_of("chat:openai/x")[0].extra == "api"
