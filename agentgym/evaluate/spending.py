@@ -121,6 +121,8 @@ def total_cost(episodes: Iterable[Episode], price: Price | None) -> float | None
 def spending(episodes: Sequence[Episode], price: Price | None) -> dict[str, object]:
     """Return the entries `usage`, `uncounted`, `cost` and `latency` of a summary; faults count too.
 
+    Requests without a usable answer are not included, though a server may charge for some; the summary's `met` counts them.
+
     `usage`: total tokens by kind (`COUNTS`); None if no request's usage is known. `uncounted`: number of requests of
     unknown usage; above 0, usage and cost are too low. `cost`: US dollars (`total`, `per_episode`, and `per_success`,
     which is None without a success) and `by` (`server` or `prices`); None if no usage is known, or a request with known
@@ -190,8 +192,9 @@ class AttemptCosts:
 class MeteredEngine:
     """Chat engine wrapper that adds up the cost of requests, and ends the evaluation at its limit.
 
-    `spent` starts at the cost of earlier sessions. At the limit `most` (US dollars; None: no limit) no new episode starts,
-    but running episodes finish, even beyond the limit, so that nothing is paid twice.
+    `spent` starts at the cost of earlier sessions; requests without a usable answer are not included. At the limit `most`
+    (US dollars; None: no limit) no new episode starts, but running episodes finish, even beyond the limit, so that nothing
+    is paid twice.
     """
 
     tokenizer = None
