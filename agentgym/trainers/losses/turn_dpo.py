@@ -42,7 +42,8 @@ def _pulls(moved: npt.NDArray[np.float64], advantages: npt.NDArray[np.float64], 
     ranked = [(a, b) for a, b in product(order[:half], order[len(order) - half :]) if advantages[a] > advantages[b]]
     slopes = np.zeros(len(advantages))
     for better, worse in ranked:
-        wrong = beta / (1 + np.exp(beta * (moved[better] - moved[worse]))) / len(ranked)
+        gap = min(beta * (moved[better] - moved[worse]), 700.0)  # bounded, or exp overflows
+        wrong = beta / (1 + np.exp(gap)) / len(ranked)
         slopes[better] -= wrong
         slopes[worse] += wrong
     return slopes

@@ -41,6 +41,8 @@ def test_pulls_by_hand():
     )
     assert not pulls(update([1.0, 1.0], [0.0, 3.0], [0.0, 0.0])).any()
     assert len(pulls(update([], [], []))) == 0
+    with np.errstate(over="raise"):  # exp(1000) is beyond floats
+        assert pulls(update([1.0, -1.0], [1.0, 0.0], [0.0, 0.0]), beta=1000.0) == pytest.approx([0.0, 0.0])
 
 
 def learner_of(model, lr):
