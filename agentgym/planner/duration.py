@@ -72,7 +72,7 @@ def _seconds(config: TrainConfig, play: Play, rates: Rates, turns: float, reply:
     demonstrations = config.sft_episodes / config.processes
     sft = demonstrations * (tokens * rates.train + turns * (play.env_seconds + play.agent_seconds))
     sft += -(-config.sft_episodes // config.sft_batch) * rates.optimizer
-    tests = config.test_tasks / config.processes
-    around = (3 if config.sft_episodes else 2) * (sampled(tests) + tests * turns * play.env_seconds) if tests else 0.0
+    tests = [config.untrained_tasks, *[config.test_tasks] * (2 if config.sft_episodes else 1)]
+    around = sum(sampled(n / config.processes) + n / config.processes * turns * play.env_seconds for n in tests if n)
     update = rollout + env + train + rates.sync + evaluation
     return Seconds(rollout, env, train, rates.sync, evaluation, sft + config.steps * update + around)

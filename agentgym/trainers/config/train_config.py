@@ -35,6 +35,8 @@ from agentgym.trainers.config.settings import (
 from agentgym.trainers.learners.interface import kind_of
 from agentgym.trainers.learners.kinds import LearnerKind
 
+RANDOM_TASKS = 40
+"""Maximum number of tasks per environment in the evaluation of random weights, which succeed almost never and play long."""
 STATE = "trainer.pt"
 """Name of the file with the trainer's state in a checkpoint folder."""
 
@@ -150,6 +152,11 @@ class TrainConfig(
     def updates(self) -> int:
         """Optimizer updates per step."""
         return self.minibatches * self.epochs
+
+    @property
+    def untrained_tasks(self) -> int:
+        """Number of tasks of each environment in the first evaluation, before any update."""
+        return min(self.test_tasks, RANDOM_TASKS) if self.model == "init" else self.test_tasks
 
     @property
     def sft_steps(self) -> int:

@@ -24,15 +24,14 @@ class Measures:
     ) -> None:
         self.run, self.record, self.show, self.results, self.config = run, record, show, results, run.config
 
-    def once(self, name: str) -> None:
-        """Evaluate on the test split and store the result under `name`, unless it is already stored."""
+    def once(self, name: str, number: int) -> None:
+        """Evaluate on the first `number` tasks of the test split and store the result under `name`, unless it is there."""
         if name in self.results:
             return
-        config = self.config
-        episodes = self._play("test_split", config.test_tasks, f"{name}/")
+        episodes = self._play("test_split", number, f"{name}/")
         with uninterrupted():  # else a checkpoint could hold the episodes without the result, and they would be repeated
             self.results |= self._store(name, episodes)
-            self.results |= {f"{name}_faults": fault_share(episodes), "tasks": len(episodes)}
+            self.results |= {f"{name}_faults": fault_share(episodes), f"{name}_tasks": len(episodes), "tasks": len(episodes)}
         where = {"split": self._split, "tasks": len(episodes)}
         self.show("eval", {"name": name, "success": self.results[name], "faults": self.results[f"{name}_faults"], **where})
 
@@ -105,7 +104,8 @@ class Measures:
             "seed": config.seed,
             "steps": config.steps,
             "split": self._split,
-            "tasks": results.get("tasks", config.test_tasks * len(config.mix)),  # older checkpoints lack it
+            "tasks": (tasks := results.get("tasks", config.test_tasks * len(config.mix))),  # older checkpoints lack it
+            "tasks_before": results.get("success_before_tasks", tasks),
         }
 
 

@@ -119,18 +119,18 @@ class Training(RunSession):
             with closing(self.run), closing(self.loggers), runner() as loop, self.stopping():
                 self.wait = self.measures.wait = loop.run
                 self.wait(self.run.learner.publish(tally.position))
-                self.measures.once("success_before")
+                self.measures.once("success_before", config.untrained_tasks)
                 while (done := tally.position) < config.sft_steps:
                     self._sft_step()
                     self.updated(due=done + 1 == config.sft_steps or (done + 1) % (20 * config.checkpoint_every) == 0)
                 if config.sft_steps:  # else the policy was measured already
-                    self.measures.once("success_sft")
+                    self.measures.once("success_sft", config.test_tasks)
                 while (done := tally.position - config.sft_steps) < config.steps:
                     self.step(done)
                     self._check_faults()
                     self.updated(due=(done + 1) % config.checkpoint_every == 0)
                 self.end = self.end if "success_after" in self.measures.results else self.record.offsets()
-                self.measures.once("success_after")
+                self.measures.once("success_after", config.test_tasks)
             summary = self.measures.summary(tally)
             if best := self.record.best_step():
                 summary |= {"best_step": best["step"], "best_success_valid": best["success_valid"]}

@@ -8,6 +8,7 @@ from small_runs import episodes, policy, small
 
 from agentgym.cli.train import _table
 from agentgym.trainers import train
+from agentgym.trainers.config import train_config
 
 
 def test_without_a_warm_start_the_untrained_policy_is_measured_once(tmp_path):
@@ -24,3 +25,12 @@ def printed(summary):
     screen = io.StringIO()
     Console(width=100, file=screen).print(_table(summary))
     return screen.getvalue()
+
+
+def test_random_weights_play_fewer_tasks_of_the_test(tmp_path, monkeypatch):
+    monkeypatch.setattr(train_config, "RANDOM_TASKS", 1)
+    tiny = {"policy_width": 64, "policy_layers": 1, "policy_episodes": 8}
+    summary = train(small(tmp_path / "run", "init", **tiny, steps=1, test_tasks=3))
+    measured = [e["group_id"].partition("/")[0] for e in episodes(tmp_path / "run") if e["group_id"].startswith("success")]
+    assert sorted(measured) == ["success_after"] * 3 + ["success_before"]
+    assert (summary["tasks_before"], summary["tasks"]) == (1, 3) and "untrained (1)" in printed(summary)
