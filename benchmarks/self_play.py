@@ -5,7 +5,8 @@ python benchmarks/self_play.py --out runs/self-play --report                    
 
 `ssp` is Search Self-play over corpora of 12 people, `azr` Absolute Zero over programs of one line, `kuhn` SPIRAL's game of
 Kuhn poker with `mars`. Each seed has a warm start of its own by imitation, and one run from there. Success before and after
-is on the same tasks of `test`, none of which is trained (`ssp`: other corpora). Policies have below 0.6 million parameters.
+is on the same tasks of `test`, none of which is trained (`ssp`: other corpora); Kuhn poker has exact exploitability instead.
+Policies have below 0.6 million parameters.
 """
 
 import argparse
@@ -24,7 +25,7 @@ sys.path.append(str(Path(__file__).parent))
 from self_play_envs import hands_won
 
 import agentgym
-from agentgym.envs.duels.kuhn_rules import exploitability
+from agentgym.envs.duels.kuhn_rules import exploitability, value
 from agentgym.evaluate.exploiting import exploitabilities
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig
@@ -69,10 +70,11 @@ GAMES = {
         (("lines/LinesProposer-v0", 1.0), ("lines/Lines-v0", 7.0)),
         ("lines/LinesProposer-v0", "lines/Lines-v0"),
         {"types": ["deduction"]},
-        {"sft_episodes": 4000},
-        {"sampler": "absolute_zero", "sampler_options": {"proposers": 2, "attempts": 4}, "credit": "task_relative",
-         "steps": 40, "tasks_per_step": 18, "group_size": 8},
-        tasks=189,
+        {"sft_episodes": 4000, "sft_noise": 0.35},
+        {"sampler": "absolute_zero", "sampler_options": {"proposers": 2, "attempts": 4, "invalid": -0.5},
+         "credit": "task_relative", "negative_advantage_weight": 1.0, "muon": True, "lr": 5e-4, "steps": 50,
+         "tasks_per_step": 18, "group_size": 8},
+        tasks=150,
         shared={"turn_tokens": 40, "horizon": (2,), "vocabulary": 500, "policy_episodes": 60},
     ),
     "kuhn": Game(
@@ -80,8 +82,9 @@ GAMES = {
         ("kuhn/Dealt-v0",),
         {"opponent": "self", "hands": 1},
         {"sft_episodes": 640},
-        {"generation": "opponents", "credit": "mars", "steps": 20, "tasks_per_step": 16, "group_size": 8},
-        shared={"turn_tokens": 8, "horizon": (4,), "vocabulary": 300, "policy_width": 64, "policy_layers": 1,
+        {"generation": "opponents", "credit": "mars", "negative_advantage_weight": 1.0, "steps": 20, "tasks_per_step": 16,
+         "group_size": 8},
+        shared={"turn_tokens": 8, "horizon": (4,), "vocabulary": 500, "policy_width": 64, "policy_layers": 2,
                 "policy_induction_heads": False},
     ),
 }  # fmt: skip
@@ -122,14 +125,14 @@ def agent_of(config: TrainConfig, policy: Path) -> Any:
 
 
 def poker(config: TrainConfig, first: Path, last: Path) -> dict[str, float]:
-    """Return the exact share of hands that a checkpoint wins against an earlier one, and what both can lose."""
+    """Return what two checkpoints can lose, and what the later one wins against the earlier one; all are exact."""
     kuhn = "kuhn/Dealt-v0"
     strategies = [exploitabilities(kuhn, [(GAMES["kuhn"].options, [])], agent_of(config, each)) for each in (first, last)]
     tables = [{name: bet for name, bet in (each or {}).items() if name != "moves"} for each in strategies]
+    old, new = tables
     return {
-        "before": 0.5, "after": hands_won(tables[1], tables[0]), "exploitability_before": exploitability(tables[0]),
-        "exploitability_after": exploitability(tables[1]),
-        "bets": float(np.mean([bet for bet in tables[1].values()])),
+        "before": exploitability(old), "after": exploitability(new), "chips": (value(new, old) - value(old, new)) / 2,
+        "hands": hands_won(new, old), "bets": float(np.mean(list(new.values()))),
     }  # fmt: skip
 
 
@@ -171,7 +174,10 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def report(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the table of gains by game, with Student's 95 % intervals over seeds."""
+    """Return the table of gains by game, with Student's 95 % intervals over seeds.
+
+    Success is in percent and its gain in points. `kuhn` has exploitability in chips per hand, of which less is better.
+    """
     lines = [
         "| game | seeds | warm start | after self-play | gain, 95 % interval | tasks proposed | CPU seconds |",
         "|---|---|---|---|---|---|---|",
@@ -180,13 +186,14 @@ def report(rows: list[dict[str, Any]]) -> list[str]:
         mine = sorted((row for row in rows if row["game"] == name), key=lambda row: row["seed"])
         if not mine:
             continue
-        gains = np.array([100 * (row["after"] - row["before"]) for row in mine])
+        scale, digits, unit = (1, 3, "") if name == "kuhn" else (100, 1, " %")
+        gains = np.array([scale * (row["after"] - row["before"]) for row in mine])
         half = STUDENT.get(len(gains), np.nan) * (gains.std(ddof=1) if len(gains) > 1 else np.nan) / len(gains) ** 0.5
-        columns = [", ".join(f"{100 * row[key]:.1f} %" for row in mine) for key in ("before", "after")]
+        columns = [", ".join(f"{scale * row[key]:.{digits}f}{unit}" for row in mine) for key in ("before", "after")]
         made, cpu = (", ".join(str(round(row[key])) for row in mine) for key in ("proposed", "cpu"))
-        gain = f"{gains.mean():+.1f}"
+        gain = f"{gains.mean():+.{digits}f}"
         if len(gains) > 1:
-            gain += f" ({gains.mean() - half:+.1f} to {gains.mean() + half:+.1f})"
+            gain += f" ({gains.mean() - half:+.{digits}f} to {gains.mean() + half:+.{digits}f})"
         lines.append(f"| `{name}` | {len(mine)} | {columns[0]} | {columns[1]} | {gain} | {made} | {cpu} |")
     return lines
 

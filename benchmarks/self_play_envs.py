@@ -6,9 +6,11 @@ check of a proposal: a question with the documents of its answer. `lines/Lines-v
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
+from typing import Any, cast
 
 import numpy as np
 
@@ -122,58 +124,109 @@ class FactsReader(FactsProposer):
         yield spell("answer", self.task.data["answers"][0])
 
 
-def program(factor: int, term: int) -> str:
+OPERATIONS: dict[str, Callable[[list[int]], object]] = {
+    "x[0]": lambda x: x[0], "x[1]": lambda x: x[1], "x[2]": lambda x: x[2], "max(x)": max, "min(x)": min,
+    "x[1:]": lambda x: x[1:], "x[:2]": lambda x: x[:2], "x[::-1]": lambda x: x[::-1],
+}  # fmt: skip
+"""Expressions of one-line programs over a list x of three digits."""
+LINE = re.compile(r"def f\(x\):\n    return (.+)")
+
+
+@lru_cache(maxsize=8192)
+def held_out(operation: str, values: tuple[int, ...]) -> bool:
+    """Return True if a puzzle belongs to `test`: about every third one of the 5832."""
+    return int(generator("held out", operation, *values).integers(3)) == 0
+
+
+def drawn(rng: np.random.Generator, test: bool) -> tuple[str, list[int]]:
+    """Return the operation and the list of a puzzle, of `test` or not."""
+    while True:
+        operation = list(OPERATIONS)[int(rng.integers(len(OPERATIONS)))]
+        values = rng.integers(1, 10, 3).tolist()
+        if held_out(operation, tuple(values)) == test:
+            return operation, values
+
+
+def written(operation: str, values: list[int]) -> str:
+    """Return a puzzle in the form of a proposal."""
+    return f"{program(operation)}\nf({values})"
+
+
+def program(operation: str) -> str:
     """Return a program of one line."""
-    return f"def f(x):\n    return x * {factor} + {term}"
+    return f"def f(x):\n    return {operation}"
 
 
 class Lines(Puzzles):
-    """Say what a program of one line returns: x * factor + term, x from 1 to 9."""
+    """Say what a program of one line returns for a list of three digits."""
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the puzzle with this number; every third one of the 567 belongs to `test`."""
+        """Return the puzzle with this number."""
         split = self._split_for(number, split)
-        rng = generator("Lines", split, number)
-        while True:
-            x, factor, term = (int(rng.integers(low, high)) for low, high in ((1, 10), (2, 9), (0, 9)))
-            if ((x * 63 + (factor - 2) * 9 + term) % 3 == 0) == (split == "test"):
-                break
-        data = puzzle("deduction", program(factor, term), "f", [[x]], [x * factor + term])
+        operation, values = drawn(generator("Lines", split, number), split == "test")
+        data = puzzle("deduction", program(operation), "f", [[values]], [OPERATIONS[operation](values)])
         return Task("Solve the puzzle.", data, f"{split}/0/{number}", split, 0)
+
+    def split_key(self, task: Task) -> object:
+        """Return the program and its argument."""
+        return task.data["program"], str(task.data["inputs"])
 
     def expert(self) -> Iterator[str]:
         """Give the result."""
         yield from self.oracle()
 
+    def mistake(self, rng: np.random.Generator) -> str:
+        """Return an answer with the result of an operation drawn at random."""
+        operation = list(OPERATIONS.values())[int(rng.integers(len(OPERATIONS)))]
+        return spell("answer", str(operation(self.task.data["inputs"][0][0])))
+
 
 class LinesProposer(Proposer):
-    """Propose a program of one line, with another one as the example."""
+    """Propose a program of one line, with one or two others as examples.
+
+    The programs of `OPERATIONS` are computed here; any other program runs in two sandboxes. A puzzle of `test` is refused.
+    """
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
         """Return the proposal task with this number."""
         split = self._split_for(number, split)
         rng = generator("LinesProposer", split, number)
-        x, factor, term = (int(rng.integers(low, high)) for low, high in ((1, 10), (2, 9), (0, 9)))
-        data = {"type": "deduction", "examples": [f"{program(factor, term)}\nf({x})"]}
-        return Task("Propose a puzzle.", data, f"{split}/0/{number}", split, 0)
+        examples = [written(*drawn(rng, False)) for _ in range(int(rng.integers(1, 3)))]
+        return Task("Propose a puzzle.", {"type": "deduction", "examples": examples}, f"{split}/0/{number}", split, 0)
+
+    def _results(self, body: str, inputs: Sequence[object]) -> list[object]:
+        """Return the results of the calls.
+
+        Raises:
+            ValueError: the puzzle belongs to `test`, or a program of another form fails.
+        """
+        line, values = LINE.fullmatch(body), next(iter(cast("list[Any]", inputs[0])), None)
+        digits = isinstance(values, list) and len(values) == 3 and all(type(v) is int and 0 <= v < 100 for v in values)
+        if line is None or line[1] not in OPERATIONS or not digits or len(cast("list[Any]", inputs[0])) != 1:
+            return super()._results(body, inputs)
+        if held_out(line[1], tuple(values)):
+            raise ValueError("it belongs to the tests")
+        return [OPERATIONS[line[1]](values)]
 
     def expert(self) -> Iterator[str]:
         """Propose another program of that form."""
-        rng = generator("proposal", self.task.id)
-        x, factor, term = (int(rng.integers(low, high)) for low, high in ((1, 10), (2, 9), (0, 9)))
-        yield spell("propose", f"{program(factor, term)}\nf({x})")
+        yield spell("propose", written(*drawn(generator("proposal", self.task.id), False)))
 
     oracle = expert
 
 
+BETS = {"J": 0.4, "Q": 0.5, "K": 0.6}
+"""Probability of a bet or call in demonstrations of Kuhn poker: nearly random, but cards matter."""
+
+
 class Dealt(KuhnPoker):
-    """Kuhn poker whose demonstrations are random moves, and whose measures are the strategy itself."""
+    """Kuhn poker whose demonstrations are nearly random moves, and whose measures are the strategy itself."""
 
     def expert(self) -> Iterator[str]:
-        """Move at random."""
+        """Bet or call with the probability in `BETS`."""
         while True:
             rng = generator("random moves", self.task.id, self.hand, self.history)
-            yield words(self.history)[int(rng.integers(2))]
+            yield words(self.history)[int(rng.random() < BETS[self.deal[self.seat]])]
 
     def exploited(self, chances: Mapping[str, Sequence[float]]) -> dict[str, float]:
         """Return the probability of a bet or call in each situation."""
