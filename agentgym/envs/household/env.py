@@ -153,8 +153,9 @@ class Household(HouseEnv):
     wordings: tuple[str, ...] = ("new",)
     """Wordings to draw from, one per task.
 
-    `new` (ALFWorld 0.4) and `old` (0.2) are those of genuine files, and `variants` mixes their parts. `paraphrased` and
-    `held_out` change the words of answers: use the first for training and the second for tests.
+    `new` (ALFWorld 0.4) and `old` (0.2) are those of genuine files, and `variants` mixes their parts. `paraphrased`,
+    `invented` and `held_out` change the words of answers: use the last for tests only. In `invented`, they are random
+    words and pseudo-words, so a policy learns to read names and lists in words that it does not know.
     """
 
     def setup(self) -> None:

@@ -1,12 +1,16 @@
 """Wordings of generated houses: the generations of ALFWorld's files, their variants, and paraphrased answers."""
 
+import re
 from dataclasses import replace
 
-from agentgym.core.seeding import derive
+import numpy as np
+
+from agentgym.core.seeding import derive, generator
 from agentgym.envs.household.text import HELP, NEW, OLD, Dialect
 
-WORDINGS = ("new", "old", "variants", "paraphrased", "held_out")
-"""`new` and `old` are ALFWorld 0.4 and 0.2, `variants` mixes their parts, the other two paraphrase the answers."""
+WORDINGS = ("new", "old", "variants", "paraphrased", "held_out", "invented")
+"""`new` and `old` are ALFWorld 0.4 and 0.2, `variants` mixes their parts, the next two paraphrase the answers, and
+`invented` replaces their phrases with random words."""
 
 _PHRASES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "You are in the middle of a room. Looking quickly around you": (
@@ -23,6 +27,27 @@ _PHRASES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     " using the ": ((" with the ",), (" in the ",)),
 }
 """Engine text -> its paraphrases for training, and its paraphrases for tests only."""
+
+
+def _words(column: int) -> set[str]:
+    """Return the words of the training paraphrases with the engine's own (0), or of those for tests (1), in lower case."""
+    texts = [text for phrases in _PHRASES.values() for text in phrases[column]]
+    return set(re.findall(r"[a-z]+", " ".join(texts if column else [*texts, *_PHRASES]).lower()))
+
+
+_HELD_OUT = frozenset(_words(1) - _words(0))
+_COMMON = (
+    "after again all almost already as away before behind beside bring by can come does down draw each every far "
+    "for from gently get hand has he here inside it its just keep leave left long make may more near next of off "
+    "once one onto or out part push quiet rest right same set show side slowly so some still such that them then "
+    "they this through time top under until very wait was way we well what where which while who will within yet"
+)
+_FILLERS = (*sorted(_words(0) - {"a"}), *_COMMON.split())
+"""Real words of invented phrases: those of training phrases, and others that are in no held-out phrase."""
+_MARKS = (",", ":", ";", "!", " -", "...")
+_ONSETS = (*"bcdfghjklmnpqrstvwyz", "", "bl", "br", "ch", "cl", "cr", "dr", "fl", "gr", "pl", "sh", "sl", "st", "th", "tr")
+_VOWELS = (*"aeiou", "ai", "ea", "ee", "io", "oa", "oo", "ou")
+_CODAS = ("", "", "", *"bdgklmnprst", "ck", "ed", "ing", "ll", "nd", "ng", "nt", "rn", "ss", "st")
 
 
 def draw_wording(wordings: tuple[str, ...], task_id: str) -> str:
@@ -53,9 +78,44 @@ def draw_dialect(wordings: tuple[str, ...], task_id: str) -> Dialect:
     )
     if wording == "variants":
         return dialect
+    if wording == "invented":
+        return replace(dialect, phrases=tuple((genuine, _invent(genuine, task_id)) for genuine in _PHRASES))
     column = int(wording == "held_out")
     phrases: list[tuple[str, str]] = []
     for genuine, paraphrases in _PHRASES.items():
         options = paraphrases[column] if column else (genuine, *paraphrases[column])
         phrases.append((genuine, options[derive("phrase", genuine, task_id) % len(options)]))
     return replace(dialect, phrases=tuple(phrases))
+
+
+def _invent(genuine: str, task_id: str) -> str:
+    """Return random words, half of them pseudo-words, in place of an engine text, with its punctuation and capitals."""
+    rng = generator("invented", genuine, task_id)
+    while True:
+        text = ". ".join(_invent_clause(rng, clause) for clause in genuine.split(". "))
+        if text not in _PHRASES[genuine][1]:
+            return text
+
+
+def _invent_clause(rng: np.random.Generator, clause: str) -> str:
+    """Return one to six words, some with a mark of their own, in the place of a clause."""
+    words: list[str] = []
+    length = int(rng.integers(1, 6))
+    while len(words) < length:
+        word = _FILLERS[int(rng.integers(len(_FILLERS)))] if rng.random() < 0.5 else _pseudo_word(rng)
+        if word != "a" and word not in _HELD_OUT:  # `a` begins the items of a list
+            words.append(word)
+    if clause.rstrip().endswith(" the") and rng.random() < 0.5:
+        words.append("the")
+    if rng.random() < 0.3:
+        words[int(rng.integers(len(words)))] += _MARKS[int(rng.integers(len(_MARKS)))]
+    text = " ".join(words)
+    inner = clause.strip(" ,.")
+    before, after = clause.split(inner)
+    return before + (text[0].upper() + text[1:] if inner[0].isupper() else text) + after
+
+
+def _pseudo_word(rng: np.random.Generator) -> str:
+    syllables = 1 + int(rng.integers(2))
+    parts = (part[int(rng.integers(len(part)))] for _ in range(syllables) for part in (_ONSETS, _VOWELS, _CODAS))
+    return "".join(parts)

@@ -1,5 +1,7 @@
 """Generated houses in the words of both generations of ALFWorld's files, their variants and paraphrases."""
 
+import re
+
 import pytest
 
 from agentgym.envs.household import Household
@@ -55,11 +57,34 @@ def test_a_mixture_is_drawn_by_task_and_contains_every_part():
     }
 
 
+def words_of(wordings: tuple[str, ...], tasks: list[str]) -> set[str]:
+    """Return the words of the phrases that tasks have, and of the engine's own, in lower case."""
+    pairs = [pair for task in tasks for pair in draw_dialect(wordings, task).phrases]
+    return set(re.findall("[a-z]+", " ".join(text for pair in pairs for text in pair).lower()))
+
+
+def test_invented_phrases_differ_from_house_to_house_and_leave_the_lists():
+    first, other = (draw_dialect(("invented",), f"train/0/{number}") for number in range(2))
+    assert first == draw_dialect(("invented",), "train/0/0")
+    assert not {text for _, text in first.phrases} & {text for _, text in other.phrases}
+    for genuine, text in first.phrases:
+        assert text[0].isupper() == genuine[0].isupper() and text[0].isspace() == genuine[0].isspace()
+        assert text[-1].isspace() == genuine[-1].isspace() and text.strip()
+    env, new = (Household(preset="easy", wordings=(name,), horizon=60) for name in ("invented", "new"))
+    listed = re.compile(r" a (\w+ \d+)")
+    for number in range(8):
+        played = [listed.findall("\n".join(play(env_, number)[1])) for env_ in (env, new)]
+        assert played[0] == played[1] and played[0]
+
+
 def test_held_out_phrases_are_in_no_training_wording():
     tasks = [f"train/0/{number}" for number in range(300)]
-    trained = {p for w in WORDINGS[:4] for task in tasks for _, p in draw_dialect((w,), task).phrases}
+    training = [wording for wording in WORDINGS if wording != "held_out"]
+    trained = {p for w in training for task in tasks for _, p in draw_dialect((w,), task).phrases}
     held_out = {p for task in tasks for _, p in draw_dialect(("held_out",), task).phrases}
     assert held_out and not held_out & trained
+    new_words = set(re.findall("[a-z]+", " ".join(held_out).lower())) - words_of(("paraphrased",), tasks)
+    assert {"grab", "notice", "reach"} <= new_words and not new_words & words_of(("invented",), tasks)
     env = Household(preset="easy", wordings=("held_out",), horizon=60)
     text = "\n".join(line for number in range(8) for line in play(env, number)[1])
     assert "You arrive at" not in text and ", you see " not in text and ", you notice " in text
