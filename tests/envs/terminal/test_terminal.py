@@ -7,6 +7,7 @@ import pytest
 
 import agentgym
 from agentgym.core.env import Task
+from agentgym.envs.terminal import Terminal
 from agentgym.envs.terminal import tree as trees
 from agentgym.envs.terminal.scenario import FAMILIES, scenario
 from agentgym.envs.terminal.shortcuts import SHORTCUTS
@@ -44,6 +45,19 @@ def test_folder_and_exported_variables_stay(say):
     assert say("cd ..; exit 3") == "[exit code 3]"
     assert say("pwd") == "/home/agent/task/a"
     assert say("rmdir b; cd ..; rmdir a; cd /usr/share; pwd") == "/usr/share"
+
+
+def test_the_tool_says_whether_temporary_files_stay(environment, say, monkeypatch):
+    stays = "exported variables, /tmp and /dev/shm persist between commands"
+    text = environment.tools["bash"].description
+    assert "/tmp and everything else do not." in text and stays not in text
+    say("touch /tmp/x")
+    assert "No such file" in environment.step(bash("cat /tmp/x"))[0]
+    monkeypatch.setattr(Terminal, "requires", lambda self: None)
+    for backend, options in (("docker", {"image": "i"}), ("harbor", {"image": "i"}), ("process", {"unsafe": True})):
+        text = Terminal(backend=backend, backend_options=options).tools["bash"].description
+        assert stays in text and ("no network, no root" in text) is (backend != "process")
+    assert environment.tools["bash"].description.endswith("No input, no network, no root.")
 
 
 def test_a_folder_that_is_gone_is_said(say):
