@@ -26,11 +26,11 @@ These limits usually apply first, and are the same on every machine. SQLite runs
 """
 EVERY = 200
 """Number of instructions between two checks of the limits."""
-SECONDS, FILE_SECONDS = 0.2, 10.0
+SECONDS, FILE_SECONDS = 1.0, 10.0
 """Limits on a query's CPU time in its thread, in seconds; several times the time for `STEPS` or `FILE_STEPS`.
 
-Only functions that repeatedly scan long values reach them. A busy machine has no effect, and exceeding a limit is an error
-of the query.
+Only functions that repeatedly scan long values, and the compilation of huge queries on slow machines, reach them. A busy
+machine has little effect, and exceeding a limit is an error of the query.
 """
 MEMORY, FILE_MEMORY = 64 * 2**20, 256 * 2**20
 """Limits on SQLite's memory in this process over all connections, in bytes; for databases in memory and in files.

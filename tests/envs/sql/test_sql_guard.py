@@ -185,7 +185,7 @@ def test_no_query_takes_long_whatever_it_calls(database, name):
     with contextlib.suppress(QueryError):
         database.run(TIMEWASTERS[name])
     close_idle()
-    assert children_and_own() - before < 2.0  # CPU time, ten times the limit: nothing here hangs on the machine's load
+    assert children_and_own() - before < 2.0  # CPU time, twice the limit: nothing here hangs on the machine's load
     assert database.run("SELECT 1").rows == [(1,)]
 
 
@@ -195,7 +195,7 @@ def test_what_is_said_of_a_query_that_is_ended_is_the_same_in_both_ways_of_endin
         with pytest.raises(QueryError) as caught:
             database.run(sql)
         words.append(str(caught.value))
-    assert words[0] == words[1] and "0.2 s of CPU time" in words[0]
+    assert words[0] == words[1] and "after 1 s of CPU time" in words[0]
 
 
 def test_heavy_functions_give_what_sqlite_gives(database):
@@ -237,8 +237,9 @@ def test_the_clock_stops_a_query_within_its_steps():
         slow.run(f"{ENDLESS} SELECT COUNT(*) FROM t")
 
 
-def test_what_other_threads_of_the_process_compute_is_not_the_querys_time(database):
+def test_what_other_threads_of_the_process_compute_is_not_the_querys_time():
     """A model that generates in this process takes CPU time too; eight threads let the clock of the process run out."""
+    database = Database(content("library", 1, 24, "plain"), seconds=0.2)
     computed, begun = threading.Event(), threading.Barrier(9)
 
     def compute():
