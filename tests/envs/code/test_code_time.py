@@ -30,6 +30,31 @@ def test_many_slow_tests_of_a_program_end_when_the_time_for_all_is_over(monkeypa
 
 
 @needs_sandbox
+def test_the_calls_of_a_check_share_its_time_and_the_next_check_has_its_own():
+    # The solution sets its clock forward, so that no machine is too slow: a call takes 20 of 30 seconds.
+    code = """
+import time
+sleep, clock = time.sleep, [time.monotonic()]
+time.monotonic = lambda: clock[0]
+def f(x):
+    sleep(0.1)
+    clock[0] += 20
+    return x
+"""
+    sandboxes = Bubblewrap(), Bubblewrap()
+    thrice = "assert [f(1), f(2)] == [1, 2]\nassert f(3) == 3"
+    try:
+        tried = run_checks(
+            *sandboxes, code, Checks(["f"], [["assert f(1) == 1"], ["assert f(2) == 2"], [thrice]], seconds=30.0)
+        )
+    finally:
+        for sandbox in sandboxes:
+            sandbox.close()
+    assert [one.passed for one in tried] == [True, True, False]
+    assert "Slow: no result within 30 s" in tried[-1].got and "f(3) failed" in tried[-1].got
+
+
+@needs_sandbox
 def test_many_slow_calls_of_checks_end_when_the_time_for_all_is_over(monkeypatch):
     monkeypatch.setattr(code_checks, "budget", lambda seconds: 1.0)
     sandboxes = Bubblewrap(), Bubblewrap()

@@ -12,6 +12,8 @@ import random
 import signal
 import sys
 import threading
+import time
+from collections.abc import Callable
 from typing import Any, cast
 
 from agentgym.rewards.programs import inside as code_inside
@@ -38,16 +40,29 @@ def serve(request: str) -> None:
     def work() -> None:
         exec(code_inside.compiled(message["code"]), state["space"])
 
-    code_inside.write(state["answers"], code_inside.tried(work, message["seconds"], message["room"]))
+    state.update(check=None, spent=0.0)
+    code_inside.write(state["answers"], _timed(work))
+    state["loading"] = state["spent"]
+
+
+def _timed(work: Callable[[], object]) -> list[Any]:
+    """Run `work` within the check's time that is left, and return `tried`'s answer."""
+    started = time.monotonic()
+    answer = code_inside.tried(work, state["seconds"], state["room"], state["spent"])
+    state["spent"] += time.monotonic() - started
+    return answer
 
 
 def call(request: str) -> None:
     """Call a function of the solution, or get or set an attribute of an object that it returned earlier.
 
-    `request` is JSON, [name, arguments, keyword arguments]; the names "" and "=" stand for `getattr` and `setattr`.
-    Writes the answer [value, error or None].
+    `request` is JSON, [name, arguments, keyword arguments, number of the check]; the names "" and "=" stand for `getattr`
+    and `setattr`. All calls of a check and the run of the code share a time limit. Writes the answer [value, error or
+    None].
     """
-    name, positional, named = json.loads(request)
+    name, positional, named, check = json.loads(request)
+    if check != state["check"]:
+        state.update(check=check, spent=state["loading"])
     objects = state.setdefault("kept", [])
 
     def own(value: Any) -> Any:
@@ -73,14 +88,14 @@ def call(request: str) -> None:
             return Handle(len(objects) - 1, bool(value))
         return value
 
-    code_inside.write(state["answers"], code_inside.tried(work, state["seconds"], state["room"]))
+    code_inside.write(state["answers"], _timed(work))
 
 
 # In the checks' sandbox
 
 
 def begin(request: str) -> None:
-    """Start the checks; write their first call as [name, arguments, keyword arguments], or all results."""
+    """Start the checks; write their first call as `call` takes it, or all results."""
     message = json.loads(request)
     state.update(answers=code_inside.silence(), out=queue.SimpleQueue(), back=queue.SimpleQueue())
     threading.Thread(target=_check, args=(message,), daemon=True).start()
@@ -97,6 +112,7 @@ def _check(message: dict[str, Any]) -> None:
     random.seed(message["seed"])
     space = code_inside.module()
     results: list[str | None] = []
+    state["check"] = -1
     try:
         exec(message["before"], space)
         space.update({name: stand_in(name) for name in message["names"]})
@@ -104,6 +120,7 @@ def _check(message: dict[str, Any]) -> None:
     except BaseException as error:
         results = [f"the checks cannot be prepared: {code_inside.message(error)}"] * len(message["checks"])
     for check in message["checks"][len(results) :]:
+        state["check"] += 1
         try:
             if len(check) == 1:
                 exec(check[0], space)
@@ -164,7 +181,7 @@ def _request(name: str, positional: tuple[object, ...], named: dict[str, object]
         message = [name, pack(_sent(list(positional))), pack(_sent(named))]
     except NotData as error:
         raise TypeError(f"{name} can be given plain data only: {error}") from None
-    state["out"].put({"call": message})
+    state["out"].put({"call": [*message, state["check"]]})
     value, error = state["back"].get()
     if error is not None:
         kind = getattr(builtins, error.partition(":")[0], None)

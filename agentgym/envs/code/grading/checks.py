@@ -35,7 +35,7 @@ class Checks:
     setup: str = ""
     """Code that runs only in the checks' sandbox, before the checks."""
     seconds: float = 2.0
-    """Time limit per call of the solution, in seconds."""
+    """Time limit of a check, in seconds: for the run of the solution's code and the check's calls together."""
     seed: int = 0
 
 
@@ -85,7 +85,7 @@ class _Conversation:
             return [None, "RuntimeError: too many calls before ran out of time"]
         if self.left <= 0:
             return [None, "RuntimeError: the time for all calls ran out"]
-        name, positional, named = request
+        name, positional, named, _ = request
         answer = self._theirs(_step(f"call({json.dumps(request)!r})"), self.checks.seconds)
         self.slow += answer[1] is not None and answer[1].startswith("Slow")
         arguments = [as_source(argument) for argument in positional] + [
