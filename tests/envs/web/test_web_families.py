@@ -6,7 +6,7 @@ import pytest
 from web_pages import TextBrowser, made, solved
 
 from agentgym.core.seeding import generator
-from agentgym.envs.web.family import TaskFamily, absent, plain
+from agentgym.envs.web.family import NoSubject, TaskFamily, absent, plain
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE
 from agentgym.envs.web.sites import families
 from agentgym.envs.web.sites.calendar.data import KINDS
@@ -169,3 +169,24 @@ def test_families_that_find_nothing_say_so():
 
 def test_no_event_is_moved_where_one_cannot_be():
     follow(FAMILIES["calendar-move"], 5, range(10, 40))
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    {
+        "calendar-next": "event",
+        "calendar-move": "event",
+        "calendar-delete": "event",
+        "calendar-reply": "event",
+        "calendar-invite": "event",
+        "forum-delete": "comment",
+        "mail-tidy": "message",
+        "tracker-busiest": "issue",
+    }.items(),
+)
+def test_sites_without_a_subject_give_no_task_of_nothing(name, table):
+    state = EpisodeState(0, 0)
+    state.change(name.partition("-")[0], f"DELETE FROM {table}")
+    with pytest.raises(NoSubject):
+        FAMILIES[name].make(generator("test"), 0, state, True)
+    state.close()

@@ -249,6 +249,8 @@ class DeleteEvents(TaskFamily):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = "organiser = ? AND id IN (SELECT event_id FROM attendee WHERE username = ?)"
         fits = [person for person in state.setting.others if coming(state, sql, state.me.username, person.username)]
+        if not fits:
+            raise NoSubject
         person = pick(rng, fits)
         text = (
             f"In my calendar, delete all events from today on that I organise and that {person.name} is invited to. "
@@ -282,6 +284,8 @@ class ReplyToInvitations(TaskFamily):
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = choose(rng, coming(state, "organiser <> ?", state.me.username), 1 + difficulty)
+        if not rows:
+            raise NoSubject
         sql, replies = "SELECT reply FROM attendee WHERE event_id = ? AND username = ?", dict[str, str]()
         for row in rows:
             now = state.one("calendar", sql, row["id"], state.me.username)
@@ -314,6 +318,8 @@ class InviteToAll(TaskFamily):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = coming(state, "organiser = ? AND calendar = 'Work'", state.me.username)
         titles = [row["title"] for row in choose(rng, rows, 1 + difficulty)]
+        if not titles:
+            raise NoSubject
         invited = {
             row[0]
             for title in titles

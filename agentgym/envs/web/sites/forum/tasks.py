@@ -248,6 +248,8 @@ class DeleteComments(TaskFamily):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = "SELECT title FROM topic WHERE id IN (SELECT topic FROM comment WHERE username = ?) ORDER BY id"
         rows = choose(rng, state.rows("forum", sql, state.me.username), 1 + difficulty)
+        if not rows:
+            raise NoSubject
         topics = [row["title"] for row in rows]
         phrase = ", ".join(quoted(topic) for topic in topics)
         text = f"Delete all comments that I have written in the forum on the topic{'s' * (len(topics) > 1)} {phrase}."

@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, change_data, question
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, change_data, question
 from agentgym.envs.web.formats import money
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, ImpossibleTask, Page, Plan, Select, Step
 from agentgym.envs.web.sites.mail.data import FOLDERS, phone
@@ -231,6 +231,8 @@ class Tidy(TaskFamily):
             "SELECT DISTINCT contact.name FROM message JOIN contact ON email = sender WHERE folder = 'Inbox' "
             "AND NOT starred ORDER BY name",
         )
+        if not rows:
+            raise NoSubject
         senders = sorted(row["name"] for row in choose(rng, rows, 1 + difficulty))
         verb = pick(rng, list(_VERBS))
         text = f"In my mail, {_VERBS[verb]} all messages in the Inbox from {', '.join(senders)}."

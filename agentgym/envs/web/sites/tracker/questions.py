@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Made, TaskFamily, absent, every_page, ordinal, question
+from agentgym.envs.web.family import Ask, Made, NoSubject, TaskFamily, absent, every_page, ordinal, question
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, ImpossibleTask, Page, Plan, Select, Step
 from agentgym.envs.web.sites.tracker.data import unused_titles
 from agentgym.envs.web.sites.tracker.words import FIRST, LABELS, SECOND, SETTINGS
@@ -204,6 +204,8 @@ class Busiest(TaskFamily):
         query = "SELECT assignee FROM issue WHERE project_id = ? AND state = 'open' AND assignee <> ''"
         people = names(state)
         order = ranked(Counter(people[row["assignee"]] for row in state.rows("tracker", query, project)))
+        if not order:
+            raise NoSubject
         place = 1 + int(rng.integers(0, min(1 + difficulty, len(order))))
         text = (
             f"Who has the {ordinal(place)}most open issues assigned to them in the project {slug} in the tracker? Break "
