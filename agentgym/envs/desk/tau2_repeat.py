@@ -34,16 +34,15 @@ def refusal(name: str, arguments: Mapping[str, object]) -> str:
 
 
 def _depth(arguments: Mapping[str, object]) -> int:
-    """Return the nesting depth of lists and objects: 1 for plain arguments, 0 without arguments."""
-    depth, level = 0, list[object](arguments.values())
+    """Return the nesting depth of lists and objects, including the object of arguments: 1 for plain arguments."""
+    depth, level = 0, [cast("Iterable[object]", arguments.values())]
     while level:
         depth += 1
-        lists = [
+        level = [
             cast("Iterable[object]", child.values() if isinstance(child, dict) else child)
-            for child in level
+            for child in chain.from_iterable(level)
             if isinstance(child, list | dict)
         ]
-        level = list(chain.from_iterable(lists))
     return depth
 
 

@@ -78,7 +78,8 @@ def test_the_tasks_of_a_split_are_those_that_can_be_played(tmp_path):
         ("move", {"to": "\ud83d"}, "half a character"),
         ("move", {"to": ["x", {"n": float("nan")}]}, "a number that is none"),
         ("move", {"n": float("inf")}, "a number that is none"),
-        ("move", {"to": json.loads("[" * 40 + "]" * 40)}, ""),
+        ("move", {"to": json.loads("[" * 49 + "]" * 49)}, ""),
+        ("move", {"to": json.loads("[" * 50 + "]" * 50)}, "nested more than 50 deep"),
         ("move", {"to": json.loads("[" * 500 + "]" * 500)}, "nested more than 50 deep"),
     ],
 )
