@@ -136,7 +136,11 @@ class Household(HouseEnv):
     receptacles: tuple[int, int] = (10, 14)
     """Minimum and maximum number of receptacles at difficulty 0; each level adds four."""
     objects: tuple[int, int] = (10, 18)
-    """Minimum and maximum number of objects at difficulty 0; each level adds six."""
+    """Minimum and maximum number of objects at difficulty 0; each level adds six.
+
+    A house has at most three objects of a class that the task does not name, and so fewer objects if its room lacks
+    classes; it has more if `targets` requires more.
+    """
     types: tuple[str, ...] = TASK_TYPES
     """Task types to draw, by ALFWorld's names."""
     together: float = 0.15

@@ -29,17 +29,17 @@ def literals(observations: list[str]) -> str:
 
 
 def select_star(observations: list[str]) -> str:
-    """Answer with all rows of the first table named in the question."""
+    """Answer with all rows of the schema's first table that the question names."""
     return _after_schema(observations, lambda table, _: f"SELECT * FROM {table}")
 
 
 def first_column(observations: list[str]) -> str:
-    """Answer with the first named column of the first table that the question names (see `_named`)."""
+    """Answer with a column of the schema's first table that the question names (see `_named`)."""
     return _after_schema(observations, lambda table, column: f"SELECT {column} FROM {table}")
 
 
 def count_rows(observations: list[str]) -> str:
-    """Answer with the number of rows of the first table named in the question."""
+    """Answer with the number of rows of the schema's first table that the question names."""
     return _after_schema(observations, lambda table, _: f"SELECT COUNT(*) FROM {table}")
 
 
@@ -63,9 +63,9 @@ def _after_schema(observations: list[str], write: Callable[[str, str], str]) -> 
 
 
 def _named(observations: list[str]) -> tuple[str, str]:
-    """Return the first table and the table's first column that the question names.
+    """Return the schema's first table that the question names, and the table's first column that the question names.
 
-    By default, the first table of the schema, and the last column of the table.
+    If the question names none, the schema's first table, and the last line of the table's definition (usually a column).
     """
     question = set(re.findall(r"\w+", _question(observations)))
     tables = _TABLE.findall(observations[1]) or [("sqlite_master", "name TEXT")]
