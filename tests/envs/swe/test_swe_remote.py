@@ -6,13 +6,15 @@ import decimal
 import json
 import operator
 import queue
+import socket
+import struct
 import threading
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentgym.envs.swe.grading import remote
+from agentgym.envs.swe.grading import remote, remote_tests, remote_values
 from agentgym.envs.swe.grading.remote import Peer, PeerGone
 
 CODE = """
@@ -241,3 +243,34 @@ def test_methods_that_nobody_may_define_are_not_taken_over():
     wire_message = json.dumps(["return", [{"h": 2, "k": 1}], [], [definition]])
     found = Peer(lambda _: wire_message, obedient=False).request("import", "x")
     assert not {"__getattribute__", "__del__", "__class__"} & set(vars(type(found))) and "fine" in vars(type(found))
+
+
+def test_the_other_end_makes_as_many_objects_and_classes_as_the_limit_says(monkeypatch):
+    monkeypatch.setattr(remote, "MOST_OBJECTS", 2)
+    functions = [{"h": number, "function": "f"} for number in range(3)]
+    described = [
+        {"number": number, "name": "K", "module": "m", "bases": [], "special": {}, "methods": []} for number in range(3)
+    ]
+    assert len(Peer(str, obedient=False)._parsed(json.dumps(["return", functions[:2], [], []]))[1]) == 2
+    assert Peer(str, obedient=False)._parsed(json.dumps(["return", [], [], described[:2]])) == ("return", ())
+    for packed, classes in ((functions, []), ([], described)):
+        with pytest.raises(PeerGone, match="too many objects"):
+            Peer(str, obedient=False)._parsed(json.dumps(["return", packed, [], classes]))
+    monkeypatch.setattr(remote_values, "MOST", 2)
+    changes = [[number, "list", [], None] for number in range(3)]
+    assert Peer(str, obedient=False)._parsed(json.dumps(["return", [{"m": 1}], changes[:2], []])) == ("return", ([],))
+    with pytest.raises(PeerGone, match="too many lists"):
+        Peer(str, obedient=False)._parsed(json.dumps(["return", [], changes, []]))
+
+
+def test_the_tests_send_as_many_messages_as_the_limit_says(monkeypatch):
+    monkeypatch.setattr(remote_tests, "MOST_CALLS", 2)
+    ours, theirs = socket.socketpair()
+    with theirs:
+        monkeypatch.setattr(remote_tests.os, "dup", lambda _: ours.detach())
+        line = remote_tests._Line(60.0)
+        theirs.sendall(3 * (struct.pack("I", 4) + b"done"))
+        assert [line.exchange("one"), line.exchange("two")] == ["done", "done"]
+        with pytest.raises(PeerGone):
+            line.exchange("three")
+        line.socket.close()

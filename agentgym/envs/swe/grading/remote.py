@@ -22,6 +22,7 @@ from agentgym.envs.swe.grading.remote_classes import OPERATIONS, OWN, Module, de
 JUDGING = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__", "__bool__", "__hash__"))
 """Operations whose result may decide a test."""
 MOST_OBJECTS = 200_000
+"""Maximum number of the other end's objects and classes that a `Peer` represents."""
 
 
 class PeerGone(BaseException):
@@ -120,6 +121,7 @@ class Peer:
             what, packed, changed, described = json.loads(message)
             for entry in described:
                 if entry["number"] not in self.theirs:
+                    self._make_room()
                     self.theirs[entry["number"]] = mirror(self, entry, [self.unpack(base) for base in entry["bases"]])
             self.shared.change(changed, self.unpack)
             return str(what), tuple(self.unpack(item) for item in packed)
@@ -176,10 +178,13 @@ class Peer:
             return value
         number = packed["h"]
         if number not in self.theirs:
-            if len(self.theirs) > MOST_OBJECTS:
-                raise PeerGone("too many objects")
+            self._make_room()
             self.theirs[number] = self._represented(number, packed)
         return self.theirs[number]
+
+    def _make_room(self) -> None:
+        if len(self.theirs) >= MOST_OBJECTS:
+            raise PeerGone("too many objects")
 
     def _represented(self, number: int, packed: dict[str, Any]) -> object:
         if "module" in packed:

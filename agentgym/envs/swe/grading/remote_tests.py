@@ -33,6 +33,7 @@ DEAD = ""
 """Message that tells an end that the other end has died."""
 STACK = 64 << 20
 MOST_CALLS = 50_000
+"""Maximum number of messages from the tests to the code under test in one run."""
 LARGEST = 1 << 20
 """Maximum bytes of a message from the code under test."""
 SEES = "_agentgym_sees"
@@ -73,7 +74,7 @@ class _Line:
         self.left -= 1
         body = message.encode()
         try:
-            if self.open and self.left > 0:
+            if self.open and self.left >= 0:
                 self._wait()
                 self.socket.sendall(struct.pack("I", len(body)) + body)
                 return self.receive()

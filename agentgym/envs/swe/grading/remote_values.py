@@ -226,7 +226,7 @@ class Shared:
         """
         for number, kind, _, factory in changes:
             if number not in self.shared_values:
-                if len(self.shared_values) > MOST or type(number) is not int:
+                if len(self.shared_values) >= MOST or type(number) is not int:
                     raise ValueError("too many lists")
                 arguments = [unpack(factory)] if kind == "defaultdict" else []
                 self._hold(number, _BY_NAME[kind](*arguments), [])
