@@ -25,6 +25,7 @@ LONG |= {"test_weights.py", "test_plan.py", "test_cli_eval.py", "test_integratio
 
 year, week, _ = datetime.now(UTC).isocalendar()
 os.environ.setdefault("AGENTGYM_CHECK_SEED", str(100 * year + week))  # before workers start, so that all have the same
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")  # as in a training run; MKL reads it at its first product
 SUITE = os.environ.pop("AGENTGYM_SUITE", "")
 """Name of the suite that `./dev test-NAME` runs."""
 os.environ.pop("PYTEST_ADDOPTS", None)  # it was read; a pytest that a test starts would write its report over this one

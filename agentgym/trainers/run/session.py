@@ -145,6 +145,7 @@ def join_processes(processes: int, command: str) -> Accelerator:
         BadConfig: the number of started processes is not `processes`.
     """
     ignore_fsdp_settings()
+    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")  # else products round differently with the alignment of memory
     accelerator = Accelerator(cpu=not torch.cuda.is_available())  # else accelerate does not join processes on a CPU
     if accelerator.num_processes != processes:
         raise BadConfig(
