@@ -18,7 +18,6 @@ from agentgym.trainers.credit.state_td import factor_to_grpo
 from agentgym.trainers.data.turn_rewards import turn_rewards
 from agentgym.trainers.samplers.interface import TaskSource, Uniform
 
-
 THREE_LAYERS: dict[str, Any] = {"policy_layers": 3, "policy_induction_heads": False}
 """The recipe `household` had these until 2026-11-29; with them, new runs can be compared with older ones."""
 
