@@ -21,7 +21,7 @@ import numpy as np
 import agentgym
 from agentgym.core.env import Task
 from agentgym.core.seeding import derive
-from agentgym.envs.household.env import Household, generated_game
+from agentgym.envs.household import env as houses
 from agentgym.envs.household.game import Game
 from agentgym.envs.household.wordings import draw_dialect
 from agentgym.registry import register
@@ -64,10 +64,13 @@ OTHER = (
 """Engine text -> paraphrases that exist only here."""
 
 
-class Reworded(Household):
-    """Household with one phrase in its held-out paraphrase, or with the paraphrases of `OTHER`."""
+class Household(houses.Household):
+    """Household with one phrase in its held-out paraphrase, or with the paraphrases of `OTHER`.
 
-    settings: ClassVar[tuple[str, ...]] = (*Household.settings, "phrase")
+    The class has the name of its base, because the name is part of the seed of a generated house.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = (*houses.Household.settings, "phrase")
     phrase: str = ""
     """The engine's phrase to replace; empty means all, by `OTHER`."""
 
@@ -78,10 +81,10 @@ class Reworded(Household):
             phrases = ((self.phrase, held_out[self.phrase]),)
         else:
             phrases = tuple((genuine, texts[derive("other", genuine, task.id) % len(texts)]) for genuine, texts in OTHER)
-        return generated_game(task, replace(dialect, phrases=phrases))
+        return houses.generated_game(task, replace(dialect, phrases=phrases))
 
 
-register("rewordings/Reworded-v0", Reworded)
+register("rewordings/Reworded-v0", Household)
 TESTS = ("new", "old", "variants", "paraphrased", "held_out", "other")
 PARTS = tuple(f"held_out:{genuine}" for genuine, _ in OTHER)
 
