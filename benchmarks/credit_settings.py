@@ -18,9 +18,6 @@ from agentgym.trainers.credit.state_td import factor_to_grpo
 from agentgym.trainers.data.turn_rewards import turn_rewards
 from agentgym.trainers.samplers.interface import TaskSource, Uniform
 
-THREE_LAYERS: dict[str, Any] = {"policy_layers": 3, "policy_induction_heads": False}
-"""The recipe `household` had these until 2026-11-29; with them, new runs can be compared with older ones."""
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -40,7 +37,7 @@ class Setting:
 def _game(name: str, noise: float, **options: Any) -> dict[str, Any]:
     """Return what makes a recipe of Household one of another environment: a share `noise` of its demonstrations' actions is
     random, shown and not imitated."""
-    return THREE_LAYERS | {
+    return {
         "env": f"rlvr/{name}-v0", "env_options": options, "valid_split": "valid", "test_split": "test", "sft_episodes": 6400,
         "sft_noise": noise, "sft_invalid": 0.0, "sft_forget": 0.0, "sft_masked": ("random",),
     }  # fmt: skip
@@ -51,7 +48,7 @@ RUNS = {
     "select": "keep", "negative_advantage_weight": 0.5, "batch_tokens": 8192, "share_prefixes": True,
 }  # fmt: skip
 """The last two save time and change how sums are rounded."""
-_HOUSEHOLD = THREE_LAYERS | {"sft_episodes": 7200, "sft_noise": 0.06, "sft_invalid": 0.03, "sft_masked": ("invalid",)}
+_HOUSEHOLD = {"sft_episodes": 7200, "sft_noise": 0.06, "sft_invalid": 0.03, "sft_masked": ("invalid",)}
 SETTINGS = {
     "household": Setting("household", _HOUSEHOLD, RUNS | {"tasks_per_step": 16, "group_size": 8}, "valid_unseen"),
     "household-small": Setting(
