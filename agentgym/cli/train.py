@@ -279,9 +279,10 @@ def _warn(message: Warning | str, *_: object) -> None:
 def _table(summary: dict[str, object]) -> Table:
     measured = summary["tasks"]
     title = f"success on {measured} {summary['split']} tasks" if measured else "success on test tasks: not measured"
+    if summary["tasks_before"] != measured:
+        title += f"; untrained on {summary['tasks_before']}"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    fewer = f" ({summary['tasks_before']})" if summary["tasks_before"] != measured else ""
-    rates = {"before": f"untrained{fewer}", "sft": "after SFT warm start", "after": f"after {summary['credit']}"}
+    rates = {"before": "untrained", "sft": "after SFT warm start", "after": f"after {summary['credit']}"}
     rates = {f"success_{name}": column for name, column in rates.items() if f"success_{name}" in summary}
     for column in (*rates.values(), "episodes", "infrastructure errors", "seconds"):
         table.add_column(column, justify="right", min_width=max(map(len, column.split())))  # words are not cut

@@ -65,7 +65,7 @@ def test_a_plan_for_a_gpu_elsewhere_times_nothing_and_caps_rows(monkeypatch, cap
 
 def test_the_table_at_the_end_of_a_run_cuts_no_word_at_80_columns():
     rates = {f"success_{name}": 0.5 for name in ("before", "sft", "after")}
-    rest = {"tasks": 200, "tasks_before": 40, "split": "valid_unseen", "credit": "gigpo"}
+    rest = {"tasks": 200, "tasks_before": 40, "split": "valid_unseen", "credit": "state_td"}
     rest |= {"episodes": 24_000, "train_seconds": 1234.0}
     console = Console(width=80, file=io.StringIO(), record=True)
     console.print(_table({**rates, **rest, "fault_share": 0.02, "comparable": False}))

@@ -33,4 +33,4 @@ def test_random_weights_play_fewer_tasks_of_the_test(tmp_path, monkeypatch):
     summary = train(small(tmp_path / "run", "init", **tiny, steps=1, test_tasks=3))
     measured = [e["group_id"].partition("/")[0] for e in episodes(tmp_path / "run") if e["group_id"].startswith("success")]
     assert sorted(measured) == ["success_after"] * 3 + ["success_before"]
-    assert (summary["tasks_before"], summary["tasks"]) == (1, 3) and "untrained (1)" in printed(summary)
+    assert (summary["tasks_before"], summary["tasks"]) == (1, 3) and "on 3 test tasks; untrained on 1" in printed(summary)
