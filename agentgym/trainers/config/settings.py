@@ -368,7 +368,7 @@ class EvalConfig:
     """Split of the evaluations before training, after the SFT warm start and at the end; by default the environment's
     last split."""
     test_tasks: int = 200
-    """Number of tasks of each environment per evaluation on the test split; random weights play at most 40."""
+    """Number of tasks of each environment per evaluation on the test split; random weights play at most 20."""
     test_temperature: float = 1.0
     """Sampling temperature of all evaluations."""
 

@@ -35,7 +35,7 @@ from agentgym.trainers.config.settings import (
 from agentgym.trainers.learners.interface import kind_of
 from agentgym.trainers.learners.kinds import LearnerKind
 
-RANDOM_TASKS = 40
+RANDOM_TASKS = 20
 """Maximum number of tasks per environment in the evaluation of random weights, which succeed almost never and play long."""
 STATE = "trainer.pt"
 """Name of the file with the trainer's state in a checkpoint folder."""
