@@ -1,11 +1,12 @@
-"""A first training on `rlvr/Code-v0`: a policy of 0.6 million parameters writes functions on bits, in one turn.
+"""First trainings on `rlvr/Code-v0` and `rlvr/Terminal-v0`: policies of 0.6 million parameters, one command or program.
 
-python benchmarks/code_training.py --out runs/code        demonstrations, imitation, training, test; resumes where it stopped
+python benchmarks/first_training.py terminal --out runs/first     demonstrations, imitation, training, test; resumes
 
-A demonstration played in the environment takes a sandbox for `run`, `test` and `submit`. Here the expert's submission is
-written down without playing it: of a generated task the statement is the observation, and the solution is right by
-construction (`tests/envs/code/test_code_families.py` runs them). So `agentgym sft` imitates thousands in minutes, and only
-reinforcement learning and tests start sandboxes, one for each submission.
+`code`: a function on bits, in one turn. `terminal`: a shell command that lists the largest files, then `submit`.
+A demonstration played in the environment takes a sandbox for each action. Here the expert's actions are written down
+without playing them: of a generated task the statement is the observation, the solution is right by construction (the
+environments' tests run it), and the command prints nothing. So `agentgym sft` imitates thousands in minutes, and only
+reinforcement learning and tests start sandboxes.
 """
 
 import argparse
@@ -18,24 +19,43 @@ from typing import Any
 import numpy as np
 
 import agentgym
+from agentgym.core.actions import spell
+from agentgym.envs.terminal.env import Terminal
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.trainers.config.recipe_files import read_recipe
+from agentgym.trainers.config.train_config import TrainConfig
 
 FIRST = 1_000_000
 """Number of the first demonstrated task; reinforcement learning begins at 0."""
 
 
-def write_demonstrations(path: Path, options: dict[str, Any], count: int) -> None:
-    """Write the expert's submissions, none of which is played."""
-    env = agentgym.make("rlvr/Code-v0", split="train", **options).unwrapped
+DEMONSTRATIONS = {"code": 3000, "terminal": 1000}
+"""Default numbers of demonstrations; fewer make a weaker warm start."""
+
+
+def actions(env: agentgym.TextEnv) -> list[str]:
+    """Return the actions of a demonstration: a program, or the one command that writes the file."""
+    if not isinstance(env, Terminal):
+        return [next(iter(env.expert()))]
+    command = next(command for command in env.solution_commands() if " > " in command)
+    return [spell("bash", command), spell("submit")]
+
+
+def write_demonstrations(config: TrainConfig, path: Path, count: int) -> None:
+    """Write the expert's actions, none of which is played."""
+    env = agentgym.make(config.env, split="train", **config.env_options).unwrapped
     assert isinstance(env, agentgym.TextEnv)
     with path.with_suffix(".part").open("w") as file:
         for number in range(FIRST, FIRST + count):
             task = env.numbered(number, "train")
             observation, _ = env.reset(seed=0, options={"task": task})
-            turn = Turn(observation, action=next(env.expert()), reward=1.0, rewards={"outcome": 1.0})
-            episode = Episode("rlvr/Code-v0", task.id, task.id, 0, turns=[turn], instruction=task.instruction, split="train")
-            episode.success, episode.reason, episode.horizon, episode.reward = True, "success", 1, 1.0
+            turns: list[Turn] = []
+            for action in actions(env):
+                turns.append(Turn(observation, action=action, reward=0.0, rewards={"outcome": 0.0}))
+                observation = "[no output]"
+            turns[-1].reward, turns[-1].rewards = 1.0, {"outcome": 1.0}
+            episode = Episode(config.env, task.id, task.id, 0, turns=turns, instruction=task.instruction, split="train")
+            episode.success, episode.reason, episode.horizon, episode.reward = True, "success", len(turns), 1.0
             file.write(episode.to_json() + "\n")
     path.with_suffix(".part").rename(path)
     env.close()
@@ -66,18 +86,20 @@ def main() -> None:
     from agentgym.trainers.run.imitation import sft
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("runs/code"))
+    parser.add_argument("env", choices=DEMONSTRATIONS)
+    parser.add_argument("--out", type=Path, default=Path("runs/first"))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--demonstrations", type=int, default=3000)
+    parser.add_argument("--demonstrations", type=int, help="default: 3000 for code, 1000 for terminal")
     parser.add_argument("--tasks", type=int, default=200)
     args = parser.parse_args()
-    config = replace(read_recipe(str(Path(__file__).with_suffix(".toml"))), seed=args.seed)
-    out = args.out / str(args.seed)
+    config = replace(read_recipe(str(Path(__file__).with_name(f"first_training_{args.env}.toml"))), seed=args.seed)
+    demonstrations = args.demonstrations or DEMONSTRATIONS[args.env]
+    out = args.out / f"{args.env}-{args.seed}"
     out.mkdir(parents=True, exist_ok=True)
     start = time.time()
     file, policy, taught, run = (out / name for name in ("demonstrations.jsonl", "policy", "sft", "rl"))
     if not file.exists():
-        write_demonstrations(file, dict(config.env_options), args.demonstrations)
+        write_demonstrations(config, file, demonstrations)
         print(f"demonstrations: {time.time() - start:.0f} s", flush=True)
     if not (policy / "config.json").exists():
         size = PolicySize(vocabulary=config.vocabulary, pre_tokenizer=config.pre_tokenizer, induction_heads=True)
@@ -91,7 +113,7 @@ def main() -> None:
             )
         )  # fmt: skip
         print(f"sft: {time.time() - start:.0f} s", flush=True)
-    row: dict[str, Any] = {"seed": args.seed, "demonstrations": args.demonstrations}
+    row: dict[str, Any] = {"seed": args.seed, "demonstrations": demonstrations}
     row["before"] = success(newest(taught), config, args.tasks)
     print(f"before: {row['before']}, {time.time() - start:.0f} s", flush=True)
     if not (run / "summary.json").exists():
