@@ -29,7 +29,7 @@ FIRST = 1_000_000
 """Number of the first demonstrated task; reinforcement learning begins at 0."""
 
 
-DEMONSTRATIONS = {"code": 3000, "terminal": 1000}
+DEMONSTRATIONS = {"code": 3000, "terminal": 2000}
 """Default numbers of demonstrations; fewer make a weaker warm start."""
 
 
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("env", choices=DEMONSTRATIONS)
     parser.add_argument("--out", type=Path, default=Path("runs/first"))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--demonstrations", type=int, help="default: 3000 for code, 1000 for terminal")
+    parser.add_argument("--demonstrations", type=int, help="default: 3000 for code, 2000 for terminal")
     parser.add_argument("--tasks", type=int, default=200)
     args = parser.parse_args()
     config = replace(read_recipe(str(Path(__file__).with_name(f"first_training_{args.env}.toml"))), seed=args.seed)
