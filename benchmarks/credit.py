@@ -27,6 +27,7 @@ from agentgym.trainers.config.train_config import TrainConfig
 sys.path.append(str(Path(__file__).parent))
 
 from credit_settings import ARMS, SETTINGS, Setting
+from seed_rows import append, lines
 
 OVERLAP = ("versions_behind", "versions_behind_most", "mismatch_ess", "mismatch_kl", "correction")
 """Metrics of a step whose means over a run are kept in its row: what overlap does to the tokens that are trained on."""
@@ -50,25 +51,6 @@ class Cell:
     def name(self) -> str:
         """What its folder is called."""
         return f"{self.setting}-{self.arm}-{self.penalty:g}-{self.lr:g}-{self.seed}" + f"-k{self.level}" * (self.level > 0)
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file of JSON lines; a last line cut off by a kill is left out."""
-    rows: list[dict[str, Any]] = []
-    for line in path.read_text().split("\n") if path.exists() else []:
-        try:
-            rows += [json.loads(line)] if line else []
-        except ValueError:
-            continue
-    return rows
-
-
-def append(path: Path, row: dict[str, Any]) -> None:
-    """Write a row at the end of a file, on a line of its own whatever a kill left there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    cut = path.exists() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
-    with path.open("a") as file:
-        file.write(("\n" if cut else "") + json.dumps(row) + "\n")
 
 
 def digest(policy: Path) -> str:

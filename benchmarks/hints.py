@@ -11,7 +11,6 @@ of `test`.
 
 import argparse
 import ast
-import json
 import operator
 import shutil
 import signal
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from seed_rows import append, half_width, lines
 
 import agentgym
 from agentgym.core.env import Task, TextEnv
@@ -31,8 +31,6 @@ from agentgym.registry import register
 from agentgym.sandbox.protocol import Result
 from agentgym.trainers.config.train_config import TrainConfig
 
-STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
-"""97.5 % quantile of Student's t, by number of seeds."""
 HINTED, LEVELS = 0.9, (0.5, 0.95)
 """Share of the demonstrations with a hint, and the range of its level."""
 FAILED = "An earlier attempt failed (failure). It ended with:\nThe answer is wrong."
@@ -159,7 +157,7 @@ def trained(config: TrainConfig, tokens: int = 0) -> Path:
 
 def steps_of(metrics: Path) -> list[dict[str, Any]]:
     """Return the rows of a run's steps of reinforcement learning."""
-    return [row for row in rows_of(metrics) if row["phase"] == "rl"]
+    return [row for row in lines(metrics) if row["phase"] == "rl"]
 
 
 def sampled(metrics: Path) -> int:
@@ -203,17 +201,12 @@ def run(arm: str, seed: int, out: Path, before: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 def interval(values: list[float], digits: int = 1) -> str:
     """Return the mean in percent, with Student's 95 % interval over seeds."""
     points = 100 * np.array(values)
-    if len(points) not in STUDENT:
+    half = half_width(points)
+    if np.isnan(half):
         return f"{points.mean():+.{digits}f}"
-    half = STUDENT[len(points)] * points.std(ddof=1) / len(points) ** 0.5
     return f"{points.mean():+.{digits}f} ({points.mean() - half:+.{digits}f} to {points.mean() + half:+.{digits}f})"
 
 
@@ -255,20 +248,19 @@ def main() -> None:
     path = args.out / "rows.jsonl"
     args.out.mkdir(parents=True, exist_ok=True)
     for seed in args.seeds if not args.report else ():
-        before: float | None = next((row["before"] for row in rows_of(path) if row["seed"] == seed), None)
+        before: float | None = next((row["before"] for row in lines(path) if row["seed"] == seed), None)
         if before is None:
             start, warm = time.process_time(), warm_start(seed, args.out)
             before = success(warm, trained(warm))
             print(f"seed {seed}: warm start {before:.3f}, {time.process_time() - start:.0f} CPU s", flush=True)
         for arm in args.arms:
-            if any((row["arm"], row["seed"]) == (arm, seed) for row in rows_of(path)):
+            if any((row["arm"], row["seed"]) == (arm, seed) for row in lines(path)):
                 continue
             row = run(arm, seed, args.out, before)
-            with path.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            append(path, row)
             print(row, flush=True)
     if args.report:
-        print("\n".join(report(rows_of(path))))
+        print("\n".join(report(lines(path))))
 
 
 if __name__ == "__main__":

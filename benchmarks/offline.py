@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from seed_rows import append, half_width, lines
 
 import agentgym
 from agentgym.agents.policies import ExpertAgent, Noise
@@ -34,8 +35,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "implicit Q-learning, expectile 0.8": {"credit": "archer", "expectile": 0.8},
 }
 """Changes of `STORED`; `imitation` gives every token the same weight, so it is the control at equal tokens."""
-STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
-"""97.5 % quantile of Student's t, by number of seeds."""
 
 
 def data(out: Path) -> Path:
@@ -118,11 +117,6 @@ def success(config: Any, policy: Path) -> float:
     return float(np.mean([episode.success is True for episode in played]))
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 def report(rows: list[dict[str, Any]]) -> list[str]:
     """Return the table of methods, with gains over imitation at equal tokens and Student's 95 % intervals over seeds."""
     lines = [
@@ -137,7 +131,7 @@ def report(rows: list[dict[str, Any]]) -> list[str]:
         gains = np.array([100 * (row["after"] - control[row["seed"]]) for row in mine if row["seed"] in control])
         if not len(gains):  # no control yet
             gains = np.array([np.nan])
-        half = STUDENT.get(len(gains), np.nan) * (gains.std(ddof=1) if len(gains) > 1 else np.nan) / len(gains) ** 0.5
+        half = half_width(gains)
         gain = f"{gains.mean():+.1f} ({gains.mean() - half:+.1f} to {gains.mean() + half:+.1f})"
         shares = [", ".join(f"{100 * row[key]:.1f} %" for row in mine) for key in ("before", "after")]
         cpu = ", ".join(str(row["cpu"]) for row in mine)
@@ -159,12 +153,11 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     for seed in [] if args.report else args.seeds:
         for method in args.methods:
-            if not any((row["method"], row["seed"]) == (method, seed) for row in rows_of(path)):
+            if not any((row["method"], row["seed"]) == (method, seed) for row in lines(path)):
                 row = run(method, seed, args.out, args.steps)
-                with path.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+                append(path, row)
                 print(row, flush=True)
-    print("\n".join(report(rows_of(path))))
+    print("\n".join(report(lines(path))))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ Policies have below 0.6 million parameters.
 """
 
 import argparse
-import json
 import shutil
 import sys
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from seed_rows import append, half_width, lines
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -30,8 +30,6 @@ from agentgym.evaluate.exploiting import exploitabilities
 from agentgym.trainers.config.settings import EnvSpec
 from agentgym.trainers.config.train_config import TrainConfig
 
-STUDENT = {2: 12.706, 3: 4.303}
-"""97.5 % quantile of Student's t, by number of seeds."""
 COMMON: dict[str, Any] = {
     "processes": 1, "threads": 1, "pre_tokenizer": "names", "policy_induction_heads": True, "prompt": "bare",
     "eval_every": 0, "test_tasks": 0, "checkpoint_every": 10, "sft_batch": 16, "sft_lr": 8e-3, "sft_noise": 0.0,
@@ -160,17 +158,12 @@ def play(name: str, seed: int, out: Path) -> dict[str, Any]:
         result = {"before": success(name, warm, first)}
         print(f"{name} {seed}: warm start {result['before']:.3f}", flush=True)
         result["after"] = success(name, warm, trained(self_play))
-    rows = [json.loads(line) for line in (Path(self_play.out) / "metrics.jsonl").read_text().splitlines()]
+    rows = lines(Path(self_play.out) / "metrics.jsonl")
     steps = [row for row in rows if row["phase"] == "rl"]
     return {
         "game": name, "seed": seed, **result, "steps": len(steps),
         "proposed": steps[-1].get("curriculum/tasks_proposed", 0), "cpu": round(time.process_time() - start),
     }  # fmt: skip
-
-
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def report(rows: list[dict[str, Any]]) -> list[str]:
@@ -188,7 +181,7 @@ def report(rows: list[dict[str, Any]]) -> list[str]:
             continue
         scale, digits, unit = (1, 3, "") if name == "kuhn" else (100, 1, " %")
         gains = np.array([scale * (row["after"] - row["before"]) for row in mine])
-        half = STUDENT.get(len(gains), np.nan) * (gains.std(ddof=1) if len(gains) > 1 else np.nan) / len(gains) ** 0.5
+        half = half_width(gains)
         columns = [", ".join(f"{scale * row[key]:.{digits}f}{unit}" for row in mine) for key in ("before", "after")]
         made, cpu = (", ".join(str(round(row[key])) for row in mine) for key in ("proposed", "cpu"))
         gain = f"{gains.mean():+.{digits}f}"
@@ -210,13 +203,12 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     for name in args.games:
         for seed in args.seeds:
-            if not any((row["game"], row["seed"]) == (name, seed) for row in rows_of(path)):
+            if not any((row["game"], row["seed"]) == (name, seed) for row in lines(path)):
                 row = play(name, seed, args.out)
-                with path.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+                append(path, row)
                 print(row, flush=True)
     if args.report:
-        print("\n".join(report(rows_of(path))))
+        print("\n".join(report(lines(path))))
 
 
 if __name__ == "__main__":

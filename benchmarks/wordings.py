@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from seed_rows import append, half_width, lines
 
 import agentgym
 from agentgym.core.env import Task
@@ -27,8 +28,6 @@ from agentgym.envs.household.wordings import draw_dialect
 from agentgym.registry import register
 from agentgym.trainers.config.train_config import TrainConfig
 
-STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
-"""97.5 % quantile of Student's t, by number of seeds."""
 FOUR = ("new", "old", "variants", "paraphrased")
 RECIPE = ("new",) * 6 + ("old",) * 6
 """What `full` contributes to sixteen demonstrations of the recipe `household-full`, about."""
@@ -109,7 +108,7 @@ def trained(config: TrainConfig) -> dict[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
         start = time.process_time()
         train(config)
-        rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        rows = lines(folder / "metrics.jsonl")
         losses = [row["nll"] for row in rows if row["phase"] == "sft"]
         warm = {"cpu": round(time.process_time() - start), "nll": round(float(np.mean(losses[-len(losses) // 4 :])), 4)}
         done.write_text(json.dumps(warm))
@@ -135,11 +134,6 @@ def won(agent: Any, test: str, tasks: int) -> str:
     return "".join("01"[wins[task]] for task in sorted(wins))
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 def cost(rows: list[dict[str, Any]], test: str) -> tuple[float, float]:
     """Return the points that a test costs against `new`, and half its 95 % interval: over seeds, or of one over houses."""
     houses = {(row["seed"], row["test"]): np.array(list(row["won"]), float) for row in rows}
@@ -147,7 +141,7 @@ def cost(rows: list[dict[str, Any]], test: str) -> tuple[float, float]:
     if len(losses) == 1:
         return 100 * losses[0].mean(), 196 * losses[0].std(ddof=1) / len(losses[0]) ** 0.5
     means = 100 * np.array([loss.mean() for loss in losses])
-    return means.mean(), STUDENT[len(means)] * means.std(ddof=1) / len(means) ** 0.5
+    return means.mean(), half_width(means)
 
 
 def report(rows: list[dict[str, Any]]) -> list[str]:
@@ -199,7 +193,7 @@ def main() -> None:
     tests = [*args.tests, *(PARTS if args.parts else ())]
     for seed in args.seeds:
         for arm in args.arms:
-            known = {row["test"] for row in rows_of(path) if (row["arm"], row["seed"]) == (arm, seed)}
+            known = {row["test"] for row in lines(path) if (row["arm"], row["seed"]) == (arm, seed)}
             if known.issuperset(tests):
                 continue
             config = config_of(arm, seed, args.out)
@@ -209,12 +203,11 @@ def main() -> None:
                 if test not in known:
                     start = time.process_time()
                     row = {"arm": arm, "seed": seed, "test": test, "won": won(agent, test, args.tasks), **warm}
-                    with path.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
+                    append(path, row)
                     row["won"] = row["won"].count("1") / len(row["won"])
                     print(row, round(time.process_time() - start), flush=True)
     if args.report:
-        print("\n".join(report(rows_of(path))))
+        print("\n".join(report(lines(path))))
 
 
 if __name__ == "__main__":
