@@ -30,6 +30,12 @@ def test_who_goes_on_by_hand():
     assert survivors(chances, 0, [True], 0.5) == [] and survivors(chances, 9, [], 0.5) == [0, 1, 2, 3, 4, 5]
 
 
+def test_equal_states_survive_in_their_order_when_a_product_rounds_their_chances_differently():
+    same = [0.6, 0.6, 0.6, 0.6]
+    assert survivors([0.6, 0.6, 0.6, 0.6 + 1e-15], 2, [], 0.5) == survivors(same, 2, [], 0.5)
+    assert survivors([0.6, 0.6, 0.6 - 1e-15, 0.6], 2, [], 0.5) == survivors(same, 2, [], 0.5)
+
+
 @given(st.lists(st.floats(0, 1), max_size=9), st.integers(0, 9), st.lists(st.booleans(), max_size=3), st.floats(0, 1))
 def test_as_many_go_on_as_are_asked_for_each_once(chances, number, ended, ratio):
     chosen = survivors(chances, number, ended, ratio)

@@ -52,8 +52,9 @@ def survivors(chances: Sequence[float], number: int, ended: Sequence[bool], rati
 
     It takes episodes from both ends of `chances`, the most and the least likely to succeed. Their numbers are chosen so
     that the expected successes among them and among the `ended` episodes are closest to `ratio` of all of these; in a
-    tie, fewer likely ones continue.
+    tie, fewer likely ones continue. Chances count as equal below 1e-9; earlier ones then come first.
     """
+    chances = [round(chance, 9) for chance in chances]  # equal states: a product's rows may differ in the last digit
     order = sorted(range(len(chances)), key=lambda place: (-chances[place], place))
     number = min(number, len(order))
     target = ratio * (number + len(ended)) - sum(ended)
