@@ -1,6 +1,7 @@
 """Self-play from a warm start: does a policy that proposes its own tasks, or plays itself, get better at solving?
 
 python benchmarks/self_play.py ssp azr kuhn --out runs/self-play      train what is missing; resumes where it stopped
+python benchmarks/self_play.py ssp azr --own --out runs/self-play     the same steps on the environment's own tasks alone
 python benchmarks/self_play.py --out runs/self-play --report                        print the table of what is there
 
 `ssp` is Search Self-play over corpora of 12 people, `azr` Absolute Zero over programs of one line, `kuhn` SPIRAL's game of
@@ -59,9 +60,10 @@ GAMES = {
         (("facts/FactsProposer-v0", 1.0), ("facts/FactsReader-v0", 1.0), ("facts/Facts-v0", 2.0)),
         ("facts/FactsProposer-v0", "facts/Facts-v0"),
         {"top_k": 2, "passage": 200},
-        {"sft_episodes": 4000},
-        {"sampler": "search_self_play", "sampler_options": {"proposers": 2, "attempts": 4}, "credit": "task_relative",
-         "steps": 16, "tasks_per_step": 10, "group_size": 8},
+        {"sft_episodes": 4000, "sft_noise": 0.35},
+        {"sampler": "search_self_play", "sampler_options": {"proposers": 2, "attempts": 4, "invalid": -0.5},
+         "credit": "task_relative", "negative_advantage_weight": 1.0, "muon": True, "lr": 5e-4, "steps": 30,
+         "tasks_per_step": 18, "group_size": 8},
         shared={"turn_tokens": 32, "horizon": (4,), "vocabulary": 900, "policy_episodes": 300},
     ),
     "azr": Game(
@@ -86,6 +88,10 @@ GAMES = {
                 "policy_induction_heads": False},
     ),
 }  # fmt: skip
+
+
+OWN = ", own tasks"
+"""Suffix of a game without proposals in the rows."""
 
 
 def config_of(name: str, seed: int, out: Path) -> TrainConfig:
@@ -145,13 +151,21 @@ def success(name: str, config: TrainConfig, policy: Path) -> float:
     return float(np.mean([episode.success is True for episode in episodes]))
 
 
-def play(name: str, seed: int, out: Path) -> dict[str, Any]:
-    """Train a warm start and self-play from it, test both, and return the row."""
-    game, start = GAMES[name], time.process_time()
+def without_proposals(game: Game) -> Game:
+    """Return the game with its solver's groups alone, on tasks that the environment generates."""
+    proposers = game.rl["sampler_options"]["proposers"]
+    changes = {"sampler": "uniform", "sampler_options": {}, "tasks_per_step": game.rl["tasks_per_step"] - proposers}
+    return replace(game, playing=game.playing[-1:], rl={**game.rl, **changes})
+
+
+def play(name: str, seed: int, out: Path, own: bool) -> dict[str, Any]:
+    """Train a warm start and self-play from it, or `own` tasks from it, test both, and return the row."""
+    start, game = time.process_time(), without_proposals(GAMES[name]) if own else GAMES[name]
     warm = config_of(name, seed, out)
     first = trained(warm)
     envs = tuple(spec for spec in warm.envs if spec.id in game.playing)
-    self_play = replace(warm, envs=envs, out=str(out / f"{name}-{seed}"), model=str(first), sft_episodes=0, **game.rl)
+    folder = out / f"{name}-{seed}{'-own' * own}"
+    self_play = replace(warm, envs=envs, out=str(folder), model=str(first), sft_episodes=0, **game.rl)
     if name == "kuhn":
         result = poker(warm, first, trained(self_play))
     else:
@@ -161,7 +175,7 @@ def play(name: str, seed: int, out: Path) -> dict[str, Any]:
     rows = lines(Path(self_play.out) / "metrics.jsonl")
     steps = [row for row in rows if row["phase"] == "rl"]
     return {
-        "game": name, "seed": seed, **result, "steps": len(steps),
+        "game": name + OWN * own, "seed": seed, **result, "steps": len(steps),
         "proposed": steps[-1].get("curriculum/tasks_proposed", 0), "cpu": round(time.process_time() - start),
     }  # fmt: skip
 
@@ -175,7 +189,7 @@ def report(rows: list[dict[str, Any]]) -> list[str]:
         "| game | seeds | warm start | after self-play | gain, 95 % interval | tasks proposed | CPU seconds |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name in GAMES:
+    for name in (name + suffix for name in GAMES for suffix in ("", OWN)):
         mine = sorted((row for row in rows if row["game"] == name), key=lambda row: row["seed"])
         if not mine:
             continue
@@ -197,14 +211,17 @@ def main() -> None:
     parser.add_argument("games", nargs="*", choices=[[], *GAMES], default=[])
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=Path("runs/self-play"))
+    parser.add_argument("--own", action="store_true", help="train on the environment's own tasks, without proposals")
     parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
+    if args.own and "kuhn" in args.games:
+        parser.error("--own: kuhn has no proposals")
     path = args.out / "rows.jsonl"
     args.out.mkdir(parents=True, exist_ok=True)
     for name in args.games:
         for seed in args.seeds:
-            if not any((row["game"], row["seed"]) == (name, seed) for row in lines(path)):
-                row = play(name, seed, args.out)
+            if not any((row["game"], row["seed"]) == (name + OWN * args.own, seed) for row in lines(path)):
+                row = play(name, seed, args.out, args.own)
                 append(path, row)
                 print(row, flush=True)
     if args.report:

@@ -90,6 +90,12 @@ class Facts(Search):
             name = next((word for word in question.split() if word in NAMES), question)
             yield spell("answer", facts[question]) if question in facts else spell("search", name)
 
+    def mistake(self, rng: np.random.Generator) -> str:
+        """Return an answer with a value of the question's relation drawn at random."""
+        asks = self.task.data["question"].split()[:2]
+        relation = next(relation for relation, form in ASKS.items() if form.split()[:2] == asks)
+        return spell("answer", RELATIONS[relation][int(rng.integers(len(RELATIONS[relation])))])
+
 
 class FactsProposer(SearchProposer):
     """Propose a question about such a corpus."""
