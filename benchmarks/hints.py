@@ -1,12 +1,13 @@
 """Hints in training, from a warm start that can read them: more groups with a signal, and success without hints?
 
 python benchmarks/hints.py --out runs/hints --seeds 0 1 2       train what is missing; resumes where it stopped
+python benchmarks/hints.py --env code --out runs/hints-code     the same on Code
 python benchmarks/hints.py --out runs/hints --report            print the table of what is there
 
-Tasks are stories of `rlvr/Math-v0`: count a stock sentence by sentence, with a program. A policy of below 0.6 million
-parameters imitates demonstrations, nine in ten with a hint in the words of training, and then trains once with each arm
-from the same weights until it has sampled the same number of tokens. Success before and after is without hints, on tasks
-of `test`.
+`math`: stories of `rlvr/Math-v0`; count a stock sentence by sentence, with a program. `code`: functions on bits of
+`rlvr/Code-v0`, written in one turn (see code_envs.py). A policy of below 0.6 million parameters imitates demonstrations,
+nine in ten with a hint in the words of training, and then trains once with each arm from the same weights until it has
+sampled the same number of tokens. Success before and after is without hints, on tasks of `test`.
 """
 
 import argparse
@@ -14,14 +15,19 @@ import ast
 import operator
 import shutil
 import signal
+import sys
 import time
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from seed_rows import append, half_width, lines
+
+sys.path.append(str(Path(__file__).parent))
+
+import code_envs
 
 import agentgym
 from agentgym.core.env import Task, TextEnv
@@ -31,8 +37,7 @@ from agentgym.registry import register
 from agentgym.sandbox.protocol import Result
 from agentgym.trainers.config.train_config import TrainConfig
 
-HINTED, LEVELS = 0.9, (0.5, 0.95)
-"""Share of the demonstrations with a hint, and the range of its level."""
+HINTED, LEVELS = code_envs.HINTED, code_envs.LEVELS
 FAILED = "An earlier attempt failed (failure). It ended with:\nThe answer is wrong."
 """What `agent_rlvr` adds to a hint after a wrong answer."""
 ARMS: dict[str, dict[str, Any]] = {
@@ -57,6 +62,10 @@ RL: dict[str, Any] = {
     "sft_episodes": 0, "steps": 1000, "tasks_per_step": 8, "group_size": 8, "lr": 3e-4, "minibatches": 1, "credit": "grpo",
     "negative_advantage_weight": 0.5, "select": "drop", "checkpoint_every": 10,
 }  # fmt: skip
+CODE_WARM: dict[str, Any] = {
+    **WARM, "env_options": {"difficulty": 0}, "policy_episodes": 80, "turn_tokens": 96, "sft_noise": 0.35
+}  # fmt: skip
+CODE_RL: dict[str, Any] = {**RL, "lr": 5e-4, "muon": True, "negative_advantage_weight": 1.0}
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
 
 
@@ -128,6 +137,22 @@ register("hints/Story-v0", Story, description="for benchmarks/hints.py")
 register("hints/ShownStory-v0", ShownStory, description="for benchmarks/hints.py")
 
 
+@dataclass(frozen=True)
+class Bench:
+    """An environment, the one of its demonstrations, and the settings of the warm start and of the arms."""
+
+    env: str
+    reader: str
+    warm: dict[str, Any]
+    rl: dict[str, Any]
+
+
+BENCHES = {
+    "math": Bench("hints/Story-v0", "hints/ShownStory-v0", WARM, RL),
+    "code": Bench("bits/Bits-v0", "bits/ShownBits-v0", CODE_WARM, CODE_RL),
+}
+
+
 def trained(config: TrainConfig, tokens: int = 0) -> Path:
     """Run a configuration, from its checkpoint if there is one; return its newest checkpoint.
 
@@ -165,36 +190,34 @@ def sampled(metrics: Path) -> int:
     return sum(row["tokens"] for row in steps_of(metrics))
 
 
-def success(config: TrainConfig, policy: Path) -> float:
+def success(config: TrainConfig, policy: Path, env: str) -> float:
     """Return the share of attempts at the test tasks that succeed, without hints."""
     from agentgym.engines import Sampling
     from agentgym.engines.hf.engine import HFEngine
 
     engine = HFEngine(str(policy), slots=64)
     agent = config.spec.make(engine, Sampling(temperature=1.0), engine.tokenizer)
-    episodes = agentgym.collect(
-        agent, "hints/Story-v0", env_options=config.env_options, split="test", tasks=TESTED, attempts=ATTEMPTS
-    )
+    episodes = agentgym.collect(agent, env, env_options=config.env_options, split="test", tasks=TESTED, attempts=ATTEMPTS)
     return float(np.mean([episode.success is True for episode in episodes]))
 
 
-def warm_start(seed: int, out: Path) -> TrainConfig:
+def warm_start(seed: int, out: Path, bench: Bench = BENCHES["math"]) -> TrainConfig:
     """Return the configuration of a seed's warm start."""
-    return TrainConfig(env="hints/ShownStory-v0", out=str(out / f"{seed}-warm"), seed=seed, **WARM)
+    return TrainConfig(env=bench.reader, out=str(out / f"{seed}-warm"), seed=seed, **bench.warm)
 
 
-def run(arm: str, seed: int, out: Path, before: float) -> dict[str, Any]:
+def run(arm: str, seed: int, out: Path, before: float, bench: Bench) -> dict[str, Any]:
     """Train one arm from a seed's warm start, test it, and return its row."""
-    start, warm = time.process_time(), warm_start(seed, out)
-    changes = {**RL, **ARMS[arm]}
-    config = replace(warm, env="hints/Story-v0", out=str(out / f"{seed}-{arm}"), model=str(trained(warm)), **changes)
+    start, warm = time.process_time(), warm_start(seed, out, bench)
+    changes = {**bench.rl, **ARMS[arm]}
+    config = replace(warm, env=bench.env, out=str(out / f"{seed}-{arm}"), model=str(trained(warm)), **changes)
     policy = trained(config, TOKENS)
     steps = steps_of(Path(config.out) / "metrics.jsonl")
     groups, signals = (sum(row[name] for row in steps) for name in ("groups", "groups_trained"))
     hinted = sum(row.get("hinted", 0) for row in steps)
     won = sum(row.get("hinted", 0) * row.get("success_hinted", 0.0) for row in steps)
     return {
-        "arm": arm, "seed": seed, "before": before, "after": success(warm, policy), "steps": len(steps),
+        "arm": arm, "seed": seed, "before": before, "after": success(warm, policy, bench.env), "steps": len(steps),
         "tokens": sum(row["tokens"] for row in steps), "signal": signals / groups, "updates": signals,
         "hinted": hinted, "success_hinted": won / hinted if hinted else None, "options": ARMS[arm],
         "cpu": round(time.process_time() - start),
@@ -239,24 +262,25 @@ def report(rows: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     """Run or report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--env", choices=list(BENCHES), default="math")
     parser.add_argument("--arms", nargs="*", choices=list(ARMS), default=list(ARMS))
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=Path("runs/hints"))
     parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background command ignores it
-    path = args.out / "rows.jsonl"
+    path, bench = args.out / "rows.jsonl", BENCHES[args.env]
     args.out.mkdir(parents=True, exist_ok=True)
     for seed in args.seeds if not args.report else ():
         before: float | None = next((row["before"] for row in lines(path) if row["seed"] == seed), None)
         if before is None:
-            start, warm = time.process_time(), warm_start(seed, args.out)
-            before = success(warm, trained(warm))
+            start, warm = time.process_time(), warm_start(seed, args.out, bench)
+            before = success(warm, trained(warm), bench.env)
             print(f"seed {seed}: warm start {before:.3f}, {time.process_time() - start:.0f} CPU s", flush=True)
         for arm in args.arms:
             if any((row["arm"], row["seed"]) == (arm, seed) for row in lines(path)):
                 continue
-            row = run(arm, seed, args.out, before)
+            row = run(arm, seed, args.out, before, bench)
             append(path, row)
             print(row, flush=True)
     if args.report:
