@@ -246,11 +246,7 @@ def main() -> None:
     """Compare the verdicts about reference solutions, the family's mistakes, and those of demonstrations."""
     env = agentgym.make("bits/Bits-v0", difficulty=0).unwrapped
     assert isinstance(env, Bits)
-    kinds: dict[str, list[tuple[str, str]]] = {
-        "reference": [],
-        "mistake of the family": [],
-        "mistake of a demonstration": [],
-    }
+    kinds: dict[str, list[tuple[str, str]]] = {"reference": [], "family": [], "demonstration": []}
     for number in range(100):
         task, rng = env.numbered(number, "train"), generator("agreement", number)
         env.reset(options={"task": task})

@@ -5,9 +5,10 @@ python benchmarks/hints.py --env code --out runs/hints-code     the same on Code
 python benchmarks/hints.py --out runs/hints --report            print the table of what is there
 
 `math`: stories of `rlvr/Math-v0`; count a stock sentence by sentence, with a program. `code`: functions on bits of
-`rlvr/Code-v0`, written in one turn (see code_envs.py). A policy of below 0.6 million parameters imitates demonstrations,
-nine in ten with a hint in the words of training, and then trains once with each arm from the same weights until it has
-sampled the same number of tokens. Success before and after is without hints, on tasks of `test`.
+`rlvr/Code-v0`, written in one turn (see code_envs.py); its demonstrations report no failures, as `agent_rlvr` would. A
+policy of below 0.6 million parameters imitates demonstrations, nine in ten with a hint in the words of training, and then
+trains once with each arm from the same weights until it has sampled the same number of tokens. Success before and after is
+without hints, on tasks of `test`.
 """
 
 import argparse
