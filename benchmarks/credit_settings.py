@@ -38,8 +38,8 @@ def _game(name: str, noise: float, **options: Any) -> dict[str, Any]:
     """Return what makes a recipe of Household one of another environment: a share `noise` of its demonstrations' actions is
     random, shown and not imitated."""
     return {
-        "env": f"rlvr/{name}-v0", "env_options": options, "valid_split": "valid", "test_split": "test", "sft_episodes": 6400,
-        "sft_noise": noise, "sft_invalid": 0.0, "sft_forget": 0.0, "sft_masked": ("random",),
+        **_POLICY, "env": f"rlvr/{name}-v0", "env_options": options, "valid_split": "valid", "test_split": "test",
+        "sft_episodes": 6400, "sft_noise": noise, "sft_invalid": 0.0, "sft_forget": 0.0, "sft_masked": ("random",),
     }  # fmt: skip
 
 
@@ -48,7 +48,9 @@ RUNS = {
     "select": "keep", "negative_advantage_weight": 0.5, "batch_tokens": 8192, "share_prefixes": True,
 }  # fmt: skip
 """The last two save time and change how sums are rounded."""
-_HOUSEHOLD = {"sft_episodes": 7200, "sft_noise": 0.06, "sft_invalid": 0.03, "sft_masked": ("invalid",)}
+_POLICY = {"policy_layers": 3, "policy_induction_heads": False, "sft_lr": 8e-3}
+"""The policy of the recipe `household` when the settings were chosen."""
+_HOUSEHOLD = {**_POLICY, "sft_episodes": 7200, "sft_noise": 0.06, "sft_invalid": 0.03, "sft_masked": ("invalid",)}
 SETTINGS = {
     "household": Setting("household", _HOUSEHOLD, RUNS | {"tasks_per_step": 16, "group_size": 8}, "valid_unseen"),
     "household-small": Setting(

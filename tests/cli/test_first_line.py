@@ -51,4 +51,4 @@ def test_the_process_that_launches_others_says_the_first_line_and_no_other_proce
         assert children.read_text().split()  # two processes train
         process.kill()
     assert first == "run: rlvr/Household-v0, model init, engine hf; loading torch\n"
-    assert second == "run: 0.57 M parameters on rlvr/Household-v0\n"
+    assert second == "run: 0.42 M parameters on rlvr/Household-v0\n"
