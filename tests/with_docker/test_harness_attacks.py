@@ -76,7 +76,7 @@ one = connect()
 one.sendall("\\r\\n".join(lines).encode())
 status = int(one.recv(100).split()[1])
 many = [connect() for _ in range(100)]
-time.sleep(1)
+time.sleep(7)
 print(json.dumps({"status": status, "closed": sum(ended(each) for each in many)}))
 """
 

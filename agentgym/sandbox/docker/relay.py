@@ -145,6 +145,8 @@ class _Connection:
                 threading.Thread(target=self._answers, args=(self._socket,), name="relay-in", daemon=True).start()
                 while (piece := self._next()) is not None:
                     self._socket.sendall(piece)
+                with contextlib.suppress(OSError):  # the client has ended its side: a server then closes an idle connection
+                    self._socket.shutdown(socket.SHUT_WR)
                 with self._more:  # until the server has closed its side
                     while not self._closed:
                         self._more.wait()

@@ -15,6 +15,8 @@ READY, OPEN, DATA, EOF, CLOSE = 0, 1, 2, 3, 4
 PIECE = 1 << 15
 MOST = 64
 """Maximum simultaneous connections."""
+WAIT = 50
+"""Tenths of a second that a new connection waits for another one to close."""
 
 
 def say(number: int, kind: int, body: bytes = b"") -> None:
@@ -33,7 +35,11 @@ class Relay:
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forward the data of a new connection to the host until the client closes it."""
-        if len(self.writers) >= MOST:
+        for _ in range(WAIT):  # those whose client has gone are open until the server has closed them
+            if len(self.writers) < MOST:
+                break
+            await asyncio.sleep(0.1)
+        else:
             writer.close()
             return
         self.last += 1
