@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from seed_rows import append, half_width, lines
+from seed_rows import agent_of, append, half_width, lines, newest, trained
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -67,11 +67,6 @@ def write_demonstrations(config: TrainConfig, path: Path, count: int) -> None:
     env.close()
 
 
-def newest(folder: Path) -> Path:
-    """Return the newest checkpoint of a run."""
-    return sorted((folder / "checkpoints").glob("step-*"))[-1]
-
-
 def unplayed_warm_start(config: TrainConfig, out: Path, demonstrations: int) -> Path:
     """Imitate demonstrations that are not played, and return the policy."""
     from agentgym.trainers.config.imitation_config import ImitationConfig
@@ -94,26 +89,9 @@ def unplayed_warm_start(config: TrainConfig, out: Path, demonstrations: int) -> 
     return newest(taught)
 
 
-def trained(config: TrainConfig) -> Path:
-    """Run a configuration, from its checkpoint if there is one, and return its newest checkpoint."""
-    from agentgym.trainers import resume, train
-
-    folder = Path(config.out)
-    if not (folder / "summary.json").exists():
-        if any((folder / "checkpoints").glob("step-*")):
-            resume(folder)
-        else:
-            train(config)
-    return newest(folder)
-
-
 def tested(name: str, policy: Path, config: TrainConfig) -> list[Episode]:
     """Return attempts at tasks of `test`."""
-    from agentgym.engines import Sampling
-    from agentgym.engines.hf.engine import HFEngine
-
-    engine = HFEngine(str(policy), slots=64)
-    agent = config.spec.make(engine, Sampling(temperature=1.0), engine.tokenizer)
+    agent = agent_of(config, policy)
     tasks, attempts = TESTED[name]
     return agentgym.collect(agent, config.env, env_options=config.env_options, split="test", tasks=tasks, attempts=attempts)
 

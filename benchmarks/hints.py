@@ -14,7 +14,6 @@ without hints, on tasks of `test`.
 import argparse
 import ast
 import operator
-import shutil
 import signal
 import sys
 import time
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from seed_rows import append, half_width, lines
+from seed_rows import agent_of, append, half_width, lines, newest, trained
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -154,31 +153,21 @@ BENCHES = {
 }
 
 
-def trained(config: TrainConfig, tokens: int = 0) -> Path:
-    """Run a configuration, from its checkpoint if there is one; return its newest checkpoint.
-
-    With `tokens`, it ends after the first step with which the run has sampled so many.
-    """
-    from agentgym.trainers import resume, train
-
-    folder = Path(config.out)
-    metrics = folder / "metrics.jsonl"
+def trained_for(config: TrainConfig, tokens: int) -> Path:
+    """Run a configuration until the first step with which it has sampled so many tokens; return the newest checkpoint."""
+    metrics = Path(config.out) / "metrics.jsonl"
 
     def show(event: str, row: Any) -> None:
-        if event == "step" and tokens and sampled(metrics) >= tokens:
+        if event == "step" and sampled(metrics) >= tokens:
             signal.raise_signal(signal.SIGINT)  # a checkpoint is written, as after Ctrl-C
 
-    if not (folder / "summary.json").exists() and not (tokens and sampled(metrics) >= tokens):
+    if sampled(metrics) < tokens:
         try:
-            if any((folder / "checkpoints").glob("step-*")):
-                resume(folder, show)
-            else:
-                shutil.rmtree(folder, ignore_errors=True)
-                train(config, show)
+            trained(config, show)
         except KeyboardInterrupt:
-            if not tokens or sampled(metrics) < tokens:
+            if sampled(metrics) < tokens:
                 raise
-    return sorted((folder / "checkpoints").glob("step-*"))[-1]
+    return newest(config.out)
 
 
 def steps_of(metrics: Path) -> list[dict[str, Any]]:
@@ -193,11 +182,7 @@ def sampled(metrics: Path) -> int:
 
 def success(config: TrainConfig, policy: Path, env: str) -> float:
     """Return the share of attempts at the test tasks that succeed, without hints."""
-    from agentgym.engines import Sampling
-    from agentgym.engines.hf.engine import HFEngine
-
-    engine = HFEngine(str(policy), slots=64)
-    agent = config.spec.make(engine, Sampling(temperature=1.0), engine.tokenizer)
+    agent = agent_of(config, policy)
     episodes = agentgym.collect(agent, env, env_options=config.env_options, split="test", tasks=TESTED, attempts=ATTEMPTS)
     return float(np.mean([episode.success is True for episode in episodes]))
 
@@ -212,7 +197,7 @@ def run(arm: str, seed: int, out: Path, before: float, bench: Bench) -> dict[str
     start, warm = time.process_time(), warm_start(seed, out, bench)
     changes = {**bench.rl, **ARMS[arm]}
     config = replace(warm, env=bench.env, out=str(out / f"{seed}-{arm}"), model=str(trained(warm)), **changes)
-    policy = trained(config, TOKENS)
+    policy = trained_for(config, TOKENS)
     steps = steps_of(Path(config.out) / "metrics.jsonl")
     groups, signals = (sum(row[name] for row in steps) for name in ("groups", "groups_trained"))
     hinted = sum(row.get("hinted", 0) for row in steps)

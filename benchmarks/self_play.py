@@ -11,7 +11,6 @@ Policies have below 0.6 million parameters.
 """
 
 import argparse
-import shutil
 import sys
 import time
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from seed_rows import append, half_width, lines
+from seed_rows import agent_of, append, half_width, lines, trained
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -102,30 +101,6 @@ def config_of(name: str, seed: int, out: Path) -> TrainConfig:
         envs=envs, out=str(out / f"{name}-{seed}-warm"), seed=seed, steps=0, train_split="train", valid_split="test",
         test_split="test", **{**COMMON, **game.shared, **game.warm},
     )  # fmt: skip
-
-
-def trained(config: TrainConfig) -> Path:
-    """Run a configuration, from its checkpoint if there is one, and return its newest checkpoint."""
-    from agentgym.trainers import resume, train
-
-    folder = Path(config.out)
-    checkpoints = folder / "checkpoints"
-    if not (folder / "summary.json").exists():
-        if any(checkpoints.glob("step-*")):
-            resume(folder)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-            train(config)
-    return sorted(checkpoints.glob("step-*"))[-1]
-
-
-def agent_of(config: TrainConfig, policy: Path) -> Any:
-    """Return the agent of a checkpoint."""
-    from agentgym.engines import Sampling
-    from agentgym.engines.hf.engine import HFEngine
-
-    engine = HFEngine(str(policy), slots=64)
-    return config.spec.make(engine, Sampling(temperature=1.0), engine.tokenizer)
 
 
 def poker(config: TrainConfig, first: Path, last: Path) -> dict[str, float]:
