@@ -6,14 +6,14 @@ Steps of a recipe by one process of one thread, from a policy that has had its S
 checkpoint). Operations that are needed: 2 a parameter and token for a forward pass, three times that for the update, and
 attention's two products over what each token sees; padding and what is computed twice are not counted. The limit is a
 float32 product of two matrices of 1,024 x 1,024, measured before, between and after the steps. Seconds are those of the
-processor, so that what else the machine does counts as little as it can.
+processor, so that what else the machine does counts as little as it can. Tokens of a rollout are those that the engine
+computes: equal attempts of a group count once. The time per sampled token counts each.
 """
 
 import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from agentgym.trainers.config.recipe_files import read_recipe
-from agentgym.trainers.data.segments import build
+from agentgym.trainers.data.minibatches import MiniBatch
 from agentgym.trainers.loop import Loop
 from agentgym.trainers.run.preflight import check_run
 
@@ -64,11 +64,11 @@ class Counted:
                 self._add("rollout", row.start, len(row.ids), row.requested)
             return result
 
-        def counted_update(groups: Sequence[Any], *arguments: Any) -> Any:
+        def counted_update(minibatch: MiniBatch, *arguments: Any) -> Any:
             started = time.process_time()
-            result = update(groups, *arguments)
+            result = update(minibatch, *arguments)
             self.seconds["update"] += time.process_time() - started
-            for row in build([episode for group in groups for episode in group]):
+            for row in minibatch.rows:
                 self._add("update", 0, len(row), row.trained, times=3)
             return result
 
@@ -129,6 +129,8 @@ def main() -> None:
         f"forward passes of the engine: {engine / whole:.0%} of the time, "
         f"{counted.operations['rollout'] / engine / measured:.1%} of the limit"
     )
+    sampled = counted.engine.decoded
+    print(f"{sampled:,} sampled tokens, {1e6 * counted.seconds['rollout'] / sampled:.1f} us of rollout each")
     print(f"whole step: {total / whole / measured:.1%} of the limit")
 
 

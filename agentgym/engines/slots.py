@@ -1,6 +1,9 @@
-"""Assignment of sessions to slots of the key-value cache, and reuse of prefixes that prompts share."""
+"""Assignment of sessions to slots of the key-value cache, and reuse of what their prompts share.
 
-from collections.abc import Sequence
+Sessions with equal tokens share a slot, so that their next step is computed once, and leave it when their tokens differ.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,17 +16,24 @@ class Slot:
     """One row of a key-value cache."""
 
     number: int
-    session: str | None = None
+    sessions: set[str] = field(default_factory=set[str])
+    """Sessions whose tokens the slot caches: several, while their tokens are equal."""
+    running: set[str] = field(default_factory=set[str])
+    """Those of them that have a running request. A slot without any is idle."""
     cached_ids: list[int] = field(default_factory=list[int])
     """Token ids whose keys and values are cached."""
     pending: Sequence[int] = ()
     """Token ids to append in the next step."""
-    busy: bool = False
-    """True if a request is running in the slot."""
     used: int = 0
     """Sequence number of the last assignment; the least recently assigned idle slot is evicted first."""
     keys: list[int] = field(default_factory=list[int])
     """Keys of the prefixes under which other sessions can find the slot."""
+
+    def stop(self, session: str) -> None:
+        """Note that a session's request ended; pending tokens are dropped with the last one."""
+        self.running.discard(session)
+        if not self.running:
+            self.pending = ()
 
 
 class PrefixSource(NamedTuple):
@@ -50,25 +60,63 @@ class SlotTable:
         return self._by_session.get(session)
 
     def claim(self, session: str) -> Slot | None:
-        """Assign a slot for one request of the session, mark it busy, and return it.
+        """Assign a slot for one request of the session, mark it running, and return it.
 
-        It is the session's own slot, else an empty one, else the least recently used idle one, which is cleared.
-        Return None if the session's own slot is busy, or if all slots are.
+        It is the session's own slot if that is idle, else an empty one, else the least recently used idle one, which is
+        cleared. Return None if the session has a running request, or if no slot is idle.
         """
         slot = self._by_session.get(session)
-        if slot is None:
-            idle = [slot for slot in self.slots if not slot.busy]
-            if not idle:
+        if slot is None or slot.running:
+            if slot is not None and session in slot.running:
                 return None
-            slot = min(idle, key=lambda slot: (slot.session is not None, slot.used, slot.number))
-            self.free(slot)
-            slot.session = session
-            self._by_session[session] = slot
-        elif slot.busy:
-            return None
-        self._grants += 1
-        slot.busy, slot.used = True, self._grants
+            slot = self._idle()
+            if slot is None:
+                return None
+        self.join(session, slot)
         return slot
+
+    def _idle(self) -> Slot | None:
+        """Return an idle slot, cleared; None if there is none. Empty slots at the start keep the used ones together."""
+        idle = [slot for slot in self.slots if not slot.running]
+        if not idle:
+            return None
+        slot = min(idle, key=lambda slot: (slot.used if slot.sessions else 0, slot.number))
+        self.free(slot)
+        return slot
+
+    def join(self, session: str, slot: Slot) -> None:
+        """Move a session to a slot, for one request."""
+        if session not in slot.sessions:
+            self.leave(session)
+            slot.sessions.add(session)
+            self._by_session[session] = slot
+        self._grants += 1
+        slot.used = self._grants
+        slot.running.add(session)
+
+    def leave(self, session: str) -> Slot | None:
+        """Detach a session from its slot; return the slot if that cleared it, since it was the last session."""
+        slot = self._by_session.pop(session, None)
+        if slot is None:
+            return None
+        slot.sessions.discard(session)
+        slot.stop(session)
+        if slot.sessions:
+            return None
+        self.free(slot)
+        return slot
+
+    def split(self, slot: Slot, sessions: Iterable[str]) -> Slot:
+        """Move running sessions of a slot to another with the same tokens, whose cache the caller copies, and return that.
+
+        An idle slot exists as long as there are no more running requests than slots.
+        """
+        other = self._idle()
+        assert other is not None
+        for session in sessions:
+            self.join(session, other)
+        other.cached_ids, other.pending = list(slot.cached_ids), slot.pending
+        return other
 
     def announce(self, slot: Slot, prompt: Sequence[int]) -> None:
         """Register a slot under the prefixes of `prompt`, except those under which another slot is registered."""
@@ -76,12 +124,17 @@ class SlotTable:
             if self._by_prefix.setdefault(key, slot) is slot:
                 slot.keys.append(key)
 
-    def donor(self, prompt: Sequence[int]) -> PrefixSource | None:
-        """Return a slot whose cache has, now or after the next step, at least `BLOCK` tokens of the prompt; else None."""
-        for key in reversed(_prefix_keys(prompt)):
-            slot = self._by_prefix.get(key)
-            if slot is None:
-                continue
+    def donor(self, prompt: Sequence[int], session: str) -> PrefixSource | None:
+        """Return a slot whose cache has, now or after the next step, at least `BLOCK` tokens of the prompt; else None.
+
+        A session with an idle slot needs none. One whose slot runs for others, with other tokens, copies from it.
+        """
+        own = self._by_session.get(session)
+        if own is not None:
+            found = [own] if own.running else []
+        else:
+            found = (slot for key in reversed(_prefix_keys(prompt)) if (slot := self._by_prefix.get(key)) is not None)
+        for slot in found:
             now = later = common_prefix(slot.cached_ids, prompt)
             if now == len(slot.cached_ids):
                 later += common_prefix(slot.pending, prompt[now:])
@@ -90,12 +143,13 @@ class SlotTable:
         return None
 
     def free(self, slot: Slot) -> None:
-        """Clear a slot and detach it from its session."""
-        if slot.session is not None:
-            self._by_session.pop(slot.session, None)
+        """Clear a slot and detach its sessions."""
+        for session in slot.sessions:
+            self._by_session.pop(session, None)
         for key in slot.keys:
             self._by_prefix.pop(key, None)
-        slot.session, slot.cached_ids, slot.pending, slot.keys, slot.busy = None, [], (), [], False
+        slot.sessions, slot.running = set(), set()
+        slot.cached_ids, slot.pending, slot.keys = [], (), []
 
     def forget_all(self) -> None:
         """Clear all slots."""

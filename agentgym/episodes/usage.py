@@ -50,9 +50,11 @@ def to_extra(usage: Usage | None, seconds: float) -> dict[str, float]:
 
 def from_extra(extra: Mapping[str, Any]) -> Usage | None:
     """Return the usage stored in a turn's `extra`; None if it is missing or malformed."""
+    if "completion_tokens" not in extra:
+        return None
     counts = {name: count(extra.get(key, 0)) for name, key in _KEYS.items()}
     known = {name: number for name, number in counts.items() if number is not None}
-    if "completion_tokens" not in extra or len(known) < len(counts):
+    if len(known) < len(counts):
         return None
     return Usage(**known, cost=amount(extra.get("cost")))
 

@@ -127,6 +127,21 @@ def runner() -> Generator[asyncio.Runner]:
         yield asyncio_runner
 
 
+def result_of(loop: asyncio.Runner, work: Coroutine[object, object, T]) -> T:
+    """Run a coroutine on a loop and return its result.
+
+    The loop's task itself ends without a result: the runner's Ctrl-C handler refers to that task, and `signal.signal` and
+    `signal.getsignal` format the handler in each call, which takes long if the result is a list of episodes.
+    """
+    results: list[T] = []
+
+    async def stored() -> None:
+        results.append(await work)
+
+    loop.run(stored())
+    return results[0]
+
+
 @own_loop()
 def finished(coroutine: Coroutine[object, object, T]) -> T:
     """Run a coroutine to completion and return its result, even in a notebook, where an event loop is already running."""
@@ -136,7 +151,7 @@ def finished(coroutine: Coroutine[object, object, T]) -> T:
             return await coroutine
 
     with runner() as loop:
-        return loop.run(watched())
+        return result_of(loop, watched())
 
 
 collect = blocking(acollect)

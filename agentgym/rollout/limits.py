@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import threading
-import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
@@ -31,7 +30,8 @@ def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
 def one_alarm() -> Generator[None]:
     """Set the signal handler once for all `time_limit` blocks inside, which makes each of them six times faster.
 
-    The block must not await: other tasks of the event loop would run with this handler.
+    The handler does nothing between the blocks. Code inside that sets its own handler of SIGALRM has to restore this one;
+    `renewed` sets it again.
     """
     global _shared
     if not _rings() or _shared is not None:
@@ -47,41 +47,36 @@ def one_alarm() -> Generator[None]:
         _shared = None
 
 
-class _Alarm:
-    """Successive time limits that share one timer, restarted only when it fires or when a shorter limit begins."""
+def renewed() -> None:
+    """Set the handler of `one_alarm` again, if an environment has replaced it."""
+    if _shared is not None and threading.get_ident() == _shared.thread:
+        signal.signal(signal.SIGALRM, _shared.ring)
 
-    __slots__ = ("armed", "seconds", "started", "thread", "what")
+
+class _Alarm:
+    """Successive time limits that share a handler. The timer may ring between two of them, which has no effect."""
+
+    __slots__ = ("running", "seconds", "thread", "what")
 
     def __init__(self) -> None:
-        self.started, self.seconds, self.what = 0.0, 0.0, ""  # started: 0 between two blocks
+        self.running, self.seconds, self.what = False, 0.0, ""
         self.thread = threading.get_ident()
-        self.armed = 0.0
-        """Seconds to which the timer was last set; 0 if it is not running."""
 
     def begun(self, seconds: float, what: str) -> "_Alarm":
-        self.seconds, self.what = seconds, what
-        if not 0 < self.armed <= seconds:
-            self.wind(seconds)
-        self.started = time.monotonic()
+        self.seconds, self.what, self.running = seconds, what, True
+        signal.setitimer(signal.ITIMER_REAL, seconds)
         return self
 
-    def wind(self, seconds: float) -> None:
-        self.armed = seconds
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-
     def ring(self, *_: object) -> None:
-        left = self.started + self.seconds - time.monotonic() if self.started else self.seconds
-        if left > 0:
-            self.wind(left)
-            return
-        self.started = self.armed = 0.0
-        raise _late(self.what, self.seconds)
+        if self.running:
+            self.running = False
+            raise _late(self.what, self.seconds)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
-        self.started = 0.0
+        self.running = False
         if error is not None:
             _contain(error)
 

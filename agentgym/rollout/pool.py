@@ -18,7 +18,7 @@ from agentgym.errors import BadConfig, EngineDead, MissingExtra, UnknownName, ho
 from agentgym.rollout.faults import RetryingEnv
 from agentgym.rollout.hosted import HostedEnv, LocalEnv, close
 from agentgym.rollout.interrupts import interrupts_watched
-from agentgym.rollout.limits import ends_more
+from agentgym.rollout.limits import ends_more, one_alarm
 from agentgym.rollout.play import Job, Lockstep, Start, attempt
 from agentgym.rollout.replay import consulted, starts
 from agentgym.rollout.slots import Slots
@@ -178,7 +178,7 @@ class RolloutPool:
         policies = agents if isinstance(agents, Mapping) else dict.fromkeys(self._makers, agents)
         shared = _Round(policies, iter(enumerate(jobs)), Lockstep() if lockstep else None, file, progress, rank)
         try:
-            with interrupts_watched():
+            with interrupts_watched(), one_alarm():
                 async with asyncio.TaskGroup() as group:
                     for _ in range(min(self.config.concurrency, len(jobs))):
                         group.create_task(self._serve(shared))

@@ -71,7 +71,68 @@ def test_siblings_share_their_prompt() -> None:
         await asyncio.gather(*(engine.generate(list(range(60)), Sampling(seed=i, max_tokens=3), f"s{i}") for i in range(8)))
         return engine.prefilled
 
-    assert asyncio.run(play()) == 60 + 7  # one computes it, the others their last token
+    assert asyncio.run(play()) == 60
+
+
+def computed(engine: HFEngine) -> list[int]:
+    """Return a list to which each step of the engine appends its number of rows."""
+    backend: Any = engine._backend
+    counts, forward = list[int](), backend.forward
+    backend.forward = lambda rows: (counts.append(len(rows)), forward(rows))[1]
+    return counts
+
+
+@pytest.mark.parametrize("slots", [4, 12])
+def test_equal_tokens_are_computed_once_and_change_no_reply(slots: int) -> None:
+    """Twelve sessions of three kinds: equal in all turns, in the first turn, and different from the start."""
+
+    async def play(engine: HFEngine, names: list[int]) -> list[list[Completion]]:
+        async def session(name: int) -> list[Completion]:
+            kind, done = name % 3, list[Completion]()
+            prompt = [100 + kind, *range(40 if kind else 3)]
+            for turn in range(4):
+                seed = turn if kind == 0 else 10 * turn + (turn > 0) * name
+                got = await engine.generate(prompt, Sampling(max_tokens=5, seed=seed, stop_ids=(7,)), f"s{name}")
+                done.append(got)
+                prompt = [*prompt, *got.ids, 50 + (turn if kind < 2 else turn + name)]
+            return done
+
+        return list(await asyncio.gather(*map(session, names)))
+
+    engine = HFEngine(MODEL, slots=slots)
+    counts = computed(engine)
+    together = asyncio.run(play(engine, list(range(12))))
+    for name, turns in enumerate(together):
+        alone = asyncio.run(play(HFEngine(MODEL, slots=1), [name]))[0]
+        assert [turn.ids for turn in turns] == [turn.ids for turn in alone]
+        for a, b in zip(turns, alone, strict=True):
+            assert a.logprobs == pytest.approx(b.logprobs, abs=1e-4)
+    if slots == 12:
+        assert counts[0] == 3 and sum(counts) < 0.7 * sum(len(turn.ids) for turns in together for turn in turns)
+    assert max(counts) <= slots
+
+
+def test_a_session_that_ends_leaves_the_others_their_tokens() -> None:
+    async def play() -> list[Completion]:
+        engine = HFEngine(MODEL, slots=4)
+
+        def watch(token: int, logprob: float) -> bool:
+            engine.abort("s1")
+            return False
+
+        sampling = Sampling(max_tokens=6, temperature=0)
+        prompt = list(range(30))
+        return list(
+            await asyncio.gather(
+                engine.generate(prompt, sampling, "s0", watch=watch),
+                engine.generate(prompt, sampling, "s1"),
+                engine.generate(prompt, Sampling(max_tokens=2, temperature=0), "s2"),
+                engine.generate(prompt, sampling, "s3"),
+            )
+        )
+
+    first, gone, short, last = asyncio.run(play())
+    assert gone.finish == "abort" and first.ids == last.ids and len(last.ids) == 6 and short.ids == last.ids[:2]
 
 
 def test_generic_path_equals_the_library(caplog: pytest.LogCaptureFixture) -> None:

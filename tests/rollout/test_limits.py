@@ -9,8 +9,10 @@ import pytest
 
 import agentgym
 from agentgym.agents import consult
+from agentgym.core.outcome import Outcome
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.errors import Fault
+from agentgym.rollout.collect import finished
 from agentgym.rollout.hosted import LocalEnv
 from agentgym.rollout.limits import one_alarm, time_limit
 from agentgym.rollout.pool import RolloutConfig
@@ -80,6 +82,17 @@ class Stalls(GuessNumber):
 agentgym.register("me/Stalls-v0", Stalls, horizon=9)
 
 
+class Rude(Stalls):
+    """Its last turn sets its own handler of SIGALRM, and its next expert hangs."""
+
+    def act(self, action: str) -> str | Outcome:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        return super().act(action)
+
+
+agentgym.register("me/Rude-v0", Rude, horizon=9)
+
+
 def tasks(*secrets: int) -> list[agentgym.Task]:
     return [agentgym.Task("guess", {"secret": n, "limit": 100}, id=f"train/0/{n}") for n in secrets]
 
@@ -93,9 +106,33 @@ def test_an_expert_that_hangs_in_this_process_ends_its_own_episode_alone() -> No
     assert time.monotonic() - started < 30
 
 
+def test_an_environment_that_replaces_the_handler_is_limited_in_its_next_episode() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    config = RolloutConfig(step_seconds=0.3, concurrency=1)
+    episodes = agentgym.collect(agentgym.ExpertAgent(), "me/Rude-v0", tasks=tasks(3, 4, 5), config=config)
+    assert [episode.reason for episode in episodes] == ["success", "timeout", "success"]
+    assert signal.getsignal(signal.SIGALRM) is before and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
 def test_what_an_agent_asks_in_its_own_way_reaches_the_environment() -> None:
     env = LocalEnv(GuessNumber())
     asyncio.run(env.reset(0, {"task": tasks(7)[0]}, 0.5))
     assert env.env.secret == 7 and asyncio.run(consult(env.env, lambda inner: inner.secret)) == 7
     with pytest.raises(Fault, match=r"longer than 0\.5 s"):
         asyncio.run(consult(env.env, lambda inner: time.sleep(120)))
+
+
+def test_a_result_is_never_formatted() -> None:
+    """Python formats the handlers of Ctrl-C, and so the task of an event loop with its result."""
+
+    class Loud:
+        formatted = 0
+
+        def __repr__(self) -> str:
+            Loud.formatted += 1
+            return "Loud"
+
+    async def work() -> list[Loud]:
+        return [Loud()]
+
+    assert len(finished(work())) == 1 and Loud.formatted == 0

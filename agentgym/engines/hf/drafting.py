@@ -39,20 +39,24 @@ def cut(draft: Draft, tokens: int) -> Draft:
 
 
 @torch.inference_mode()
-def drawn(logits: Tensor, requests: Sequence[DrawRequest]) -> list[DraftResult]:
+def drawn(logits: Tensor, requests: Sequence[DrawRequest], sharing: Sequence[int]) -> list[DraftResult]:
     """Return the new tokens of each request.
 
-    logits: [rows, vocabulary]. A request has one row, plus one for each token of its draft.
+    logits: [rows, vocabulary]. A request has one row, plus one for each token of its draft. `sharing`: numbers of
+    successive requests that have the same rows.
     """
     if not any(draft or draw.likeliest for draw, draft, _ in requests):
-        ids, logprobs = sample(logits, [draw for draw, _, _ in requests])
+        row_of = [row for row, count in enumerate(sharing) for _ in range(count)]
+        ids, logprobs = sample(logits, [draw for draw, _, _ in requests], row_of)
         return [DraftResult([token], [logprob]) for token, logprob in zip(ids, logprobs, strict=True)]
     replies: list[DraftResult] = []
-    place = 0
-    for draw, draft, random in requests:
+    place, waiting = 0, iter(requests)
+    for count in sharing:
+        alike = [next(waiting) for _ in range(count)]
+        draft = alike[0][1]
         rows = logits[place : place + 1 + (len(draft.ids) if draft else 0)]
         place += len(rows)
-        replies.append(_built_on(rows, draw, draft, random) if draft else _plain(rows, draw))
+        replies += [_built_on(rows, draw, draft, random) if draft else _plain(rows, draw) for draw, draft, random in alike]
     return replies
 
 

@@ -8,7 +8,6 @@ import logging
 import math
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +16,13 @@ import torch
 from agentgym.engines.checked import CheckedIds
 from agentgym.engines.hf.drafting import DraftResult, cut, drawn
 from agentgym.engines.hf.library import LibraryModel
-from agentgym.engines.hf.sampling import Draw, uniforms
+from agentgym.engines.hf.running import Running, Taker
+from agentgym.engines.hf.sampling import uniforms
 from agentgym.engines.hf.slots import PADDING, Row, SlotModel, unsupported
 from agentgym.engines.hf.weights import load_model, update
 from agentgym.engines.in_flight import AdmissionGate
 from agentgym.engines.kinds import ENGINES
-from agentgym.engines.protocol import Completion, Draft, Likeliest, Request, Sampling, TokenEngine
+from agentgym.engines.protocol import Completion, Request, Sampling, TokenEngine
 from agentgym.engines.slots import BLOCK, PREFILL, Slot, SlotTable, common_prefix
 from agentgym.errors import BadConfig, Fault, Reason
 
@@ -33,44 +33,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class _Running:
-    """State of one active request."""
-
-    request: Request
-    future: "asyncio.Future[Completion]"
-    limit: int
-    """Maximum tokens of the completion: the smaller of `max_tokens` and the rest of the context."""
-    random: list[float]
-    slot: Slot | None = None
-    ids: list[int] = field(default_factory=list[int])
-    logprobs: list[float] = field(default_factory=list[float])
-    draft: Draft | None = None
-    """Draft for the next step, cut to the tokens that still fit."""
-    reused: int = 0
-    likeliest: list[Likeliest] = field(default_factory=list[Likeliest])
-
-    def draw(self) -> Draw:
-        request = self.request
-        seen = [*request.prompt_ids, *self.ids] if request.sampling.repetition_penalty != 1.0 else ()
-        return Draw(request.sampling, self.random[len(self.ids)], seen, request.likeliest)
-
-    @property
-    def drafted(self) -> int:
-        return len(self.draft.ids) if self.draft else 0
-
-
 class HFEngine(AdmissionGate, TokenEngine):
     """A causal model of `transformers`, running in this process.
 
     `model` is a folder, a hub name, or a model object that a trainer updates: after every update call
     `load_weights(model.named_parameters(), version)`, which copies nothing, since the tensors are the model's own.
-    Requests are batched over `slots` (default 64); a session's key-value cache stays in its slot between turns until
-    the slot is needed. The same sequence of calls gives the same tokens, independent of timing. `context` is the
-    maximum tokens of prompt and completion together (default: the model's own limit). A step admits no further request
-    once its new prompt tokens reach `prefill_tokens` (default 8192). Prompts are padded together if the longest is at
-    most `prefill_padding` percent (default 100) longer than the shortest: a lower value is faster on a CPU and changes
-    the rounding.
+    Requests are batched over `slots` (default 64). A session's key-value cache stays in its slot between turns until the
+    slot is needed; sessions share a slot, and its computation, while their tokens are equal. The same sequence of calls
+    gives the same tokens, independent of timing. `context` is the maximum tokens of prompt and completion together
+    (default: the model's own limit). A step admits no further request once its new prompt tokens reach `prefill_tokens`
+    (default 8192). Prompts are padded together if the longest is at most `prefill_padding` percent (default 100) longer
+    than the shortest: a lower value is faster on a CPU and changes the rounding.
     """
 
     kind = ENGINES["hf"]
@@ -111,8 +84,8 @@ class HFEngine(AdmissionGate, TokenEngine):
         else:
             self._backend = LibraryModel(self.model, slots, self.context)
         self._table = SlotTable(slots)
-        self._waiting: list[_Running] = []
-        self._running: list[_Running] = []
+        self._waiting: list[Running] = []
+        self._running: list[Running] = []
         self._task: asyncio.Task[None] | None = None
         self._arrivals = 0
         self._broken = ""
@@ -130,7 +103,7 @@ class HFEngine(AdmissionGate, TokenEngine):
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
-        running = _Running(request, future, limit, uniforms(request.sampling.seed, limit))
+        running = Running(request, future, limit, uniforms(request.sampling.seed, limit))
         if request.draft is not None and request.sampling.plain() and request.sampling.temperature > 0:
             running.draft = cut(request.draft, limit)
         self._waiting.append(running)
@@ -162,10 +135,7 @@ class HFEngine(AdmissionGate, TokenEngine):
         self._waiting = [r for r in self._waiting if r.request.session != session]
         self._running = [r for r in self._running if r.request.session != session]
         self._checked.forget(session)
-        slot = self._table.of(session)
-        if slot is not None:
-            self._backend.forget(slot.number)
-            self._table.free(slot)
+        self._leave(session)
 
     async def drained(self) -> None:
         """Wait until no request is running; waiting requests stay."""
@@ -257,70 +227,112 @@ class HFEngine(AdmissionGate, TokenEngine):
             self._admit()
         if not self._running:
             return
-        running = self._running
+        sharing: dict[Slot, list[Running]] = {}  # requests with equal tokens so far have one row
+        for request in self._running:
+            assert request.slot is not None
+            sharing.setdefault(request.slot, []).append(request)
+        running = [request for requests in sharing.values() for request in requests]
         try:
-            pairs = [(r, r.slot) for r in running if r.slot is not None]
-            rows = [Row(s.number, len(s.cached_ids), s.pending, 1 + r.drafted) for r, s in pairs]
-            replies = drawn(self._backend.forward(rows), [(r.draw(), r.draft, r.random) for r in running])
+            rows = [Row(slot.number, len(slot.cached_ids), slot.pending, 1 + rs[0].drafted) for slot, rs in sharing.items()]
+            draws = [(r.draw(), r.draft, r.random) for r in running]
+            replies = iter(drawn(self._backend.forward(rows), draws, [len(rs) for rs in sharing.values()]))
         except Exception as error:
             self._fail(running, f"a step of {len(running)} requests failed: {error}\n{traceback.format_exc()}")
             return
-        for request, reply in zip(running, replies, strict=True):
-            self._take(request, reply)
+        for slot, requests in sharing.items():
+            takers = [(request, next(replies)) for request in requests]
+            # A watching caller may have aborted a request whose tokens come later.
+            for part, alike in self._parted(slot, [taker for taker in takers if not taker[0].future.done()]):
+                self._take(part, alike)
         self._running = [r for r in running if not r.future.done()]
 
-    def _take(self, request: _Running, reply: DraftResult) -> None:
-        """Store the accepted tokens of a draft and the drawn token, if any; end the request if it is complete."""
-        slot, reused = request.slot, len(reply.ids) - reply.fresh
-        assert slot is not None
-        if request.draft is not None:
-            slot.pending = slot.pending[: len(slot.pending) - request.drafted]  # the cache holds its accepted part
-            request.draft = None
-        for place, (token, logprob) in enumerate(zip(reply.ids, reply.logprobs, strict=True)):
-            if not math.isfinite(logprob):
-                self._fail([request], "the model's logits are not finite: its weights have diverged or are damaged")
-                return
+    def _parted(self, slot: Slot, takers: list[Taker]) -> list[tuple[Slot, list[Taker]]]:
+        """Return the takers of a slot by their next token, and a slot for each; all but the first get a copy of `slot`."""
+        by_token: dict[int, list[Taker]] = {}
+        for request, reply in takers:
+            by_token.setdefault(reply.ids[0] if len(takers) > 1 else 0, []).append((request, reply))
+        parts = [(slot, alike) for alike in by_token.values()]
+        for number, (_, alike) in enumerate(parts[1:], 1):
+            other = self._table.split(slot, [request.request.session for request, _ in alike])
+            self._backend.copy(slot.number, other.number, len(slot.cached_ids) + len(slot.pending))
+            for request, _ in alike:
+                request.slot = other
+            parts[number] = (other, alike)
+        return parts
+
+    def _take(self, slot: Slot, takers: list[Taker]) -> None:
+        """Store the tokens that requests of a slot got, the same for all; end those that are complete."""
+        first, reply = takers[0]
+        if first.draft is not None:
+            slot.pending = slot.pending[: len(slot.pending) - first.drafted]  # the cache holds its accepted part
+            first.draft = None
+        for place, token in enumerate(reply.ids):
             slot.cached_ids.extend(slot.pending)
             slot.pending = (token,)
-            request.ids.append(token)
-            request.logprobs.append(logprob)
-            request.likeliest += reply.likeliest[place : place + 1]
-            self.reused, self.decoded = self.reused + (place < reused), self.decoded + (place >= reused)
-            request.reused += place < reused
-            if self._ends(request, token, logprob):
-                self._finish(request, "stop")
-                return
-            if len(request.ids) == request.limit:
-                self._finish(request, "length")
+            for request, own in takers:
+                self._store(request, own, place)
+            if first.future.done():
                 return
 
-    def _ends(self, request: _Running, token: int, logprob: float) -> bool:
+    def _store(self, request: Running, reply: DraftResult, place: int) -> None:
+        """Add the token at a place of the reply to a request; end the request if it is complete."""
+        token, logprob = reply.ids[place], reply.logprobs[place]
+        if not math.isfinite(logprob):
+            self._fail([request], "the model's logits are not finite: its weights have diverged or are damaged")
+            return
+        request.ids.append(token)
+        request.logprobs.append(logprob)
+        request.likeliest += reply.likeliest[place : place + 1]
+        reused = place < len(reply.ids) - reply.fresh
+        self.reused, self.decoded = self.reused + reused, self.decoded + (not reused)
+        request.reused += reused
+        if self._ends(request, token, logprob):
+            self._finish(request, "stop")
+        elif len(request.ids) == request.limit:
+            self._finish(request, "length")
+
+    def _ends(self, request: Running, token: int, logprob: float) -> bool:
         watched = request.request.watch is not None and not request.future.done() and request.request.watch(token, logprob)
         return watched or token in request.request.sampling.stop_ids
 
     def _admit(self) -> None:
         """Give slots to waiting requests: first those whose session has a cached prefix, then in order of arrival."""
         budget, full = self._prefill_tokens, False
+        started: dict[tuple[int, ...], list[Running]] = {}  # in this step, by length and end of their prompts
         for request in sorted(self._waiting, key=lambda r: self._table.of(r.request.session) is None):
-            known = self._table.of(request.request.session) is not None
-            if budget <= 0 or (full and not known):
+            if len(self._running) == len(self._table.slots):  # so that each can have a slot once tokens differ
                 break
-            donor = None if known or not self._backend.shares else self._table.donor(request.request.prompt_ids)
+            prompt, session = request.request.prompt_ids, request.request.session
+            known = self._table.of(session)
+            if known is not None and session in known.running:
+                continue
+            alike = started.setdefault((len(prompt), *prompt[-BLOCK:]), [])
+            leader = next((r for r in alike if r.request.prompt_ids == prompt), None)
+            if leader is not None and leader.slot is not None and request.draft is None:
+                self._table.join(session, leader.slot)
+                request.slot = leader.slot
+                self._running.append(request)
+                continue
+            if budget <= 0 or (full and known is None):
+                continue
+            donor = self._table.donor(prompt, session) if self._backend.shares else None
             if donor is not None and donor.later >= donor.now + BLOCK:
                 continue  # the next step computes a prefix that this request can copy
-            slot = self._table.claim(request.request.session)
+            slot = self._table.claim(session)
             if slot is None:
-                full = full or not known
+                full = full or known is None
                 continue
             if donor is not None:
                 if slot is not donor.slot:  # it may have been evicted
                     self._backend.copy(donor.slot.number, slot.number, donor.now)
-                slot.cached_ids = request.request.prompt_ids[: donor.now]
+                slot.cached_ids = prompt[: donor.now]
             self._start(request, slot)
+            if self._backend.shares and request.draft is None:
+                alike.append(request)
             budget -= len(slot.pending)
         self._waiting = [r for r in self._waiting if r.slot is None]
 
-    def _start(self, request: _Running, slot: Slot) -> None:
+    def _start(self, request: Running, slot: Slot) -> None:
         # At least the last token is computed: its logits are needed.
         start = min(common_prefix(slot.cached_ids, request.request.prompt_ids), len(request.request.prompt_ids) - 1)
         if not slot.keys:
@@ -331,20 +343,25 @@ class HFEngine(AdmissionGate, TokenEngine):
         self.prefilled += len(slot.pending)
         self._running.append(request)
 
-    def _finish(self, request: _Running, finish: str) -> None:
+    def _finish(self, request: Running, finish: str) -> None:
         if request.slot is not None:
-            request.slot.busy, request.slot.pending = False, ()
+            request.slot.stop(request.request.session)
         if not request.future.done():
             reply = Completion(request.ids, request.logprobs, finish, self.policy_version)
             reply.reused, reply.likeliest = request.reused, request.likeliest
             request.future.set_result(reply)
 
-    def _fail(self, requests: list[_Running], message: str) -> None:
+    def _leave(self, session: str) -> None:
+        """Take a session out of its slot, whose cache is cleared with the last one."""
+        cleared = self._table.leave(session)
+        if cleared is not None:
+            self._backend.forget(cleared.number)
+
+    def _fail(self, requests: list[Running], message: str) -> None:
         """End requests with a fault and clear their caches."""
         for request in requests:
             if request.slot is not None:
-                self._backend.forget(request.slot.number)
-                self._table.free(request.slot)
+                self._leave(request.request.session)
             if not request.future.done():
                 request.future.set_exception(Fault(message, reason=Reason.ENGINE))
         self._running = [r for r in self._running if r not in requests]
@@ -353,7 +370,7 @@ class HFEngine(AdmissionGate, TokenEngine):
         gone = [r for r in (*self._waiting, *self._running) if r.future.done()]
         for request in gone:
             if request.slot is not None:
-                request.slot.busy, request.slot.pending = False, ()
+                request.slot.stop(request.request.session)
         if gone:
             self._waiting = [r for r in self._waiting if not r.future.done()]
             self._running = [r for r in self._running if not r.future.done()]

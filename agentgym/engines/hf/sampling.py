@@ -39,42 +39,51 @@ def uniforms(seed: int, count: int) -> list[float]:
 
 
 @torch.inference_mode()
-def sample(logits: Tensor, draws: Sequence[Draw]) -> tuple[list[int], list[float]]:
-    """Draw one token per row from logits [rows, vocabulary]; return ids and log-probabilities, [rows] each.
+def sample(logits: Tensor, draws: Sequence[Draw], row_of: Sequence[int] | None = None) -> tuple[list[int], list[float]]:
+    """Draw one token per draw from logits [rows, vocabulary]; return ids and log-probabilities, [draws] each.
 
     Without filters the log-probability is `log_softmax(logits / temperature)[id]`; with filters it is taken from the
     filtered distribution. Temperature 0 is greedy, with log-probabilities at temperature 1. The drawn token is the
-    first whose cumulative probability exceeds the row's uniform number, so it does not depend on other rows of the
-    batch.
+    first whose cumulative probability exceeds the draw's uniform number, so it does not depend on other rows of the
+    batch. `row_of`: row of each draw, ascending, [draws]; None for one draw per row.
     """
+    rows = np.arange(len(draws)) if row_of is None else np.array(row_of)
     plain = all(draw.sampling.plain() for draw in draws)
+    temperatures = np.array([draw.sampling.temperature for draw in draws], dtype=np.float32)
+    first = np.searchsorted(rows, np.arange(len(logits)))  # each row's first draw
+    if len(rows) > len(first) and not (plain and (temperatures == temperatures[first][rows]).all()):
+        logits, rows, first = logits[torch.from_numpy(rows)], np.arange(len(draws)), np.arange(len(draws))
     if not plain:
         logits = _penalised(logits, draws)
-    temperatures = np.array([draw.sampling.temperature for draw in draws], dtype=np.float32)
+    temperatures = temperatures[first]
     greedy = temperatures == 0
     if not (temperatures == 1).all():
-        logits = logits / _column(np.where(greedy, np.float32(1), temperatures), logits)
+        logits = logits / _tensor(np.where(greedy, np.float32(1), temperatures)[:, None], logits)
     if not plain:
         logits = _filtered(logits, draws)
     logprobs = logits.log_softmax(-1)
+    at = _tensor(rows, logits)
     if greedy.all():
-        ids = logprobs.argmax(-1)
+        ids = logprobs.argmax(-1)[at]
     else:
+        column = np.arange(len(rows)) - first[rows]
+        uniforms = np.zeros((len(first), column.max() + 1))  # a row's draws side by side
+        uniforms[rows, column] = [draw.uniform for draw in draws]
         cumulative = logprobs.double().exp_().cumsum(-1)
         total = cumulative[:, -1:]
-        points = _column(np.array([draw.uniform for draw in draws]), total) * total
+        points = _tensor(uniforms, total) * total
         # Rounding must not raise a point to the total, which would be past the last token.
         points = torch.minimum(points, torch.nextafter(total, torch.zeros_like(total)))
-        ids = torch.searchsorted(cumulative, points, right=True).squeeze(-1)
+        ids = torch.searchsorted(cumulative, points, right=True)[at, _tensor(column, logits)]
         ids.clamp_(max=logits.shape[-1] - 1)  # a row of NaN has no valid id; its logprob shows it
         if greedy.any():
-            ids = torch.where(_column(greedy, logits).squeeze(-1), logprobs.argmax(-1), ids)
-    return ids.tolist(), logprobs.gather(-1, ids[:, None]).squeeze(-1).tolist()
+            ids = torch.where(_tensor(greedy[rows], logits), logprobs.argmax(-1)[at], ids)
+    return ids.tolist(), logprobs[at, ids].tolist()
 
 
-def _column(values: NDArray[np.generic], like: Tensor) -> Tensor:
-    """Convert an array [rows] to a tensor [rows, 1] on the device of `like`."""
-    return torch.from_numpy(values).to(like.device)[:, None]
+def _tensor(values: NDArray[np.generic], like: Tensor) -> Tensor:
+    """Convert an array to a tensor on the device of `like`."""
+    return torch.from_numpy(values).to(like.device)
 
 
 def _penalised(logits: Tensor, draws: Sequence[Draw]) -> Tensor:

@@ -10,6 +10,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from accelerate.utils import broadcast_object_list  # pyright: ignore[reportUnkn
 
 from agentgym.core.garbage import libraries_frozen
 from agentgym.episodes.episode import Episode, Group
-from agentgym.rollout.collect import runner
+from agentgym.rollout.collect import result_of, runner
 from agentgym.rollout.draw import Draw
 from agentgym.rollout.overlap import Pace, StepScheduler
 from agentgym.trainers.config import checks
@@ -117,7 +118,7 @@ class Training(RunSession):
         config, tally = self.config, self.tally
         with closing(self.record), libraries_frozen():
             with closing(self.run), closing(self.loggers), runner() as loop, self.stopping():
-                self.wait = self.measures.wait = loop.run
+                self.wait = self.measures.wait = partial(result_of, loop)
                 self.wait(self.run.learner.publish(tally.position))
                 self.measures.once("success_before", config.untrained_tasks)
                 while (done := tally.position) < config.sft_steps:
