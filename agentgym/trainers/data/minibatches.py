@@ -23,9 +23,8 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(slots=True)
 class TrainingRows:
-    """The groups of a step as rows of tokens with advantages."""
+    """The episodes of a step as rows of tokens with advantages."""
 
-    groups: Sequence[Group]
     episodes: list[Episode]
     rows: list[Segment]
     old_logprobs: list[Floats] | None = None
@@ -71,7 +70,7 @@ def training_rows(
     episodes, weighted = credited(groups, advantages, negative_weight)
     rows = build(episodes, weighted)
     needs.attach(episodes, rows, extra)
-    return TrainingRows(groups, episodes, rows)
+    return TrainingRows(episodes, rows)
 
 
 def credited(
@@ -111,7 +110,7 @@ def minibatches(
     """
     constant = config.constant if config.loss_aggregation == "constant" else None
     for epoch in range(config.epochs):
-        for dealt in deal(training.rows, training.groups, config, step, epoch):
+        for dealt in deal(training.rows, config, step, epoch):
             rows = [training.rows[i] for i in dealt]
             total = sum(gather([count(rows, config.loss_aggregation)]))
             if not total:
@@ -125,22 +124,15 @@ def minibatches(
             yield MiniBatch(rows, weights, old)
 
 
-def deal(rows: Sequence[Segment], groups: Sequence[Group], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
+def deal(rows: Sequence[Segment], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
     """Deal the rows into mini-batches, all rows of an episode together, in an order drawn from seed, step and epoch.
 
-    If prefixes are shared, episodes of a group are dealt one after another, because they share the longest prefixes.
+    Episodes of a group are spread even if their prefixes are shared: mini-batches of whole groups would share more, but
+    policies that are trained on them succeed less (results/benchmarks.md, "./dev train").
     """
     episodes = sorted({row.episode for row in rows})
     order = generator("minibatches", config.seed, step, epoch).permutation(len(episodes))
-    if config.share_prefixes:
-        group_of = [number for number, group in enumerate(groups) for _ in group]
-        first: dict[int, int] = {}
-        for place, j in enumerate(order):
-            first.setdefault(group_of[episodes[int(j)]], place)
-        near = sorted(order, key=lambda j: first[group_of[episodes[int(j)]]])
-        part = {episodes[int(j)]: i * config.minibatches // len(order) for i, j in enumerate(near)}
-    else:
-        part = {episodes[int(j)]: i % config.minibatches for i, j in enumerate(order)}
+    part = {episodes[int(j)]: i % config.minibatches for i, j in enumerate(order)}
     dealt: list[list[int]] = [[] for _ in range(config.minibatches)]
     for place, row in enumerate(rows):
         dealt[part[row.episode]].append(place)

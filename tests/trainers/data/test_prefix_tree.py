@@ -303,7 +303,7 @@ def stepped(policy, played, **changes):
     return metrics, torch.cat([p.detach().flatten() for p in policy.parameters()])
 
 
-@pytest.mark.parametrize("changes", [{}, {"kl": 0.1}, {"engine": "vllm", "model": "x", "epochs": 2}])
+@pytest.mark.parametrize("changes", [{}, {"kl": 0.1}, {"minibatches": 2}, {"engine": "vllm", "model": "x", "epochs": 2}])
 def test_a_step_that_shares_prefixes_is_the_step_that_does_not(changes, monkeypatch):
     monkeypatch.setattr(prefixes, "SHORTEST", 16)
     monkeypatch.setattr(prefixes, "PAYS", 0.1)
@@ -317,17 +317,14 @@ def test_a_step_that_shares_prefixes_is_the_step_that_does_not(changes, monkeypa
 
 
 @pytest.mark.parametrize("minibatches", [1, 2, 3, 5])
-def test_siblings_are_dealt_into_one_mini_batch_as_far_as_it_goes(minibatches):
-    played = siblings([4, 2, 4, 2, 4])
-    rows = build([episode for group in played for episode in group])
-    owner = [number for number, group in enumerate(played) for _ in group]
+def test_rows_are_dealt_alike_with_and_without_shared_prefixes(minibatches):
+    rows = build([episode for group in siblings([4, 2, 4, 2, 4]) for episode in group])
     config = TrainConfig(minibatches=minibatches, share_prefixes=True)
-    dealt = deal(rows, played, config, 3, 0)
+    dealt = deal(rows, config, 3, 0)
     assert sorted(row for part in dealt for row in part) == list(range(len(rows)))
     assert max(len(part) for part in dealt) - min(len(part) for part in dealt) <= 1
-    parted = sum(len({owner[rows[row].episode] for row in part}) for part in dealt) - len(played)
-    assert parted <= minibatches - 1  # a cut parts one group at most
-    assert dealt != deal(rows, played, config, 4, 0) or minibatches == 1
+    assert dealt == deal(rows, TrainConfig(minibatches=minibatches), 3, 0)
+    assert dealt != deal(rows, config, 4, 0) or minibatches == 1
 
 
 def test_attention_that_shares_no_prefix_is_refused_when_the_configuration_is_read():
