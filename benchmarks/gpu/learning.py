@@ -14,7 +14,10 @@ from gpu.machine import scratch
 
 LARGE = ["--width", "512", "--layers", "8", "--episodes", "300"]  # about 20 M parameters
 WIDER = 512 / 128  # than the recipe's own policy: learning rates of Adam and Muon go down with the width
-FLAGS = ["--sft-lr", str(8e-3 / WIDER), "--lr", str(1e-3 / WIDER), "--batch-tokens", "32768", "--concurrency", "128"]
+FLAGS = [
+    "--sft-lr", str(8e-3 / WIDER), "--lr", str(1e-3 / WIDER), "--batch-tokens", "32768", "--concurrency", "128",
+    "--no-share-prefixes",  # so that attention is flash where it is there
+]  # fmt: skip
 SHORT = ["--sft-episodes", "5760", "--test-tasks", "0", "--eval-every", "5", "--eval-tasks", "64"]  # half of the recipe's
 SMALL = [
     "--sft-episodes", "64", "--steps", "2", "--tasks-per-step", "2", "--group-size", "2", "--test-tasks", "4",
