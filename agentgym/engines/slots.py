@@ -1,6 +1,6 @@
 """Assignment of sessions to slots of the key-value cache, and reuse of what their prompts share.
 
-Sessions with equal tokens share a slot, so that their next step is computed once, and leave it when their tokens differ.
+Sessions with equal tokens share a slot, so that their next step is computed once. One whose tokens differ moves to another.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ class Slot:
 
     number: int
     sessions: set[str] = field(default_factory=set[str])
-    """Sessions whose tokens the slot caches: several, while their tokens are equal."""
+    """Sessions whose last request ran in the slot: several, if their tokens were equal then."""
     running: set[str] = field(default_factory=set[str])
     """Those of them that have a running request. A slot without any is idle."""
     cached_ids: list[int] = field(default_factory=list[int])
@@ -59,16 +59,16 @@ class SlotTable:
         """Return the session's slot, or None."""
         return self._by_session.get(session)
 
-    def claim(self, session: str) -> Slot | None:
+    def claim(self, session: str, prompt: Sequence[int]) -> Slot | None:
         """Assign a slot for one request of the session, mark it running, and return it.
 
-        It is the session's own slot if that is idle, else an empty one, else the least recently used idle one, which is
-        cleared. Return None if the session has a running request, or if no slot is idle.
+        It is the session's own slot unless another session needs that, else an empty one, else the least recently used
+        idle one, which is cleared. Return None if the session has a running request, or if no slot is idle.
         """
         slot = self._by_session.get(session)
-        if slot is None or slot.running:
-            if slot is not None and session in slot.running:
-                return None
+        if slot is not None and session in slot.running:
+            return None
+        if slot is None or _needed(slot, prompt):
             slot = self._idle()
             if slot is None:
                 return None
@@ -127,11 +127,11 @@ class SlotTable:
     def donor(self, prompt: Sequence[int], session: str) -> PrefixSource | None:
         """Return a slot whose cache has, now or after the next step, at least `BLOCK` tokens of the prompt; else None.
 
-        A session with an idle slot needs none. One whose slot runs for others, with other tokens, copies from it.
+        A session that keeps its slot needs none. One whose slot others need, with other tokens, copies from that.
         """
         own = self._by_session.get(session)
         if own is not None:
-            found = [own] if own.running else []
+            found = [own] if _needed(own, prompt) else []
         else:
             found = (slot for key in reversed(_prefix_keys(prompt)) if (slot := self._by_prefix.get(key)) is not None)
         for slot in found:
@@ -155,6 +155,13 @@ class SlotTable:
         """Clear all slots."""
         for slot in self.slots:
             self.free(slot)
+
+
+def _needed(slot: Slot, prompt: Sequence[int]) -> bool:
+    """Return True if a prompt of one of the slot's sessions must not replace tokens in it, which others need."""
+    if slot.running:
+        return True
+    return len(slot.sessions) > 1 and common_prefix(slot.cached_ids, prompt) < len(slot.cached_ids)
 
 
 def common_prefix(cached: Sequence[int], ids: Sequence[int]) -> int:

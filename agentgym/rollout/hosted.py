@@ -10,7 +10,7 @@ from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.outcome import Info, RoleReward
 from agentgym.core.wrapper import checked
-from agentgym.rollout.limits import described, is_ctrl_c, renewed, time_limit
+from agentgym.rollout.limits import described, is_ctrl_c, time_limit
 
 T = TypeVar("T")
 StepResult = tuple[str, float, bool, bool, Info]
@@ -119,7 +119,6 @@ class LocalEnv:
     async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
         """Start an episode."""
         started, self._seconds = time.perf_counter(), seconds
-        renewed()
         with time_limit(seconds, "reset"):
             result = self._env.reset(seed=seed, options=options)
             self.status = status_of(self._env)

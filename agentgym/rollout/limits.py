@@ -1,15 +1,19 @@
 """Time limits for environments in this process, by SIGALRM; one handler can serve many calls."""
 
+import _signal  # pyright: ignore[reportMissingImports]
 import asyncio
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import cast
 
 from agentgym.errors import Fault, Reason
 from agentgym.rollout.interrupts import interrupted
+
+# signal.getsignal formats the handler, which takes longer than everything else in a block.
+_handler_of = cast("Callable[[int], object]", _signal.getsignal)  # pyright: ignore[reportUnknownMemberType]
 
 
 def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
@@ -30,15 +34,14 @@ def time_limit(seconds: float, what: str) -> AbstractContextManager[None]:
 def one_alarm() -> Generator[None]:
     """Set the signal handler once for all `time_limit` blocks inside, which makes each of them six times faster.
 
-    The handler does nothing between the blocks. Code inside that sets its own handler of SIGALRM has to restore this one;
-    `renewed` sets it again.
+    The handler does nothing between the blocks. It is set again after a block that replaced it.
     """
     global _shared
     if not _rings() or _shared is not None:
         yield
         return
     _shared = _Alarm()
-    before = signal.signal(signal.SIGALRM, _shared.ring)
+    before = signal.signal(signal.SIGALRM, _shared.handler)
     try:
         yield
     finally:
@@ -47,25 +50,26 @@ def one_alarm() -> Generator[None]:
         _shared = None
 
 
-def renewed() -> None:
-    """Set the handler of `one_alarm` again, if an environment has replaced it."""
-    if _shared is not None and threading.get_ident() == _shared.thread:
-        signal.signal(signal.SIGALRM, _shared.ring)
-
-
 class _Alarm:
     """Successive time limits that share a handler. The timer may ring between two of them, which has no effect."""
 
-    __slots__ = ("running", "seconds", "thread", "what")
+    __slots__ = ("handler", "running", "seconds", "thread", "what")
 
     def __init__(self) -> None:
         self.running, self.seconds, self.what = False, 0.0, ""
+        self.handler = self.ring  # one object, which `is` can find
         self.thread = threading.get_ident()
 
     def begun(self, seconds: float, what: str) -> "_Alarm":
+        self._renew()
+        signal.setitimer(signal.ITIMER_REAL, seconds)  # the last block's timer may ring until here
         self.seconds, self.what, self.running = seconds, what, True
-        signal.setitimer(signal.ITIMER_REAL, seconds)
         return self
+
+    def _renew(self) -> None:
+        """Set the handler again if an environment replaced it: the timer would ring for the other handler."""
+        if _handler_of(signal.SIGALRM) is not self.handler:
+            signal.signal(signal.SIGALRM, self.handler)
 
     def ring(self, *_: object) -> None:
         if self.running:
@@ -77,6 +81,7 @@ class _Alarm:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
         self.running = False
+        self._renew()
         if error is not None:
             _contain(error)
 

@@ -80,3 +80,38 @@ def test_sessions_that_share_slots_get_their_own_replies(seed: int) -> None:
         for a, b in zip(together[number], alone, strict=True):
             assert (a.ids, a.finish, [len(x) for x in a.likeliest]) == (b.ids, b.finish, [len(x) for x in b.likeliest])
             assert a.logprobs == pytest.approx(b.logprobs, abs=1e-3)
+
+
+def test_sessions_of_one_slot_that_alternate_compute_only_what_is_new() -> None:
+    async def play() -> list[int]:
+        engine, prompts, computed = HFEngine(MODEL, slots=8), {"x": list(range(40)), "y": list(range(40))}, list[int]()
+
+        async def turn(name: str, new: list[int]) -> None:
+            prompts[name] += new
+            prompts[name] += (await engine.generate(prompts[name], Sampling(max_tokens=4, seed=1), name)).ids
+
+        await asyncio.gather(turn("x", []), turn("y", []))
+        for number in range(3):
+            for name, token in (("x", 50), ("y", 100)):
+                before = engine.prefilled
+                await turn(name, [token + number] * 40)
+                computed.append(engine.prefilled - before)
+        return computed
+
+    assert max(asyncio.run(play())) <= 41
+
+
+def test_an_aborted_request_gets_no_more_tokens() -> None:
+    async def play() -> list[Completion]:
+        engine = HFEngine(MODEL, slots=4)
+
+        def watch(token: int, logprob: float) -> bool:
+            engine.abort("later")
+            return False
+
+        sampling = Sampling(max_tokens=6, temperature=0)
+        first = engine.generate(list(range(30)), sampling, "first", watch=watch)
+        return list(await asyncio.gather(first, engine.generate(list(range(30)), sampling, "later")))
+
+    first, later = asyncio.run(play())
+    assert (len(first.ids), later.ids, later.finish) == (6, [], "abort")

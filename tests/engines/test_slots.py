@@ -16,14 +16,14 @@ def test_common_prefix(a: list[int], b: list[int]) -> None:
 
 def test_own_then_empty_then_least_recently_used() -> None:
     table = SlotTable(2)
-    a, b = table.claim("a"), table.claim("b")
+    a, b = table.claim("a", []), table.claim("b", [])
     assert a and b and (a.number, b.number) == (0, 1)
-    assert table.claim("c") is None and table.claim("a") is None  # both run
+    assert table.claim("c", []) is None and table.claim("a", []) is None  # both run
     a.stop("a")
     b.stop("b")
-    assert table.claim("a") is a  # its own, now the more recent
+    assert table.claim("a", []) is a  # its own, now the more recent
     a.stop("a")
-    assert table.claim("c") is b and table.of("b") is None
+    assert table.claim("c", []) is b and table.of("b") is None
     b.cached_ids = [1, 2]
     table.free(b)
     assert (b.cached_ids, b.sessions, table.of("c")) == ([], set(), None)
@@ -31,12 +31,12 @@ def test_own_then_empty_then_least_recently_used() -> None:
 
 def test_sessions_share_a_slot_and_leave_it() -> None:
     table = SlotTable(3)
-    slot = table.claim("a")
+    slot = table.claim("a", [])
     assert slot
     slot.pending = [1, 2, 3]
     table.join("b", slot)
     table.join("c", slot)
-    assert table.of("a") is table.of("b") is table.of("c") is slot and table.claim("b") is None  # it runs
+    assert table.of("a") is table.of("b") is table.of("c") is slot and table.claim("b", []) is None  # it runs
     slot.cached_ids = [8, 9]
     other = table.split(slot, ["b", "c"])
     assert (other.number, other.cached_ids, list(other.pending), other.running) == (1, [8, 9], [1, 2, 3], {"b", "c"})
@@ -44,7 +44,7 @@ def test_sessions_share_a_slot_and_leave_it() -> None:
     assert slot.cached_ids == [8, 9] and slot.sessions == {"a"} and table.of("c") is other
     other.stop("b")
     assert other.pending  # "c" still runs
-    own = table.claim("b")  # "c" runs in its slot with other tokens, so "b" moves on
+    own = table.claim("b", [])  # "c" runs in its slot with other tokens, so "b" moves on
     assert own and own.number == 2 and other.sessions == {"c"}
     assert table.leave("c") is other and table.leave("c") is None and not other.sessions
     table.join("a", own)
@@ -53,7 +53,7 @@ def test_sessions_share_a_slot_and_leave_it() -> None:
 
 def test_a_session_copies_from_its_slot_while_others_run_in_it() -> None:
     table = SlotTable(2)
-    slot = table.claim("a")
+    slot = table.claim("a", [])
     assert slot
     table.join("b", slot)
     slot.stop("b")
@@ -67,7 +67,7 @@ def test_a_session_copies_from_its_slot_while_others_run_in_it() -> None:
 def test_a_donor_is_found_by_its_longest_prefix() -> None:
     table = SlotTable(3)
     prompt = list(range(3 * BLOCK))
-    slot = table.claim("a")
+    slot = table.claim("a", [])
     assert slot
     table.announce(slot, prompt)
     slot.pending = prompt

@@ -4,11 +4,13 @@ import asyncio
 import signal
 import threading
 import time
+from typing import Any
 
 import pytest
 
 import agentgym
 from agentgym.agents import consult
+from agentgym.agents.policies import ExpertConversation
 from agentgym.core.outcome import Outcome
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.errors import Fault
@@ -82,11 +84,20 @@ class Stalls(GuessNumber):
 agentgym.register("me/Stalls-v0", Stalls, horizon=9)
 
 
+def rings(*_: object) -> None:
+    raise RuntimeError("a handler of the environment's")
+
+
+HANDLERS = {"ignored": signal.SIG_IGN, "default": signal.SIG_DFL, "own": rings}
+
+
 class Rude(Stalls):
-    """Its last turn sets its own handler of SIGALRM, and its next expert hangs."""
+    """Its turns leave another handler of SIGALRM."""
+
+    left = "ignored"
 
     def act(self, action: str) -> str | Outcome:
-        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        signal.signal(signal.SIGALRM, HANDLERS[self.left])
         return super().act(action)
 
 
@@ -106,11 +117,21 @@ def test_an_expert_that_hangs_in_this_process_ends_its_own_episode_alone() -> No
     assert time.monotonic() - started < 30
 
 
-def test_an_environment_that_replaces_the_handler_is_limited_in_its_next_episode() -> None:
+@pytest.mark.parametrize("left", HANDLERS)
+def test_an_environment_that_replaces_the_handler_is_limited(left: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent takes longer than a step may, and the second task's expert hangs."""
+    choose = ExpertConversation.choose
+
+    async def slow(*arguments: Any) -> str:
+        await asyncio.sleep(0.5)
+        return await choose(*arguments)
+
+    monkeypatch.setattr(ExpertConversation, "choose", slow)
+    monkeypatch.setattr(Rude, "left", left)
     before = signal.getsignal(signal.SIGALRM)
     config = RolloutConfig(step_seconds=0.3, concurrency=1)
-    episodes = agentgym.collect(agentgym.ExpertAgent(), "me/Rude-v0", tasks=tasks(3, 4, 5), config=config)
-    assert [episode.reason for episode in episodes] == ["success", "timeout", "success"]
+    episodes = agentgym.collect(agentgym.ExpertAgent(), "me/Rude-v0", tasks=tasks(3, 4), config=config)
+    assert [episode.reason for episode in episodes] == ["success", "timeout"]
     assert signal.getsignal(signal.SIGALRM) is before and signal.getitimer(signal.ITIMER_REAL)[0] == 0
 
 

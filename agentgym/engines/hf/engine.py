@@ -129,7 +129,7 @@ class HFEngine(AdmissionGate, TokenEngine):
         return logits.log_softmax(-1).gather(-1, targets[:, None]).squeeze(-1).tolist()
 
     def abort(self, session: str) -> None:
-        """End the session's requests with finish `abort`, and clear the session's cache slot."""
+        """End the session's requests with finish `abort`, and clear its cache slot, unless other sessions share that."""
         for request in [r for r in (*self._waiting, *self._running) if r.request.session == session]:
             self._finish(request, "abort")
         self._waiting = [r for r in self._waiting if r.request.session != session]
@@ -262,6 +262,9 @@ class HFEngine(AdmissionGate, TokenEngine):
 
     def _take(self, slot: Slot, takers: list[Taker]) -> None:
         """Store the tokens that requests of a slot got, the same for all; end those that are complete."""
+        takers = [taker for taker in takers if not taker[0].future.done()]  # a watching caller may have aborted others
+        if not takers:
+            return
         first, reply = takers[0]
         if first.draft is not None:
             slot.pending = slot.pending[: len(slot.pending) - first.drafted]  # the cache holds its accepted part
@@ -270,7 +273,8 @@ class HFEngine(AdmissionGate, TokenEngine):
             slot.cached_ids.extend(slot.pending)
             slot.pending = (token,)
             for request, own in takers:
-                self._store(request, own, place)
+                if not request.future.done():
+                    self._store(request, own, place)
             if first.future.done():
                 return
 
@@ -318,10 +322,11 @@ class HFEngine(AdmissionGate, TokenEngine):
             donor = self._table.donor(prompt, session) if self._backend.shares else None
             if donor is not None and donor.later >= donor.now + BLOCK:
                 continue  # the next step computes a prefix that this request can copy
-            slot = self._table.claim(session)
+            slot = self._table.claim(session, prompt)
             if slot is None:
                 full = full or known is None
                 continue
+            request.slot = slot
             if donor is not None:
                 if slot is not donor.slot:  # it may have been evicted
                     self._backend.copy(donor.slot.number, slot.number, donor.now)
@@ -339,7 +344,6 @@ class HFEngine(AdmissionGate, TokenEngine):
             self._table.announce(slot, request.request.prompt_ids)
         del slot.cached_ids[start:]
         slot.pending = [*request.request.prompt_ids[start:], *(request.draft.ids if request.draft else ())]
-        request.slot = slot
         self.prefilled += len(slot.pending)
         self._running.append(request)
 
