@@ -76,7 +76,7 @@ class SlotTable:
         return slot
 
     def _idle(self) -> Slot | None:
-        """Return an idle slot, cleared; None if there is none. Empty slots at the start keep the used ones together."""
+        """Clear an idle slot and return it, the first empty one if possible; None if a request runs in every slot."""
         idle = [slot for slot in self.slots if not slot.running]
         if not idle:
             return None

@@ -16,6 +16,7 @@ from agentgym.episodes.episode import Episode, append_episodes
 from agentgym.errors import BadConfig
 from agentgym.rollout.hosted import LocalEnv
 from agentgym.rollout.interrupts import interrupts_watched
+from agentgym.rollout.loop_runner import result_of
 from agentgym.rollout.play import Job, blank, play
 from agentgym.rollout.pool import Factory, RolloutConfig, RolloutPool
 
@@ -125,21 +126,6 @@ def runner() -> Generator[asyncio.Runner]:
     with asyncio.Runner() as asyncio_runner:
         asyncio_runner.get_loop().set_exception_handler(report)
         yield asyncio_runner
-
-
-def result_of(loop: asyncio.Runner, work: Coroutine[object, object, T]) -> T:
-    """Run a coroutine on a loop and return its result.
-
-    The loop's task itself ends without a result: the runner's Ctrl-C handler refers to that task, and `signal.signal` and
-    `signal.getsignal` format the handler in each call, which takes long if the result is a list of episodes.
-    """
-    results: list[T] = []
-
-    async def stored() -> None:
-        results.append(await work)
-
-    loop.run(stored())
-    return results[0]
 
 
 @own_loop()

@@ -8,6 +8,21 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+def result_of(loop: asyncio.Runner, work: Coroutine[object, object, T]) -> T:
+    """Run a coroutine on a loop and return its result.
+
+    The loop's task itself ends without a result: the runner's Ctrl-C handler refers to that task, and `signal.signal` and
+    `signal.getsignal` format the handler in each call, which takes long if the result is a list of episodes.
+    """
+    results: list[T] = []
+
+    async def stored() -> None:
+        results.append(await work)
+
+    loop.run(stored())
+    return results[0]
+
+
 class LoopRunner:
     """Runs coroutines one by one on its own loop: in the caller's thread, or in another if the caller's has a running loop.
 
@@ -24,9 +39,9 @@ class LoopRunner:
             asyncio.get_running_loop()
         except RuntimeError:
             if self._thread is None:
-                return self._runner.run(work)
+                return result_of(self._runner, work)
         self._thread = self._thread or ThreadPoolExecutor(1)
-        return self._thread.submit(self._runner.run, work).result()
+        return self._thread.submit(result_of, self._runner, work).result()
 
     def close(self, first: Callable[[], None]) -> None:
         """Call `first`, which frees objects that belong to the loop, then close the loop."""

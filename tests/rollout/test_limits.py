@@ -17,6 +17,7 @@ from agentgym.errors import Fault
 from agentgym.rollout.collect import finished
 from agentgym.rollout.hosted import LocalEnv
 from agentgym.rollout.limits import one_alarm, time_limit
+from agentgym.rollout.loop_runner import LoopRunner
 from agentgym.rollout.pool import RolloutConfig
 
 
@@ -157,3 +158,6 @@ def test_a_result_is_never_formatted() -> None:
         return [Loud()]
 
     assert len(finished(work())) == 1 and Loud.formatted == 0
+    loop = LoopRunner()
+    assert len(loop.run(work())) == 1 and Loud.formatted == 0
+    loop.close(lambda: None)

@@ -19,8 +19,9 @@ from accelerate.utils import broadcast_object_list  # pyright: ignore[reportUnkn
 
 from agentgym.core.garbage import libraries_frozen
 from agentgym.episodes.episode import Episode, Group
-from agentgym.rollout.collect import result_of, runner
+from agentgym.rollout.collect import runner
 from agentgym.rollout.draw import Draw
+from agentgym.rollout.loop_runner import result_of
 from agentgym.rollout.overlap import Pace, StepScheduler
 from agentgym.trainers.config import checks
 from agentgym.trainers.config.train_config import TrainConfig
