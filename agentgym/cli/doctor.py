@@ -115,7 +115,7 @@ def _docker() -> str | None:
 NEEDS = (
     Need("torch", "training, the hf engine", how_to_install("train"), library("torch")),
     Need("transformers", "training, the hf engine", how_to_install("train"), library("transformers")),
-    Need("trl", "SFT warm start from demonstrations", how_to_install("train"), library("trl")),
+    Need("trl", "TRL's trainer, the chat template chatml", how_to_install("train"), library("trl")),
     Need("vllm", "the fast engine", how_to_install("vllm"), library("vllm")),
     Need("GPU", "training models beyond a few million parameters", "an NVIDIA card and its driver", _gpu),
     Need(
