@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from sources import parsed
 
 ROOT = Path(__file__).parent.parent / "agentgym"
 HEAVY = {
@@ -58,32 +59,38 @@ def modules():
 MODULES = modules()
 
 
+def words(expression):
+    """Return the names in an expression."""
+    return {word for node in ast.walk(expression) for word in (getattr(node, "id", ""), getattr(node, "attr", ""))}
+
+
 @cache
-def parsed(path):
-    return ast.parse(path.read_text(encoding="utf-8"))
+def lines(path):
+    """Return the imports of a file: the dotted name, whether a function holds it, and whether it is for types alone."""
+    found = set()
+
+    def visit(node, inside, typed):
+        inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        typed = typed or (isinstance(node, ast.If) and "TYPE_CHECKING" in words(node.test))
+        if isinstance(node, ast.Import):
+            found.update((alias.name, inside, typed) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found.update((name if name in MODULES else node.module, inside, typed) for name in names)
+        for field in ("body", "orelse", "handlers", "finalbody", "cases"):  # where statements stand
+            for child in getattr(node, field, ()):
+                visit(child, inside, typed)
+
+    visit(parsed(path.read_text(encoding="utf-8")), False, False)
+    return found
 
 
 def imports(path, top_only=False, types=True):
     """Return the dotted names a file imports; with `top_only` those that run when it is imported; `types`: for types too."""
-    found = set()
-
-    def visit(node):
-        for child in ast.iter_child_nodes(node):
-            if top_only and isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-                continue
-            if (top_only or not types) and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-                continue
-            if isinstance(child, ast.Import):
-                found.update(alias.name for alias in child.names)
-            elif isinstance(child, ast.ImportFrom):
-                assert child.level == 0, f"{path}: relative import"
-                for alias in child.names:
-                    inner = f"{child.module}.{alias.name}"
-                    found.add(inner if inner in MODULES else child.module)
-            visit(child)
-
-    visit(parsed(path))
-    return found
+    return {
+        name for name, inside, typed in lines(path) if not (top_only and inside) and not (typed and (top_only or not types))
+    }
 
 
 def part(module):

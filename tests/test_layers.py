@@ -3,9 +3,11 @@
 import ast
 import importlib.util
 import re
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
+from sources import no_collector
 from test_import import ours, part
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,10 +18,13 @@ DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 PAGE = ROOT / "docs" / "reference" / "architecture.md"
 
 
+@cache
 def drawn() -> dict[str, set[str]]:
     """Return the arrows of the picture."""
     found = {name: set() for name in layers.parts()}
-    for element in ElementTree.fromstring(layers.picture(layers.arrows())).iter("{http://www.w3.org/2000/svg}path"):
+    with no_collector():
+        arrows = layers.arrows()
+    for element in ElementTree.fromstring(layers.picture(arrows)).iter("{http://www.w3.org/2000/svg}path"):
         if element.get("class") == "arrow":
             found[element.get("data-from")].add(element.get("data-to"))
     return found

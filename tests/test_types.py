@@ -35,8 +35,9 @@ def test_words_are_counted_in_types_and_not_in_prose():
 
 
 def test_few_types_are_left_open():
-    counts = {path: words(path.read_text(encoding="utf-8"), "Any") for path in FILES}
-    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES)
+    texts = {path: path.read_text(encoding="utf-8") for path in FILES}
+    counts = {path: words(text, "Any") for path, text in texts.items() if "Any" in text}
+    lines = sum(len(text.splitlines()) for text in texts.values())
     most = ", ".join(f"{path.relative_to(ROOT)} {n}" for path, n in Counter(counts).most_common(12))
     share = 1000 * sum(counts.values()) / lines
     assert share <= MOST_ANY, (

@@ -4,6 +4,8 @@ import ast
 from dataclasses import fields
 from pathlib import Path
 
+from sources import parsed
+
 from agentgym.episodes.episode import Turn
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +24,8 @@ WRITERS = {
 
 
 def assigned(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(parsed(text)) if any(f"{name}." in text for name in TURNS) else ():
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
         for target in (inner for one in targets for inner in (one.elts if isinstance(one, ast.Tuple) else [one])):
             if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id in TURNS:
