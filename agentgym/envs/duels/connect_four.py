@@ -3,7 +3,7 @@
 import numpy as np
 
 from agentgym.envs.duels.duel import Duel
-from agentgym.envs.duels.perfect import Game, lines_through, other
+from agentgym.envs.duels.perfect import Game, lines_through
 
 ROWS, COLUMNS = 6, 7
 _LINES = lines_through(ROWS, COLUMNS)
@@ -55,10 +55,9 @@ class ConnectFour(Duel):
 
     def opening(self, rng: np.random.Generator, difficulty: int) -> tuple[str, str]:
         left, game = min(8 + difficulty, 16), self.game
+        side = "O" if left % 2 else "X"  # X begins on 42 squares
         while True:
-            board, side = "." * ROWS * COLUMNS, "X"
-            while board.count(".") > left and (quiet := _quiet(game, board, side)):
-                board, side = game.placed(board, quiet[int(rng.integers(len(quiet)))], side), other(side)
+            board = _quiet_play(rng, left)
             moves = game.moves(board)
             if board.count(".") == left and len(moves) > 3 and sum(game.keeps_win(board, m, side) for m in moves) == 1:
                 return board, side
@@ -68,14 +67,40 @@ class ConnectFour(Duel):
         return min(board, "".join(row[::-1] for row in rows))
 
 
-def _quiet(game: Game, board: str, side: str) -> list[int]:
-    """Return the moves that complete no line and do not let the other side complete one."""
-    moves, them = game.moves(board), other(side)
-    threats = {move for move in moves if game.completes(board, move, them)}
-    quiet: list[int] = []
-    for move in moves:
-        if threats <= {move} and not game.completes(board, move, side):
-            after = game.placed(board, move, side)
-            if after[move] != "." or not game.completes(after, move, them):  # only this move of theirs has changed
-                quiet.append(move)
-    return quiet
+_COLUMN = ROWS + 1
+"""Bits of a column in a set of squares, from the bottom up; the top bit stays empty, so no line enters the next column."""
+
+
+def _quiet_play(rng: np.random.Generator, left: int) -> str:
+    """Return the board after random quiet moves, with `left` free squares, or with more if no quiet move remained."""
+    tops = [column * _COLUMN for column in range(COLUMNS)]  # the bit of each column's lowest free square
+    own = theirs = wins = threats = 0  # squares of the side to move and of the other, and squares that complete their lines
+    side, them = "X", "O"
+    for _ in range(ROWS * COLUMNS - left):
+        quiet = _quiet(tops, wins, threats)
+        if not quiet:
+            break
+        column = quiet[int(rng.integers(len(quiet)))]
+        own |= 1 << tops[column]
+        tops[column] += 1
+        own, theirs, wins, threats, side, them = theirs, own, threats, _completing(own), them, side
+    squares = (column * _COLUMN + row for row in reversed(range(ROWS)) for column in range(COLUMNS))
+    return "".join(side if own >> square & 1 else them if theirs >> square & 1 else "." for square in squares)
+
+
+def _quiet(tops: list[int], wins: int, threats: int) -> list[int]:
+    """Return the columns where a move completes no line and does not let the other side complete one."""
+    free = [column for column, top in enumerate(tops) if top % _COLUMN < ROWS]
+    threatened = [column for column in free if threats >> tops[column] & 1]
+    candidates = [column for column in free if threatened in ([], [column]) and not wins >> tops[column] & 1]
+    return [column for column in candidates if tops[column] % _COLUMN == ROWS - 1 or not threats >> tops[column] + 1 & 1]
+
+
+def _completing(discs: int) -> int:
+    """Return the squares that complete a line of `discs`, among other bits on top of columns and outside the board."""
+    squares = discs << 1 & discs << 2 & discs << 3
+    for step in (_COLUMN, _COLUMN - 1, _COLUMN + 1):
+        left, right = discs << step, discs >> step
+        squares |= left & discs << 2 * step & (discs << 3 * step | right)
+        squares |= right & discs >> 2 * step & (discs >> 3 * step | left)
+    return squares

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import agentgym
-from agentgym.envs.duels.connect_four import COLUMNS, ROWS, ConnectFour, landing
+from agentgym.envs.duels.connect_four import COLUMNS, ROWS, ConnectFour, _quiet_play, landing
 
 GAME = ConnectFour.game
 EMPTY = "." * ROWS * COLUMNS
@@ -100,6 +100,24 @@ def test_perfect_play_agrees_with_plain_minimax():
             after = GAME.placed(board, move, side)
             assert -reference(after, "O" if side == "X" else "X") == truth
     assert seen == {-1, 0, 1}
+
+
+def plain_quiet_play(rng, left):
+    """The same play move by move: no move completes a line, and afterwards the other side has none that does."""
+    board, side, other = EMPTY, "X", "O"
+    while board.count(".") > left:
+        afterwards = [GAME.placed(board, move, side) for move in GAME.moves(board)]
+        quiet = [b for b in afterwards if not fours(b, side) and not any(GAME.completes(b, m, other) for m in GAME.moves(b))]
+        if not quiet:
+            break
+        board, side, other = quiet[int(rng.integers(len(quiet)))], other, side
+    return board
+
+
+def test_openings_come_from_quiet_play():
+    boards = [_quiet_play(np.random.default_rng(seed), 14) for seed in range(10)]
+    assert boards == [plain_quiet_play(np.random.default_rng(seed), 14) for seed in range(10)]
+    assert {board.count(".") > 14 for board in boards} == {True, False}
 
 
 @pytest.mark.parametrize("difficulty", [0, 3, 8, 30])
