@@ -49,6 +49,30 @@ def env():
     made.close()
 
 
+@pytest.fixture(scope="module")
+def address():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, str(SERVER), "--http", str(port)], stderr=subprocess.DEVNULL)
+    for _ in range(600):
+        with socket.socket() as attempt:
+            if attempt.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.1)
+    yield f"mcp:http://127.0.0.1:{port}/mcp"
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture(scope="module")
+def sessions(address):
+    """An environment whose new servers are sessions of one process, which are quicker to start than processes."""
+    made = Sums(tool_server=address, call_seconds=5)
+    yield made
+    made.close()
+
+
 def test_the_tools_are_the_servers_and_the_answer_is_ours(env):
     assert {"answer", "add", "note", "slow"} <= set(env.tools)
     assert env.tools["add"].description == "Add two numbers." and env.tools["add"].required == ["a", "b"]
@@ -82,17 +106,17 @@ def test_a_snapshot_is_the_log_of_calls(env):
     assert result[3] and result[4]["reason"] == "crash" and "returned something else" in result[4]["error"]
 
 
-def test_what_a_tool_says_is_text_and_has_an_end(env):
-    env.reset(seed=1)
-    text, reward, *_, info = env.step("flood[]")
+def test_what_a_tool_says_is_text_and_has_an_end(sessions):
+    sessions.reset(seed=1)
+    text, reward, *_, info = sessions.step("flood[]")
     assert reward == 0.0 and info["valid"] and len(text) < 17_000 and "characters left out" in text
-    text, *_, info = env.step("fail[]")
+    text, *_, info = sessions.step("fail[]")
     assert info["valid"] is False and "reset" not in text
     assert (
-        "valid" in env.step("add[1]")[4]
-        and env.step('{"name": "add", "arguments": {"a": "x", "b": 1}}')[4]["valid"] is False
+        "valid" in sessions.step("add[1]")[4]
+        and sessions.step('{"name": "add", "arguments": {"a": "x", "b": 1}}')[4]["valid"] is False
     )
-    assert env.step("note[\ud800]")[4]["valid"] is False
+    assert sessions.step("note[\ud800]")[4]["valid"] is False
 
 
 @pytest.mark.long
@@ -114,8 +138,8 @@ def test_a_server_that_dies_is_a_fault_and_the_next_episode_has_another(env):
     assert env.step("note[a]")[0] == "a"
 
 
-def test_an_error_of_the_protocol_is_the_calls_unless_the_plainest_call_fails_too(env):  # mcp 2.3.0
-    env.reset(seed=1)
+def test_an_error_of_the_protocol_is_the_calls_unless_the_plainest_call_fails_too(sessions):  # mcp 2.3.0
+    sessions.reset(seed=1)
     for call, message in (
         ("strict[up]", "no word 'up'"),
         ("strict[code]", "internal error at 'code'"),
@@ -124,9 +148,9 @@ def test_an_error_of_the_protocol_is_the_calls_unless_the_plainest_call_fails_to
         ('{"name": "note", "arguments": {"text": "\\ud83d"}}', "half a character"),  # its client ends at it
         ('{"name": "add", "arguments": {"a": "one", "b": 1}}', "'a' of add must be of type integer"),
     ):
-        text, _, terminated, truncated, info = env.step(call)
+        text, _, terminated, truncated, info = sessions.step(call)
         assert message in text and (info["valid"], terminated, truncated) == (False, False, False)
-    assert env.step("note[a]")[0] == "a"  # the episode goes on
+    assert sessions.step(next(sessions.oracle()))[4]["valid"]  # it goes on
     down = Sums(tool_server=f"{WHERE} --down")
     down.reset(seed=1)
     *_, truncated, info = down.step("strict[code]")
@@ -149,27 +173,10 @@ def test_the_last_call_that_was_carried_out_is_a_control_too(env):
 
 def test_the_server_does_not_get_our_environment(env, monkeypatch):
     monkeypatch.setenv("SECRET_OF_THE_TRAINER", "1")
-    env.reset(seed=3)
-    env.step("note[a]")
+    env.close()
     env.reset(seed=3)
     names = env.step("environment[]")[0].split()
     assert "PATH" in names and "SECRET_OF_THE_TRAINER" not in names
-
-
-@pytest.fixture(scope="module")
-def address():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen([sys.executable, str(SERVER), "--http", str(port)], stderr=subprocess.DEVNULL)
-    for _ in range(600):
-        with socket.socket() as attempt:
-            if attempt.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.1)
-    yield f"mcp:http://127.0.0.1:{port}/mcp"
-    process.kill()
-    process.wait()
 
 
 def test_a_server_at_an_address(address):
