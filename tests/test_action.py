@@ -87,16 +87,15 @@ def test_a_sound_environment_passes_and_leaves_its_certificate(run):
     assert code == 0 and "the certificate holds" in log and output["verdict"] == "passed", log
 
 
-def test_a_broken_one_fails_the_step_and_leaves_its_certificate_too(run):
-    *_, work = run("Check", environment="my_env:me/Say-v0", options="--check horizons")
-    file = work / "my_env.py"
+def test_a_broken_one_fails_the_step_and_leaves_its_certificate_too(run, tmp_path):
+    file = tmp_path / "checkout" / "my_env.py"
     file.write_text(file.read_text().replace("FORGIVING = False", "FORGIVING = True"))
     code, log, output, summary, _ = run("Check", environment="my_env:me/Say-v0")
     assert code == 1 and output["verdict"] == "failed" and "| shortcuts | broken |" in summary, log
 
 
-def test_what_cannot_be_checked_is_neither_passed_nor_failed(run):
-    (run("Check", environment="guessnumber", options="--check horizons")[4] / "certificate.json").write_text("an old one")
+def test_what_cannot_be_checked_is_neither_passed_nor_failed(run, tmp_path):
+    (tmp_path / "checkout" / "certificate.json").write_text("an old one")
     code, log, output, summary, work = run("Check", environment="rlvr/Nope-v0")
     assert code == 2 and "no environment 'rlvr/Nope-v0'" in log and output == {} and summary == ""
     assert not (work / "certificate.json").exists()
