@@ -10,14 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from agentgym.core.env import TextEnv
 from agentgym.core.installed import installed
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, failure, how_to_install, no_such
+
+if TYPE_CHECKING:
+    from agentgym.core.env import TextEnv  # imports Gymnasium, which imports this module
 
 OURS = (BadConfig, BadData, UnknownName, MissingExtra, Fault)
 
@@ -99,7 +101,7 @@ PROBLEMS: list[str] = []
 """Sentences about entry points of installed packages that define no environment; `agentgym envs` and `doctor` print them."""
 
 
-def register(id: str, entry_point: type[TextEnv] | str, *, description: str = "", **options: object) -> None:
+def register(id: str, entry_point: "type[TextEnv] | str", *, description: str = "", **options: object) -> None:
     """Register an environment so that `gym.make(id)` returns it without any wrapper.
 
     `entry_point` is the class or `"module:Name"`; `options` are constructor keywords.
@@ -222,12 +224,14 @@ def is_registered(name: str) -> bool:
     return id in DESCRIPTIONS or (not module and id.lower() in short_names())
 
 
-def make(id: str, **options: object) -> TextEnv:
+def make(id: str, **options: object) -> "TextEnv":
     """Create an environment from an id, a short name, or `module:ns/Name-v0` (see `full_id`).
 
     Raises:
         BadConfig: it is not a text environment, or its module cannot be imported; the message has file and line.
     """
+    from agentgym.core.env import TextEnv
+
     name = full_id(id)
     entry_point = gymnasium.registry[name].entry_point
     if isinstance(entry_point, str):
@@ -259,8 +263,10 @@ def missing(id: str) -> str:
     return ""
 
 
-def class_of(id: str) -> type[TextEnv] | None:
+def class_of(id: str) -> "type[TextEnv] | None":
     """Return the class of a registered environment; None if it is not a text environment."""
+    from agentgym.core.env import TextEnv
+
     entry = gymnasium.registry[id].entry_point
     kind = _object(entry, "environment") if isinstance(entry, str) else entry
     return kind if isinstance(kind, type) and issubclass(kind, TextEnv) else None
@@ -288,12 +294,11 @@ def _object(target: str, kind: str) -> object:
         UnknownName: the module has no such name.
     """
     module, _, name = target.partition(":")
-    names = vars(_import(module, kind))
-    if name not in names:
-        raise UnknownName(
-            no_such(f"{kind} in module {module}", name, (known for known in names if not known.startswith("_")))
-        )
-    return names[name]
+    imported = _import(module, kind)
+    if not hasattr(imported, name):
+        names = (known for known in dir(imported) if not known.startswith("_"))
+        raise UnknownName(no_such(f"{kind} in module {module}", name, names))
+    return getattr(imported, name)
 
 
 def _find(module: str) -> None:
@@ -329,7 +334,7 @@ class Maker:
     id: str
     options: dict[str, object]
 
-    def __call__(self) -> TextEnv:
+    def __call__(self) -> "TextEnv":
         """Return a new environment."""
         return make(self.id, **self.options)
 
@@ -362,3 +367,6 @@ def _registered(id: str, options: dict[str, object], spec: EnvSpec | str | None)
     if isinstance(spec, EnvSpec) and spec.id not in gymnasium.registry:
         gymnasium.registry[spec.id] = spec
     return Maker(id, options)
+
+
+register_all()

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from sources import parsed
 
+import agentgym
+
 ROOT = Path(__file__).parent.parent / "agentgym"
 HEAVY = {
     "torch",
@@ -265,7 +267,29 @@ def test_importing_the_package_is_light():
     done = run("import sys, agentgym; print(*sorted({name.split('.')[0] for name in sys.modules}))")
     print(f"import agentgym: {time.perf_counter() - start:.2f} s in all")
     assert done.returncode == 0 and done.stderr == ""
-    assert not set(done.stdout.split()) & (HEAVY | {"rich", "scipy", "pandas"})
+    assert not set(done.stdout.split()) & (HEAVY | {"gymnasium", "numpy", "dataclasses", "rich", "scipy", "pandas"})
+
+
+@pytest.mark.parametrize(
+    "imported",
+    [
+        "import agentgym, gymnasium",
+        "import gymnasium, agentgym",
+        "import agentgym, importlib.util; importlib.util.find_spec('gymnasium'); import gymnasium",
+        "from agentgym import TextEnv; import gymnasium",
+        "import agentgym.registry, gymnasium",
+    ],
+)
+def test_gymnasium_knows_the_environments_whichever_is_imported_first(imported):
+    done = run(f"{imported}\nprint(gymnasium.make('rlvr/GuessNumber-v0'))")
+    assert (done.stdout, done.stderr) == ("<GuessNumber<rlvr/GuessNumber-v0>>\n", "")
+
+
+def test_type_checkers_see_the_names_that_the_package_has():
+    block = next(node for node in parsed(ROOT / "__init__.py").body if isinstance(node, ast.If))
+    typed = {alias.asname: node.module for node in block.body for alias in node.names}
+    assert typed == agentgym._MODULES
+    assert all(getattr(agentgym, name) for name in agentgym.__all__) and set(agentgym.__all__) <= set(dir(agentgym))
 
 
 def test_importing_every_light_module_prints_nothing_and_loads_nothing_heavy():
