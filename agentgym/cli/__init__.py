@@ -20,6 +20,7 @@ from types import ModuleType
 
 from agentgym.cli.flags import read_flags
 from agentgym.core.beside import leave_folder
+from agentgym.core.garbage import uncollected
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra, UnknownName, no_such
 
@@ -69,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if text := _information(words):
             print(text)
             return 0
-        module, config = _read(words)
+        with uncollected():
+            module, config = _read(words)
         return module.run(config)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)

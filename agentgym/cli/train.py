@@ -18,6 +18,7 @@ from agentgym.cli.flags import filled, given_flags, read_settings
 from agentgym.cli.train_screen import Screen
 from agentgym.core.caller import Setting, quoted
 from agentgym.core.folders import check_alone
+from agentgym.core.garbage import uncollected
 from agentgym.core.screen import announce, printable
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
 from agentgym.trainers.config.recipe_files import for_others, read_recipe, recipe_values, recipes
@@ -192,8 +193,9 @@ def run(config: Config) -> int:
         screen = Screen(console, settings, folder)
         if main_process():
             screen.begin(line, printed=LAUNCHER in os.environ)
-        quiet()
-        from agentgym.trainers.loop import Loop
+        with uncollected():
+            quiet()
+            from agentgym.trainers.loop import Loop
 
         again = [word for flag, value in config.settings.items() for word in Setting(flag, value).words]
         command = quoted(["train", "--resume", str(screen.folder), *again])

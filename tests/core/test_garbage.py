@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from agentgym.core.garbage import libraries_frozen
+from agentgym.core.garbage import libraries_frozen, uncollected
 
 
 @pytest.fixture(autouse=True)
@@ -35,3 +35,20 @@ def test_the_callers_own_freeze_stays():
     with libraries_frozen():
         pass
     assert gc.get_freeze_count() > 1000
+
+
+def test_imports_are_not_interrupted_by_collections_and_an_error_ends_the_pause():
+    with pytest.raises(KeyError), uncollected():
+        assert not gc.isenabled()
+        raise KeyError
+    assert gc.isenabled()
+
+
+def test_the_callers_own_pause_stays():
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
