@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -66,11 +67,10 @@ def commit() -> str | None:
     package = Path(__file__).parents[1]
     if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:  # inside someone else's repository, or none
         return None
-    head = _git(package, "rev-parse", "HEAD")
-    if head is None:
-        return None
-    changed = _git(package, "status", "--porcelain", "--untracked-files=no", "--", ".")
-    return f"{head}{'+changes' if changed else ''}"
+    status = _git(package, "status", "--porcelain=v2", "--branch", "--untracked-files=no", "--", ".") or ""
+    head = re.search(r"^# branch\.oid ([0-9a-f]+)$", status, re.MULTILINE)
+    changed = any(not line.startswith("#") for line in status.splitlines())
+    return f"{head[1]}{'+changes' if changed else ''}" if head else None
 
 
 def hardware() -> dict[str, object]:
