@@ -117,13 +117,13 @@ def known() -> frozenset[str]:
 
 def marks(word: str, guess: str) -> str:
     """Return the answer to a guess, such as `G-Y--`; a letter is marked at most as often as the word has it, G before Y."""
-    left = Counter(letter for letter, guessed in zip(word, guess, strict=True) if letter != guessed)
+    left = [letter for letter, guessed in zip(word, guess, strict=True) if letter != guessed]
     pattern: list[str] = []
     for letter, guessed in zip(word, guess, strict=True):
         if letter == guessed:
             pattern.append("G")
-        elif left[guessed]:
-            left[guessed] -= 1
+        elif guessed in left:
+            left.remove(guessed)
             pattern.append("Y")
         else:
             pattern.append("-")

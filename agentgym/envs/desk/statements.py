@@ -43,11 +43,13 @@ def values(text: str) -> list[tuple[int, str, str]]:
 
     def take(pattern: re.Pattern[str], read: Read) -> None:
         nonlocal text
-        for match in pattern.finditer(text):
+        matches = list(pattern.finditer(text))
+        for match in matches:
             value = read(match)
             if value is not None:
                 spans.append((match.start(), *value))
-        text = pattern.sub(lambda match: " " * len(match[0]), text)
+        if matches:
+            text = pattern.sub(lambda match: " " * len(match[0]), text)
 
     take(_ISO, lambda match: _date(match[1], match[2], match[3]))
     take(_DAY_FIRST, lambda match: _date(match[3], _month(match[2]), match[1]))

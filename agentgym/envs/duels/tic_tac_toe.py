@@ -1,6 +1,7 @@
 """Tic-tac-toe with four in a row, from openings that one side can win by force."""
 
 import itertools
+import math
 
 import numpy as np
 
@@ -18,7 +19,10 @@ class Squares(Game):
         return board[:move] + side + board[move + 1 :]
 
     def completes(self, board: str, move: int, side: str) -> bool:
-        return any(all(board[cell] == side for cell in line) for line in _lines(board)[move])
+        for a, b, c in _lines(board)[move]:  # noqa: SIM110  searches do this by the million
+            if board[a] == side and board[b] == side and board[c] == side:
+                return True
+        return False
 
     def named(self, board: str, move: int) -> str:
         return f"{move // width(board) + 1} {move % width(board) + 1}"
@@ -51,7 +55,7 @@ class TicTacToe(Duel):
 
 def width(board: str) -> int:
     """Return the number of squares in a row of a square board."""
-    return round(len(board) ** 0.5)
+    return math.isqrt(len(board))
 
 
 def _lines(board: str) -> list[list[tuple[int, ...]]]:
@@ -95,8 +99,8 @@ def _threatens(board: str, square: int, side: str, keep: set[int]) -> bool:
 
     `keep` are the squares that the opening leaves free.
     """
-    for line in _lines(board)[square]:
-        signs = sum(board[cell] == side for cell in line)
-        if signs == 3 or (signs == 2 and any(cell in keep for cell in line)):
+    for a, b, c in _lines(board)[square]:
+        signs = (board[a] == side) + (board[b] == side) + (board[c] == side)
+        if signs == 3 or (signs == 2 and (a in keep or b in keep or c in keep)):
             return True
     return False

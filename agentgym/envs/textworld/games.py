@@ -69,7 +69,10 @@ def _package() -> ModuleType:
     """Return the module `textworld`, patched to parse its rules once instead of for each game."""
     package = importlib.import_module("textworld")
     data = importlib.import_module("textworld.generator.data")
-    data.KnowledgeBase.load = staticmethod(functools.cache(data.KnowledgeBase.load))
+    load = functools.cache(data.KnowledgeBase.load)
+    data.KnowledgeBase.load = staticmethod(
+        lambda *a, **k: load(*a, **k) if a or k else data.KB
+    )  # textworld has read its own
     importlib.import_module("textworld.generator.maker").GameMaker.set_walkthrough = _walk
     return package
 

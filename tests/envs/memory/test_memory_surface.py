@@ -22,13 +22,18 @@ TASKS = 200
 
 
 @cache
+def tasks(preset, difficulty):
+    return agentgym.make(ID, preset=preset, difficulty=difficulty).tasks(TASKS)
+
+
+@cache
 def questions(preset, difficulty, which):
     """Return the statements before the first or last question of each task, its person and its answer.
 
     Questions about the owner of a value are left out. A statement is a triple of session, line and meaning.
     """
     found = []
-    for task in agentgym.make(ID, preset=preset, difficulty=difficulty).tasks(TASKS):
+    for task in tasks(preset, difficulty):
         stream = task.data["sessions"]
         place = [place for place, session in enumerate(stream) if session["question"]][which]
         question = read_question(stream[place]["question"]["text"])
