@@ -9,9 +9,12 @@ from agentgym.core.garbage import libraries_frozen, uncollected
 
 @pytest.fixture(autouse=True)
 def _nothing_frozen():
+    frozen = gc.get_freeze_count()  # by conftest.py, for all tests
     gc.unfreeze()
     yield
     gc.unfreeze()
+    if frozen:
+        gc.freeze()
 
 
 def test_objects_are_frozen_during_the_block_alone():
