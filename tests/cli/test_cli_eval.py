@@ -27,6 +27,13 @@ from agentgym.evaluate.summary import summarize
 from agentgym.registry import DESCRIPTIONS, register
 
 
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("policy") / "p")
+    assert main(["init-policy", "rlvr/GuessNumber-v0", "--out", path]) == 0
+    return path
+
+
 def test_a_policy_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "e"
     command = ["eval", "guessnumber,frozenlake", "--policy", "oracle", "--tasks", "6", "--attempts", "2", "--out", str(out)]
@@ -65,9 +72,8 @@ def test_a_suite_of_ones_own_is_played_and_flags_are_laid_over_it(tmp_path: Path
     assert "'tasks': 1" in capsys.readouterr().err
 
 
-def test_sampling_and_prompt_of_a_suite_reach_a_model(tmp_path: Path):
-    policy, path, out = str(tmp_path / "p"), tmp_path / "mine.toml", tmp_path / "e"
-    assert main(["init-policy", "rlvr/GuessNumber-v0", "--out", policy]) == 0
+def test_sampling_and_prompt_of_a_suite_reach_a_model(policy: str, tmp_path: Path):
+    path, out = tmp_path / "mine.toml", tmp_path / "e"
     path.write_text('envs = ["guessnumber"]\ntasks = 1\ntemperature = 0.5\nturn_tokens = 3\nprompt = "act"\nhorizon = 2\n')
     assert main(["eval", str(path), "--model", policy, "--out", str(out), "--turn-tokens", "4", "--threads", "1"]) == 0
     options = json.loads((out / "manifest.json").read_text())["options"]
@@ -249,12 +255,11 @@ def test_every_extra_that_a_message_names_exists():
 
 
 @pytest.mark.parametrize(("threads", "expected"), [([], 1), (["--threads", "2"], 2)])
-def test_a_small_model_gets_one_thread(tmp_path: Path, threads: list[str], expected: int):
+def test_a_small_model_gets_one_thread(policy: str, tmp_path: Path, threads: list[str], expected: int):
     import torch
 
     before = torch.get_num_threads()
-    assert main(["init-policy", "rlvr/GuessNumber-v0", "--out", str(tmp_path / "p")]) == 0
-    command = ["eval", "guessnumber", "--model", str(tmp_path / "p"), "--tasks", "2", "--turn-tokens", "4"]
+    command = ["eval", "guessnumber", "--model", policy, "--tasks", "1", "--turn-tokens", "2", "--env.horizon", "2"]
     try:
         torch.set_num_threads(3)
         assert main([*command, "--out", str(tmp_path / "e"), *threads]) == 0

@@ -1,6 +1,7 @@
 """One half of a character (a lone surrogate) in every text of an episode: every writer replaces it and goes on."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -61,8 +62,24 @@ WRITERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def evaluation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of an evaluation of one task, half a character in its texts."""
+    folder = tmp_path_factory.mktemp("evaluation") / "e"
+    command = ["eval", "guessnumber", "--policy", "expert", "--tasks", "1", "--out", str(folder), "--quiet"]
+    assert main(command) == 0
+    lines = (folder / "episodes.jsonl").read_text().splitlines()
+    raw = json.loads(lines[0])
+    raw |= {"instruction": HALF, "final_observation": HALF, "labels": {"type": HALF}}
+    raw["turns"][0] |= {"action": HALF, "text": HALF, "observation": HALF}
+    (folder / "episodes.jsonl").write_text(json.dumps(raw) + "\n")
+    return folder
+
+
 @pytest.mark.parametrize("words", WRITERS.values(), ids=WRITERS)
-def test_a_writer_replaces_half_a_character(words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_writer_replaces_half_a_character(
+    words: list[str], evaluation: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     file = written(tmp_path / "e.jsonl")
     places = {
         "file": file,
@@ -76,13 +93,7 @@ def test_a_writer_replaces_half_a_character(words: list[str], tmp_path: Path, ca
         written(tmp_path / "run" / "episodes.jsonl")
         (tmp_path / "run" / "metrics.jsonl").write_text(json.dumps({"step": 1, "phase": "train"}) + "\n")
     for folder in (tmp_path / "x", tmp_path / "y") if "{eval}" in words else ():
-        command = ["eval", "guessnumber", "--policy", "expert", "--tasks", "1", "--out", str(folder), "--quiet"]
-        assert main(command) == 0
-        lines = (folder / "episodes.jsonl").read_text().splitlines()
-        raw = json.loads(lines[0])
-        raw |= {"instruction": HALF, "final_observation": HALF, "labels": {"type": HALF}}
-        raw["turns"][0] |= {"action": HALF, "text": HALF, "observation": HALF}
-        (folder / "episodes.jsonl").write_text(json.dumps(raw) + "\n")
+        shutil.copytree(evaluation, folder)
     capfd.readouterr()
     code = main([word.format(**places) for word in words])
     output = capfd.readouterr()

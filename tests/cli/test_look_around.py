@@ -116,9 +116,8 @@ def test_what_help_shows_of_a_command_is_fitted_and_stays_a_command():
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_completion_is_a_script_that_the_shell_reads(run, shell, tmp_path):
-    command = [sys.executable, "-m", "agentgym", "completion", shell]
-    script = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "--retry-faults" in script and "--group-size" in script
+    code, script, _ = run("completion", shell)
+    assert code == 0 and "--retry-faults" in script and "--group-size" in script
     if shutil.which(shell) and shell == "bash":
         (tmp_path / "script").write_text(script)
         ask = "source ./script; f=$(complete -p agentgym); f=${f##*-F }; f=${f%% *}; "

@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -219,12 +220,18 @@ def test_eval_takes_no_sandbox_from_the_folder_of_a_model(text, flags, kind, can
     assert "says where" not in capsys.readouterr().err and canary()
 
 
-@pytest.fixture
-def evaluation(tmp_path: Path) -> Path:
-    """Return the folder of an evaluation of two tasks."""
-    folder = tmp_path / "eval"
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("played") / "eval"
     words = ["eval", "guessnumber", "--policy", "expert", "--tasks", "2", "--out", str(folder), "--quiet"]
     assert main(words) == 0
+    return folder
+
+
+@pytest.fixture
+def evaluation(played: Path, tmp_path: Path) -> Path:
+    """Return the folder of an evaluation of two tasks, a copy of its own."""
+    folder = Path(shutil.copytree(played, tmp_path / "eval"))
     (tmp_path / "judging.py").write_text("def right(episode, task):\n    return True\n")
     return folder
 
@@ -300,8 +307,6 @@ READERS = {
 
 @pytest.mark.parametrize("words", READERS.values(), ids=READERS)
 def test_readers_of_a_hostile_folder_run_nothing_and_print_nothing_raw(words, evaluation, canary, tmp_path, capfd):
-    import shutil
-
     shutil.copytree(evaluation, tmp_path / "other")
     for folder in (evaluation, tmp_path / "other"):
         name = f"{EVIL}:ns/{HOSTILE}"
