@@ -12,6 +12,7 @@ pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 import httpx2
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from telling_env import Telling
 
 import agentgym
 from agentgym.env_server import Limits, Sessions
@@ -86,16 +87,16 @@ def http():
         assert process.wait(60) == 0
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_an_episode_of_tools_over_http(http, mode):
+def test_an_episode_of_tools_over_http(http):
     env, first, actions, seen = oracle("search", 5)
-    url = http("search", "--seed", "5", "--rewards")
-    tools, results = asyncio.run(played(f"{url}?session={NAME}", env, actions, mode))
-    assert {tool.name: tool.input_schema for tool in tools if tool.name != "reset"} == {
-        name: tool.parameters for name, tool in env.tools.items()
-    }
-    assert texts(results)[:-1] == [first, *seen[:-1]] and texts(results)[-1].startswith(seen[-1])
-    assert results[-1].structured_content == {"done": True, "reward": 1.0, "success": True, "reason": "success"}
+    url = http("search", "--seed", "5", "--rewards", "--tries", "2")
+    for mode in ("auto", "legacy"):
+        tools, results = asyncio.run(played(f"{url}?session={NAME}-{mode}", env, actions, mode))
+        assert {tool.name: tool.input_schema for tool in tools if tool.name != "reset"} == {
+            name: tool.parameters for name, tool in env.tools.items()
+        }
+        assert texts(results)[:-1] == [first, *seen[:-1]] and texts(results)[-1].startswith(seen[-1])
+        assert results[-1].structured_content == {"done": True, "reward": 1.0, "success": True, "reason": "success"}
 
 
 def test_sessions_are_apart_and_have_names_that_cannot_be_guessed(http):
@@ -235,22 +236,6 @@ def test_other_machines_need_a_token_and_web_pages_do_not_come_in(http):
 
 
 NAMES = [f"{NAME}-{number}" for number in range(4)]
-
-
-class Telling(FrozenLake):
-    """Ends with what would have been right."""
-
-    fails = False
-
-    def begin(self, task):
-        if Telling.fails:
-            raise OSError("a disk is full")
-        return super().begin(task)
-
-    def act(self, action):
-        if Telling.fails:
-            raise OSError("a disk is full")
-        return self.win("right") if action == "right" else self.lose("wrong: it was right")
 
 
 async def reset(server, name=NAME):
