@@ -13,9 +13,13 @@ from agentgym.rollout.collect import collect
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def data(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    data = str(swe_files.make(tmp_path))
+    return str(swe_files.make(tmp_path))
+
+
+@pytest.fixture
+def run(data, tmp_path):
     collect(agentgym.OracleAgent(), functools.partial(SWE, data=data), tasks=2, out=tmp_path / "run" / "episodes.jsonl")
     return data
 
@@ -36,9 +40,9 @@ def test_predictions_of_a_run_are_written_and_scored(run, tmp_path, capsys):
     assert report["resolved_ids"] == [lines[0]["instance_id"]] and report["schema_version"] == 2
 
 
-def test_a_patch_with_half_a_character_does_not_apply(run, tmp_path, capsys):
+def test_a_patch_with_half_a_character_does_not_apply(data, tmp_path, capsys):
     (tmp_path / "preds.jsonl").write_text('{"instance_id": "purse-discount", "model_patch": "\\ud800"}\n')
-    assert main(["swe", "score", "preds.jsonl", "--data", run]) == 0
+    assert main(["swe", "score", "preds.jsonl", "--data", data]) == 0
     assert "The patch does not apply." in capsys.readouterr().out
 
 
