@@ -123,7 +123,7 @@ class TextBrowser:
         self.elements = list(self.top.walk())
         for number, element in enumerate(self.elements):
             element.number = number
-        self.labels = {e.attrs.get("for"): e.text for e in self.elements if e.tag == "label"}
+        self.labels = {e.attrs["for"]: e.text for e in reversed(self.elements) if e.tag == "label" and "for" in e.attrs}
         body = next((e for e in self.elements if e.tag == "body"), self.top)
         return Page(self.url, Node("page", children=tuple(self._nodes(body))))
 
@@ -158,10 +158,7 @@ class TextBrowser:
         if role in NAMED and (role in ("link", "button") or not any(isinstance(c, Element) for c in e.children)):
             return e.text
         if e.tag in ("input", "textarea", "select"):
-            label = next(
-                (one for one in self.elements if one.tag == "label" and one.attrs.get("for") == e.attrs.get("id")), None
-            )
-            return label.text if label and e.attrs.get("id") else e.attrs.get("title", "")
+            return self.labels.get(e.attrs.get("id") or None) or e.attrs.get("title", "")
         return ""
 
     def _value(self, e):

@@ -1,6 +1,7 @@
 """Next step of a plan, given the actions and pages so far; shared by oracle and expert."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Lost, Page, Plan, Step, page_of, target
@@ -21,7 +22,12 @@ class PageStep(NamedTuple):
 
     def page(self) -> Page:
         """Return the page, parsed from its lines."""
-        return page_of(self.url, self.lines)
+        return _parsed(self.url, self.lines)
+
+
+@lru_cache(maxsize=256)  # a plan looks at every page of the trail again at each step
+def _parsed(url: str, lines: tuple[tuple[int, str], ...]) -> Page:
+    return page_of(url, lines)
 
 
 def resolved(step: Step, page: Page) -> Done:

@@ -63,23 +63,23 @@ def test_oracle_solves_in_the_browser(env, family):
 
 
 def test_oracle_mends_what_was_done_wrong(env):
-    env.reset(seed=0, options={"task": only("shop-cart", possible=True)})
+    env.reset(seed=0, options={"task": only("forum-comment", possible=True)})
     env.step("goto[http://shop.test/product/1]")
     env.step(f"click[{env.elements('button', 'Add to wish list')[0].id}]")
-    env.step("goto[http://shop.test/]")
+    env.step("goto[http://forum.test/]")
     env.step(f"click[{env.elements('button', 'Log out')[0].id}]")
     assert play(env, env.oracle)[0] == 1.0
 
 
 def test_done_with_something_else_changed_fails(env):
-    task = only("shop-cart", possible=True)
+    task = only("forum-comment", possible=True)
     env.reset(seed=0, options={"task": task})
     for action in env.oracle():
         if action.startswith("answer"):
             break
         env.step(action)
-    env.step("goto[http://forum.test/t/1]")
-    env.step(f"click[{env.elements('button', 'Vote for this topic')[0].id}]")
+    env.step("goto[http://shop.test/product/1]")
+    env.step(f"click[{env.elements('button', 'Add to wish list')[0].id}]")
     assert env.step("answer[done]")[1:3] == (0.0, True)
     env.reset(seed=0, options={"task": task})
     assert env.step("answer[done]")[1] == 0.0
@@ -129,14 +129,15 @@ def test_two_episodes_do_not_see_each_other(env):
 
 
 def test_a_snapshot_brings_the_sites_back(env):
-    task = only("shop-again", possible=True)
+    task = only("tracker-close", possible=True)
     env.reset(seed=0, options={"task": task})
     for _ in range(7):
         env.step(next(env.oracle()))
-    state, key = env.snapshot(), env.state_key()
+    state, key, changed = env.snapshot(), env.state_key(), env.digest()
+    assert changed != env.site.fresh().digest()
     assert play(env, env.oracle)[0] == 1.0
     env.restore(state)
-    assert env.state_key() == key and play(env, env.oracle)[0] == 1.0
+    assert (env.state_key(), env.digest()) == (key, changed) and play(env, env.oracle)[0] == 1.0
 
 
 def test_state_key_is_that_of_pages_and_sites(env):
@@ -170,7 +171,7 @@ def test_other_environments_of_the_process_are_out_of_reach(env, monkeypatch):
 
 def test_families_and_sites_are_chosen_by_name():
     maker = agentgym.make("rlvr/Web-v0", families="wiki, shop-cart")
-    chosen = {maker.numbered(number).data["family"] for number in range(100)}
+    chosen = {maker.numbered(number).data["family"] for number in range(60)}
     assert "shop-cart" in chosen and all(name == "shop-cart" or name.startswith("wiki-") for name in chosen)
     with pytest.raises(UnknownName, match="Did you mean 'shop-cart'"):
         agentgym.make("rlvr/Web-v0", families="shop-card")

@@ -11,8 +11,9 @@ from agentgym.envs.web.plan import DONE, IMPOSSIBLE
 from agentgym.envs.web.sites import families
 
 FAMILIES = families()
-TASKS = [(0, 20), (3, 20), *(pytest.param((difficulty, 60), marks=pytest.mark.slow) for difficulty in (0, 3))]
-"""Difficulties, and how many tasks of each family."""
+FEW, MANY = range(8, 20), range(60)  # among the few are impossible tasks at either difficulty
+TASKS = [(0, FEW), (3, FEW), *(pytest.param((difficulty, MANY), marks=pytest.mark.slow) for difficulty in (0, 3))]
+"""Difficulties, and the seeds of the tasks of each family."""
 MOST_IMPOSSIBLE = 0.25
 """Of so many tasks; the share that is drawn is IMPOSSIBLE_SHARE."""
 MOST_CONSTANT = 0.25
@@ -25,8 +26,8 @@ CAN = next(seed for seed in range(60) if generator("test", seed, 0).random() >= 
 def drawn(request):
     """Return so many tasks of each family (state, data), by its name."""
     found = {name: [] for name in FAMILIES}
-    difficulty, count = request.param
-    for seed in range(count):  # outermost, for all families of a seed have the same sites, which are filled once
+    difficulty, seeds = request.param
+    for seed in seeds:  # outermost, for all families of a seed have the same sites, which are filled once
         for name, family in FAMILIES.items():
             found[name].append(made(family, seed, difficulty)[::2])
     return found
