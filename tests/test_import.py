@@ -286,7 +286,9 @@ def test_gymnasium_knows_the_environments_whichever_is_imported_first(imported):
 
 
 def test_type_checkers_see_the_names_that_the_package_has():
-    block = next(node for node in parsed(ROOT / "__init__.py").body if isinstance(node, ast.If))
+    block = next(
+        node for node in parsed((ROOT / "__init__.py").read_text(encoding="utf-8")).body if isinstance(node, ast.If)
+    )
     typed = {alias.asname: node.module for node in block.body for alias in node.names}
     assert typed == agentgym._MODULES
     assert all(getattr(agentgym, name) for name in agentgym.__all__) and set(agentgym.__all__) <= set(dir(agentgym))

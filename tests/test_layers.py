@@ -7,8 +7,9 @@ from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
-from sources import no_collector
 from test_import import ours, part
+
+from agentgym.core.garbage import uncollected
 
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = importlib.util.spec_from_file_location("layers", ROOT / "docs" / "layers.py")
@@ -22,7 +23,7 @@ PAGE = ROOT / "docs" / "reference" / "architecture.md"
 def drawn() -> dict[str, set[str]]:
     """Return the arrows of the picture."""
     found = {name: set() for name in layers.parts()}
-    with no_collector():
+    with uncollected():
         arrows = layers.arrows()
     for element in ElementTree.fromstring(layers.picture(arrows)).iter("{http://www.w3.org/2000/svg}path"):
         if element.get("class") == "arrow":
