@@ -67,40 +67,41 @@ class ConnectFour(Duel):
         return min(board, "".join(row[::-1] for row in rows))
 
 
-_COLUMN = ROWS + 1
+_HEIGHT = ROWS + 1
 """Bits of a column in a set of squares, from the bottom up; the top bit stays empty, so no line enters the next column."""
+_BOTTOM = sum(1 << column * _HEIGHT for column in range(COLUMNS))
+_EACH_COLUMN = [((1 << ROWS) - 1) << column * _HEIGHT for column in range(COLUMNS)]
+_ALL = sum(_EACH_COLUMN)
 
 
 def _quiet_play(rng: np.random.Generator, left: int) -> str:
     """Return the board after random quiet moves, with `left` free squares, or with more if no quiet move remained."""
-    tops = [column * _COLUMN for column in range(COLUMNS)]  # the bit of each column's lowest free square
     own = theirs = wins = threats = 0  # squares of the side to move and of the other, and squares that complete their lines
     side, them = "X", "O"
     for _ in range(ROWS * COLUMNS - left):
-        quiet = _quiet(tops, wins, threats)
-        if not quiet:
+        quiet = _quiet((own | theirs) + _BOTTOM & _ALL, wins, threats)
+        columns = [column for column in _EACH_COLUMN if quiet & column]
+        if not columns:
             break
-        column = quiet[int(rng.integers(len(quiet)))]
-        own |= 1 << tops[column]
-        tops[column] += 1
+        own |= quiet & columns[int(rng.integers(len(columns)))]
         own, theirs, wins, threats, side, them = theirs, own, threats, _completing(own), them, side
-    squares = (column * _COLUMN + row for row in reversed(range(ROWS)) for column in range(COLUMNS))
+    squares = (column * _HEIGHT + row for row in reversed(range(ROWS)) for column in range(COLUMNS))
     return "".join(side if own >> square & 1 else them if theirs >> square & 1 else "." for square in squares)
 
 
-def _quiet(tops: list[int], wins: int, threats: int) -> list[int]:
-    """Return the columns where a move completes no line and does not let the other side complete one."""
-    free = [column for column, top in enumerate(tops) if top % _COLUMN < ROWS]
-    threatened = [column for column in free if threats >> tops[column] & 1]
-    candidates = [column for column in free if threatened in ([], [column]) and not wins >> tops[column] & 1]
-    return [column for column in candidates if tops[column] % _COLUMN == ROWS - 1 or not threats >> tops[column] + 1 & 1]
+def _quiet(landings: int, wins: int, threats: int) -> int:
+    """Return the squares in `landings` where a disc completes no line and does not let the other side complete one."""
+    threatened = landings & threats
+    if threatened & threatened - 1:  # two squares, of which one disc takes one
+        return 0
+    return (threatened or landings) & ~wins & ~(threats >> 1)
 
 
 def _completing(discs: int) -> int:
-    """Return the squares that complete a line of `discs`, among other bits on top of columns and outside the board."""
+    """Return the squares that complete a line of `discs`."""
     squares = discs << 1 & discs << 2 & discs << 3
-    for step in (_COLUMN, _COLUMN - 1, _COLUMN + 1):
+    for step in (_HEIGHT, _HEIGHT - 1, _HEIGHT + 1):
         left, right = discs << step, discs >> step
         squares |= left & discs << 2 * step & (discs << 3 * step | right)
         squares |= right & discs >> 2 * step & (discs >> 3 * step | left)
-    return squares
+    return squares & _ALL
