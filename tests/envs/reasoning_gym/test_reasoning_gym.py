@@ -16,6 +16,7 @@ HOSTILE = [
     *("__import__('os')._exit(0)", "NaN", "[NaN]", "inf", "1e9999999", "9**9**9**9", "10**(10**10)"),
     *("(" * 3000, "[" * 3000),
 ]
+ANOTHER: dict[tuple[str, ...], object] = {}  # another process of those that make tasks, once for all tests
 QUICK = [*gates.GATES, "rubiks_cube", "graph_color", "propositional_logic", "rush_hour", "number_sorting", "zebra_puzzles"]
 
 
@@ -45,7 +46,7 @@ def test_a_scorer_that_evaluates_and_that_nobody_has_looked_at_is_refused(monkey
     assert refused == evaluating
 
 
-def right_answer(name: str, level: int, seed: int, monkeypatch) -> None:
+def right_answer(name: str, level: int, seed: int) -> None:
     env = ReasoningGym(dataset=name, difficulty=level)
     observation, info = env.reset(seed=seed, options={"task": seed})
     assert observation and info["success"] is None and len(observation) <= 65536
@@ -68,14 +69,15 @@ def right_answer(name: str, level: int, seed: int, monkeypatch) -> None:
 
 @pytest.mark.parametrize("name", QUICK)
 def test_some_tasks_take_their_own_answers_and_no_hostile_ones(name: str, monkeypatch) -> None:
-    right_answer(name, 0, 1, monkeypatch)
+    monkeypatch.setattr("agentgym.envs.reasoning_gym.env.SCORE", 1.5)  # two hostile ones take all the time that there is
+    right_answer(name, 0, 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERED)
-def test_every_task_takes_its_own_answers_and_no_hostile_ones(name: str, monkeypatch) -> None:
+def test_every_task_takes_its_own_answers_and_no_hostile_ones(name: str) -> None:
     for level, seed in ((0, 0), (1, 3)):
-        right_answer(name, level, seed, monkeypatch)
+        right_answer(name, level, seed)
 
 
 @pytest.mark.parametrize("name", sorted(set(gates.GATES) - {"polynomial_equations", "game_of_life_halting"}))
@@ -167,7 +169,7 @@ def test_tasks_are_the_same_in_every_process(name: str, seed: int, monkeypatch) 
 
     first = _trusted("generate", name, 0, "{}", seed)
     monkeypatch.setenv("PYTHONHASHSEED", "12345")
-    monkeypatch.setattr(bounded, "_servers", {})
+    monkeypatch.setattr(bounded, "_servers", ANOTHER)
     assert _trusted("generate", name, 0, "{}", seed) == first
 
 
