@@ -45,13 +45,13 @@ def test_statements_are_read_back_whole(name):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_tasks_differ_and_hidden_inputs_are_not_public(name):
     statements = set()
-    for number in range(40):
+    for number in range(20):
         draft = family(name).draw(generator("differ", name, number), 1)
         statements.add(draft.plan.statement())
         public_inputs = [repr(value) for value, _ in draft.public]
         assert not set(public_inputs) & {repr(value) for value, _ in draft.hidden}
         assert len({repr(expected) for _, expected in draft.hidden}) >= 2
-    assert len(statements) >= 38
+    assert len(statements) >= 19
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -9,6 +9,7 @@ import pytest
 
 from agentgym.envs.search import Search
 from agentgym.envs.search.generate import World
+from agentgym.envs.search.generate import world as cached_world
 from agentgym.envs.search.names import PARTS
 from agentgym.envs.search.questions import WRAPPERS, draw_question, parse_question
 from agentgym.envs.search.reader import kind_of, read
@@ -120,11 +121,11 @@ def test_difficulty_grows_worlds_and_hops() -> None:
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_world_of_a_high_difficulty_has_names_for_all(split: str) -> None:
     """Nearly all of them resemble another there, and of such names there are only so many."""
-    large = World(5, split, 40)
-    assert len(large.corpus.documents) == 60 + 90 * 40
-    test_names_are_distinct_even_when_normalised(large)
     env = Search(difficulty=40, split=split)
     env.reset(seed=0, options={"task": 0})
+    large = cached_world(env.task.data["world"], split, 40)
+    assert len(large.corpus.documents) == 60 + 90 * 40
+    test_names_are_distinct_even_when_normalised(large)
     assert all(env.step(action)[4]["valid"] for action in env.oracle()) and env.success
 
 

@@ -59,25 +59,33 @@ def git(folder, *words):
     return subprocess.run(["git", *names, *words], cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Return the repository of the image, and the row whose bug fits it."""
+    place = tmp_path_factory.mktemp("image")
+    clean = place / "clean"
+    files = {"purse.py": swe_files.CODE, "tests/test_purse.py": swe_files.TESTS, "tests/data.json": "[1]\n"}
+    written(clean, **files)
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "clean"]):
+        git(clean, *words)
+    (clean / "purse.py").write_text(swe_files.CODE.replace(RIGHT, WRONG))
+    bug = git(clean, "diff")
+    git(clean, "checkout", "-q", ".")
+    row = {**SMITH, "patch": bug, "FAIL_TO_PASS": FAILING, "PASS_TO_PASS": PASSING}
+    return clean, read_rows(write(place / "rows.jsonl", row)).find(SMITH["instance_id"])
+
+
 @pytest.fixture
-def image(tmp_path):
-    """Return what makes a fresh sandbox of the image, and the row whose bug fits it."""
+def image(built, tmp_path):
+    """Return what makes a fresh sandbox of the image, and the row."""
+    clean, row = built
 
     def fresh(name):
         sandbox = Folder(tmp_path / name)
-        files = {"purse.py": swe_files.CODE, "tests/test_purse.py": swe_files.TESTS, "tests/data.json": "[1]\n"}
-        for path, text in files.items():
-            (sandbox.place / path).parent.mkdir(exist_ok=True)
-            (sandbox.place / path).write_text(text)
-        git(sandbox.place, "init", "-q")
-        git(sandbox.place, "add", "-A")
-        git(sandbox.place, "commit", "-qm", "clean")
+        shutil.copytree(clean, sandbox.place, dirs_exist_ok=True)
         return sandbox
 
-    clean = fresh("clean").place
-    (clean / "purse.py").write_text(swe_files.CODE.replace(RIGHT, WRONG))
-    row = {**SMITH, "patch": git(clean, "diff"), "FAIL_TO_PASS": FAILING, "PASS_TO_PASS": PASSING}
-    return fresh, read_rows(write(tmp_path / "rows.jsonl", row)).find(SMITH["instance_id"])
+    return fresh, row
 
 
 def submitted(fresh, row, change):
