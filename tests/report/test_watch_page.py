@@ -17,7 +17,7 @@ from agentgym.errors import BadConfig
 from agentgym.report.watch.run import FollowedRun
 from agentgym.report.watch.server import PageServer, Watch
 
-BIG = int(os.environ.get("AGENTGYM_WATCHED_EPISODES", "4000"))
+BIG = int(os.environ.get("AGENTGYM_WATCHED_EPISODES", "2000"))
 """Episodes of the large file; 100,000 in the slow test."""
 
 
