@@ -122,7 +122,10 @@ def __dir__() -> list[str]:
 
 
 class _WithGymnasium:
-    """Import hook that registers the environments once somebody imports Gymnasium, which takes 0.2 s of CPU time."""
+    """Import hook that registers the environments once somebody imports Gymnasium, which takes 0.2 s of CPU time.
+
+    It then removes itself. Gymnasium has no entry points for packages with environments.
+    """
 
     searching = False
 
@@ -140,6 +143,7 @@ class _WithGymnasium:
 
             def exec_module(module: ModuleType) -> None:
                 run(module)
+                sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
                 importlib.import_module("agentgym.registry")
 
             spec.loader.exec_module = exec_module

@@ -281,8 +281,9 @@ def test_importing_the_package_is_light():
     ],
 )
 def test_gymnasium_knows_the_environments_whichever_is_imported_first(imported):
-    done = run(f"{imported}\nprint(gymnasium.make('rlvr/GuessNumber-v0'))")
-    assert (done.stdout, done.stderr) == ("<GuessNumber<rlvr/GuessNumber-v0>>\n", "")
+    hooks = "[finder for finder in sys.meta_path if type(finder).__module__ == 'agentgym']"
+    done = run(f"{imported}, sys\nprint(gymnasium.make('rlvr/GuessNumber-v0'), {hooks})")
+    assert (done.stdout, done.stderr) == ("<GuessNumber<rlvr/GuessNumber-v0>> []\n", "")
 
 
 def test_type_checkers_see_the_names_that_the_package_has():
