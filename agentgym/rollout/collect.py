@@ -4,6 +4,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, ParamSpec, TypeVar
 
@@ -55,6 +56,9 @@ async def acollect(
     if attempts < 1:
         raise BadConfig(f"attempts is {attempts}; expected at least 1")
     make, name = _factory(env, {**(env_options or {}), **({"split": split} if split else {})})
+    config = config or RolloutConfig()
+    episodes = max(1, attempts * (tasks if isinstance(tasks, int) else len(tasks)))
+    config = replace(config, workers=min(config.worker_count(), episodes))  # no worker starts that plays nothing
     with closing(RolloutPool({name: make}, config)) as pool:
         probe = pool.probe(name)
         played = (

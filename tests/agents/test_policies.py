@@ -14,6 +14,9 @@ from agentgym import BadConfig, ChatAgent, Demonstrator, ExpertAgent, HumanAgent
 from agentgym.agents.policies import scramble
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
+from agentgym.rollout.pool import RolloutConfig
+
+ONE = RolloutConfig(workers=1)
 
 
 class Corridor(agentgym.TextEnv):
@@ -158,7 +161,7 @@ class Keypad(Corridor):
 def test_noise_is_the_same_in_this_process_and_in_workers(env: Any, kind: Any) -> None:
     def bytes_of(blocking: bool) -> list[str]:
         noise = Noise(random=0.2, invalid=0.2, forget=0.3)
-        made = agentgym.collect(kind(noise), partial(env, blocking=blocking), tasks=12, seed=4)
+        made = agentgym.collect(kind(noise), partial(env, blocking=blocking), tasks=12, seed=4, config=ONE)
         for episode in made:
             for turn in episode.turns:
                 turn.seconds = 0.0
@@ -172,7 +175,7 @@ def test_noise_is_the_same_in_this_process_and_in_workers(env: Any, kind: Any) -
 
 @pytest.mark.parametrize("env", [Corridor, Keypad])
 def test_chance_plays_the_same_in_this_process_and_in_workers(env: Any) -> None:
-    here, there = (turns(RandomAgent(), partial(env, blocking=blocking), tasks=6) for blocking in (False, True))
+    here, there = (turns(RandomAgent(), partial(env, blocking=blocking), tasks=6, config=ONE) for blocking in (False, True))
     assert [[turn.action for turn in played] for played in here] == [[turn.action for turn in played] for played in there]
 
 

@@ -260,3 +260,14 @@ def test_environments_that_block_are_played_in_a_pool_of_processes_too():
 
 def daemonic():
     return multiprocessing.current_process().daemon
+
+
+def test_no_worker_starts_that_plays_nothing():
+    workers = []
+    config = RolloutConfig(workers=2)
+    collect(agentgym.ExpertAgent(), Waits, config=config, progress=lambda _: workers.append(workers_running()))
+    assert workers == [1]
+
+
+def workers_running():
+    return sum("Spawn" in type(process).__name__ for process in multiprocessing.active_children())
