@@ -90,12 +90,12 @@ def test_filters_equal_the_library(
         want = TopPLogitsWarper(top_p)(None, want)
     table = want.log_softmax(-1)[0]
     sampling = Sampling(temperature=temperature, top_p=top_p, top_k=top_k, min_p=min_p, repetition_penalty=penalty)
-    reached: dict[int, float] = {}
+    draws: list[Draw] = []
     for u in np.linspace(0, 1 - 1e-9, 150):
         # A greedy row and a plain one beside it must change nothing.
-        draws = [Draw(Sampling(temperature=0), 0.5, ()), Draw(sampling, float(u), seen), Draw(Sampling(), 0.5, ())]
-        ids, logprobs = sample(logits.repeat(3, 1), draws)
-        reached[ids[1]] = logprobs[1]
+        draws += [Draw(Sampling(temperature=0), 0.5, ()), Draw(sampling, float(u), seen), Draw(Sampling(), 0.5, ())]
+    ids, logprobs = sample(logits.repeat(len(draws), 1), draws)
+    reached = dict(zip(ids[1::3], logprobs[1::3], strict=True))
     for id, logprob in reached.items():
         assert logprob == pytest.approx(table[id].item(), abs=1e-4)
     if temperature == 0:

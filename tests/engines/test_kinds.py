@@ -22,10 +22,10 @@ def branches(text):
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "startswith":
             tests = node.args
         literals = {one.value for part in tests for one in ast.walk(part) if isinstance(one, ast.Constant)}
-        subject = ast.unparse(node)
-        engine_like = any(word in subject for word in ("engine", "kind", "startswith"))
-        if engine_like and {one for one in literals if isinstance(one, str)} & (names - {"chat"}):
-            found.append(node.lineno)
+        if {one for one in literals if isinstance(one, str)} & (names - {"chat"}):
+            subject = ast.unparse(node)
+            if any(word in subject for word in ("engine", "kind", "startswith")):
+                found.append(node.lineno)
     return found
 
 

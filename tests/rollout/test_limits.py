@@ -131,7 +131,7 @@ def test_an_environment_that_replaces_the_handler_is_limited(left: str, monkeypa
     monkeypatch.setattr(Rude, "left", left)
     before = signal.getsignal(signal.SIGALRM)
     config = RolloutConfig(step_seconds=0.3, concurrency=1)
-    episodes = agentgym.collect(agentgym.ExpertAgent(), "me/Rude-v0", tasks=tasks(3, 4), config=config)
+    episodes = agentgym.collect(agentgym.ExpertAgent(), "me/Rude-v0", tasks=tasks(25, 4), config=config)
     assert [episode.reason for episode in episodes] == ["success", "timeout"]
     assert signal.getsignal(signal.SIGALRM) is before and signal.getitimer(signal.ITIMER_REAL)[0] == 0
 

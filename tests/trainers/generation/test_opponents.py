@@ -37,9 +37,10 @@ def pool(tmp_path, saves=None, **options):
         (folder / "config.json").write_text("{}")
         (saves if saves is not None else []).append(folder)
 
+    env = agentgym.make("rlvr/KuhnPoker-v0")
     run = SimpleNamespace(
         folder=tmp_path, config=SimpleNamespace(checkpoint_every=2, seed=0), learner=SimpleNamespace(save=save),
-        resource=lambda name, make: make(), rollouts=SimpleNamespace(env=lambda _: agentgym.make("rlvr/KuhnPoker-v0")),
+        resource=lambda name, make: make(), rollouts=SimpleNamespace(env=lambda _: env),
     )  # fmt: skip
     return Opponents(run, **options)
 
