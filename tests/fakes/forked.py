@@ -22,9 +22,9 @@ class Program:
     """A running program: `script` is a file or, if it has more lines than one, code; its output goes to a file."""
 
     def __init__(self, script: str | Path, *arguments: object, env: Mapping[str, str] | None = None) -> None:
-        self.output = tempfile.NamedTemporaryFile("w+", errors="replace")  # noqa: SIM115 - gone with this object
+        self.file = tempfile.NamedTemporaryFile("w+", errors="replace")  # noqa: SIM115 - gone with this object
         words = [str(script), *map(str, arguments)]
-        self.process = FORKING.Process(target=run, args=(words, {**os.environ, **(env or {})}, self.output.name))
+        self.process = FORKING.Process(target=run, args=(words, {**os.environ, **(env or {})}, self.file.name))
         self.process.start()
 
     def wait(self, seconds: float = 400) -> int:
@@ -38,8 +38,8 @@ class Program:
 
     def output(self) -> str:
         """Return what it printed."""
-        self.output.seek(0)
-        return self.output.read()
+        self.file.seek(0)
+        return self.file.read()
 
 
 def run(words: list[str], env: dict[str, str], output: str) -> None:

@@ -60,6 +60,7 @@ def small(out, steps=STEPS):
         env=f"{__name__}:me/Lucky-v0", out=out, processes=2, steps=steps, tasks_per_step=2, group_size=2, turn_tokens=4,
         eval_every=0, test_tasks=0, keep_episodes=1000, threads=1, checkpoint_every=1,
         reward=("paid_by_process",), select="counted_by_process", credit="of_each_process",
+        policy_width=64, policy_layers=1, policy_episodes=20, vocabulary=300,
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ def small(out):
         env=f"{__name__}:me/FirstPays-v0", out=out, processes=2, steps=2, tasks_per_step=4, group_size=2, turn_tokens=4,
         eval_every=0, test_tasks=0, select="refill", select_options={"rounds": 3}, keep_episodes=1000, threads=1,
         async_level=int(os.environ.get("AGENTGYM_TEST_LEVEL", "0")),
+        policy_width=64, policy_layers=1, policy_episodes=20, vocabulary=300,
     )  # fmt: skip
 
 

@@ -27,6 +27,10 @@ def small(out, **changes):
         "credit_options": {"penalty": 0.1},
         "turn_tokens": 6,
         "threads": 1,
+        "policy_width": 64,
+        "policy_layers": 1,
+        "policy_episodes": 100,
+        "vocabulary": 400,
     }
     return TrainConfig(**{**options, **changes})
 

@@ -30,7 +30,8 @@ from agentgym.trainers.run.imitation import deal, resume_sft, sft
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stored") / "run"
-    train(small(folder, sft_episodes=40, steps=3, eval_every=0, test_tasks=3, keep_episodes=100, checkpoint_every=5))
+    larger = {"policy_width": 128, "policy_layers": 2, "sft_episodes": 60}  # most replies are as the tokenizer writes them
+    train(small(folder, **larger, steps=3, eval_every=0, test_tasks=3, keep_episodes=100, checkpoint_every=5))
     return folder
 
 

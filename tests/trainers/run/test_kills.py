@@ -66,7 +66,10 @@ def ended(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ended")
     out = kills.recipe(folder, "run", processes=1)
     path = folder / "run.toml"
-    path.write_text(path.read_text().replace("steps = 6", "steps = 1"))
+    smaller = "policy_width = 64\npolicy_layers = 1\npolicy_episodes = 20\nvocabulary = 300\n"
+    path.write_text(
+        path.read_text().replace("steps = 6", "steps = 1").replace("sft_episodes = 40", "sft_episodes = 4") + smaller
+    )
     train(read_config(path))
     return out
 
