@@ -1,8 +1,11 @@
 """Runs that are over in a second or two, for tests of the stages."""
 
 import contextlib
+import functools
 import json
 import math
+import shutil
+import tempfile
 from pathlib import Path
 
 import small_envs
@@ -31,11 +34,20 @@ def policy(folder, *envs):
     return str(init_policy(first, folder, size=TINY, episodes=20, beside=[(env, {}) for env in others]))
 
 
-def taught(folder):
+def taught(folder, episodes=256):
     """Return the folder of a policy that solves some of the tasks: imitation, as the runs below leave it out."""
-    config = small(folder / "taught", policy(folder / "policy"), sft_episodes=256, sft_batch=8, sft_noise=0.3, steps=0)
-    train(config)
-    return config.out
+    shutil.copytree(_taught(episodes).name, folder, dirs_exist_ok=True)
+    return str(folder / "taught")
+
+
+@functools.cache
+def _taught(episodes):
+    """Make that policy once for all test files of this process, in a folder that is gone at its end."""
+    folder = tempfile.TemporaryDirectory()  # copied by `taught`: a test may change its own
+    model = policy(Path(folder.name) / "policy")
+    out = Path(folder.name) / "taught"
+    train(small(out, model, sft_episodes=episodes, sft_batch=8, sft_noise=0.3, steps=0))
+    return folder
 
 
 def small(out, model, **changes):

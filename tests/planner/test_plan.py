@@ -127,7 +127,7 @@ def test_bytes_are_those_of_real_tensors_after_a_real_step(architecture, changes
 
 
 def test_a_few_layers_stand_for_many():
-    deep = shape(layers=16)
+    deep = shape(layers=9)
     assert update_bytes(deep, FP32, Rows(3, 40, 9)) == dry_run._update(deep, FP32, Rows(3, 40, 9), False)
     config = replace(FP32, concurrency=6)
     assert rollout_bytes(deep, config, 30, 600) == dry_run._rollout(deep, config, 30, 600, 8192, True)

@@ -34,6 +34,12 @@ def taught(tmp_path_factory):
     return small_runs.taught(tmp_path_factory.mktemp("taught"))
 
 
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    """A policy that imitation has moved a little: enough where nothing has to be learned from it."""
+    return small_runs.taught(tmp_path_factory.mktemp("teacher"), episodes=8)
+
+
 def distilled(logprobs, teacher, *, reward=0.0):
     """Return an episode of turns with these log-probabilities and the teacher's."""
     episode = Episode("e", "t", "t", 0, reward=reward)
@@ -182,9 +188,9 @@ def student(out, taught, **changes):
     return small(out, model, **{**options, **changes})
 
 
-def test_another_vocabulary_is_refused_before_anything_is_loaded(taught, tmp_path):
+def test_another_vocabulary_is_refused_before_anything_is_loaded(teacher, tmp_path):
     other = init_policy("rlvr/FrozenLake-v0", tmp_path / "other", size=PolicySize(width=32, layers=1, heads=2), episodes=5)
-    config = student(tmp_path / "run", taught, needs_options={"teacher": f"hf:{other}"})
+    config = student(tmp_path / "run", teacher, needs_options={"teacher": f"hf:{other}"})
     with pytest.raises(BadConfig, match=r"another vocabulary than the policy \(\d+ of \d+ tokens differ"):
         train(config)
     assert not (tmp_path / "run").exists()
@@ -231,10 +237,10 @@ def test_distillation_brings_the_student_to_the_teacher(taught, tmp_path):
     assert rows[0]["success_train"] == 0 and np.mean([row["success_train"] for row in rows[-3:]]) > 0.3
 
 
-def test_a_distilled_run_goes_on_to_the_last_digit(taught, tmp_path):
+def test_a_distilled_run_goes_on_to_the_last_digit(teacher, tmp_path):
     options = {"credit_options": {"base": "role_baseline", "gamma": 0.5}}  # a base with a state of its own
-    train(student(tmp_path / "whole", taught, steps=3, **options))
-    train(student(tmp_path / "cut", taught, steps=2, **options))
+    train(student(tmp_path / "whole", teacher, steps=3, **options))
+    train(student(tmp_path / "cut", teacher, steps=2, **options))
     newest = max((tmp_path / "cut" / "checkpoints").glob("step-*"))
     (stages,) = torch.load(newest / "trainer.pt", weights_only=True)["stages"]
     assert stages["credit"]["base"]
@@ -253,9 +259,9 @@ def test_two_processes_share_the_teachers_work(taught, tmp_path):
         assert two[name] == pytest.approx(one[name], rel=1e-4), name
 
 
-def test_a_checkpoint_is_a_teacher_too(taught, tmp_path):
-    shutil.copytree(taught, tmp_path / "teacher")
-    row = json.loads((Path(taught) / "summary.json").read_text())
+def test_a_checkpoint_is_a_teacher_too(teacher, tmp_path):
+    shutil.copytree(teacher, tmp_path / "teacher")
+    row = json.loads((Path(teacher) / "summary.json").read_text())
     assert row["steps"] == 0
-    train(student(tmp_path / "run", taught, steps=1, needs_options={"teacher": f"hf:{tmp_path / 'teacher'}"}))
+    train(student(tmp_path / "run", teacher, steps=1, needs_options={"teacher": f"hf:{tmp_path / 'teacher'}"}))
     assert curve(tmp_path / "run")[0]["teacher_tokens"] > 0

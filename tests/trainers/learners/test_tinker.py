@@ -331,7 +331,7 @@ def test_a_checkpoint_that_was_written_by_half_is_not_trained_on(served, policy,
 
 def test_a_server_that_lies_about_versions_is_found_out(served, policy, tmp_path):
     server = served()
-    train(remote(tmp_path / "run", policy, server, steps=1, sft_episodes=64, sft_lr=2e-2))
+    train(remote(tmp_path / "run", policy, server, steps=1, sft_episodes=24, sft_lr=2e-2))
     server.fake.behaviour.stale = True
     with pytest.raises(BadConfig, match=r"sampled from other weights than .* trains"):
         resume(tmp_path / "run", steps=8, settings=trusted(tmp_path / "run"))

@@ -167,8 +167,8 @@ def base(tmp_path_factory):
     """A model that can play a little: made by an SFT warm start of every weight."""
     folder = tmp_path_factory.mktemp("base")
     size = PolicySize(width=64, layers=2, heads=2, feed_forward=96, vocabulary=400, context=512)
-    init_policy("rlvr/GuessNumber-v0", folder / "init", size=size)
-    train(small(folder / "sft", model=str(folder / "init"), sft_episodes=120, steps=0, test_tasks=1))
+    init_policy("rlvr/GuessNumber-v0", folder / "init", size=size, episodes=100)
+    train(small(folder / "sft", model=str(folder / "init"), sft_episodes=60, steps=0, test_tasks=1))
     (newest,) = sorted((folder / "sft" / "checkpoints").glob("step-*"))[-1:]
     newest.rename(folder / "model")
     return folder / "model"

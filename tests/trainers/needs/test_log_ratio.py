@@ -131,16 +131,16 @@ def secret(number, answer, attempt, rng):
 @pytest.mark.parametrize("plan_tokens", [8, 0])
 def test_a_critic_that_sees_the_answer_ranks_turns_of_new_tasks(plan_tokens):
     """Each task is played once. Without the plan nothing says which token is right."""
-    run, state, rng, hits = Alone({f"t{n}": n % 2 for n in range(60)}), {}, np.random.default_rng(0), []
-    for step in range(30):
+    run, state, rng, hits = Alone({f"t{n}": n % 2 for n in range(24)}), {}, np.random.default_rng(0), []
+    for step in range(12):
         groups = [
             Group(f"t{number}", "agent", [secret(number, number % 2, n, rng) for n in range(6)])
             for number in (2 * step, 2 * step + 1)
         ]
-        options = {"lr": 3e-3, "updates": 10, "batch": 8, "plan_tokens": plan_tokens}
+        options = {"lr": 1e-2, "updates": 5, "batch": 8, "plan_tokens": plan_tokens}
         logged = asyncio.run(log_ratio(groups, run=run, step=step, state=state, **options))
         assert 0 <= logged["log_ratio_right"] <= 1
-        if step >= 24:
+        if step >= 8:
             hits += [
                 (turn.extra["log_ratio"] > other.extra["log_ratio"])
                 for episode in (episode for made in groups for episode in made)
