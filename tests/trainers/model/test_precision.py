@@ -133,7 +133,8 @@ def small(out, **changes):
     options = {
         "env": "rlvr/GuessNumber-v0", "out": str(out), "sft_episodes": 8, "sft_batch": 2, "steps": 3, "tasks_per_step": 2,
         "group_size": 4, "eval_every": 0, "test_tasks": 2, "checkpoint_every": 1, "select": "keep",
-        "turn_tokens": 6, "threads": 1, "credit_options": {"penalty": 0.1},
+        "turn_tokens": 6, "threads": 1, "credit_options": {"penalty": 0.1}, "policy_width": 64, "policy_layers": 1,
+        "policy_episodes": 20, "vocabulary": 300,
     }  # fmt: skip
     return TrainConfig(**{**options, **changes})
 
