@@ -6,7 +6,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # what type checkers and editors see; a name stands here and in _NAMES
+if TYPE_CHECKING:  # what type checkers and editors see; a name stands here and in _LATE
     from agentgym.agents.chat import ChatAgent as ChatAgent
     from agentgym.agents.completion import CompletionAgent as CompletionAgent
     from agentgym.agents.demonstrator import Demonstrator as Demonstrator
@@ -68,57 +68,80 @@ if TYPE_CHECKING:  # what type checkers and editors see; a name stands here and 
 
 __version__ = "0.1.0"
 
-_NAMES = {
-    "agentgym.agents.chat": ("ChatAgent",),
-    "agentgym.agents.completion": ("CompletionAgent",),
-    "agentgym.agents.demonstrator": ("Demonstrator",),
-    "agentgym.agents.message_agent": ("MessageAgent",),
-    "agentgym.agents.policies": ("ExpertAgent", "HumanAgent", "Noise", "OracleAgent", "RandomAgent"),
-    "agentgym.agents.summary": ("SummaryAgent",),
-    "agentgym.agents.window": ("WindowAgent",),
-    "agentgym.core.actions": ("Call", "Tool", "tool"),
-    "agentgym.core.declared": ("Declarations",),
-    "agentgym.core.env": ("Outcome", "Snapshot", "TextEnv"),
-    "agentgym.core.hints": ("Hint",),
-    "agentgym.core.outcome": ("Info", "RoleReward"),
-    "agentgym.core.tasks": ("Task",),
-    "agentgym.core.wrapper": ("TextWrapper",),
-    "agentgym.engines": ("Completion", "Sampling", "engine"),
-    "agentgym.episodes.episode": ("Episode", "Group", "Turn", "groups", "read_episodes"),
-    "agentgym.errors": ("BadConfig", "BadData", "EpisodeOver", "Fault", "MissingExtra", "UnknownName"),
-    "agentgym.evaluate.statistics": ("success",),
-    "agentgym.registry": ("make", "register", "register_all"),
-    "agentgym.rollout.alone": ("play",),
-    "agentgym.rollout.collect": ("acollect", "collect", "play_out"),
-    "agentgym.rollout.pool": ("RolloutConfig",),
-    "agentgym.rollout.session": ("Session",),
-    "agentgym.trainers.branching.interface": ("branching",),
-    "agentgym.trainers.credit.interface": ("credit",),
-    "agentgym.trainers.generation.interface": ("generation",),
-    "agentgym.trainers.learners.interface": ("learner",),
-    "agentgym.trainers.loggers.interface": ("logger",),
-    "agentgym.trainers.losses.interface": ("loss",),
-    "agentgym.trainers.needs.interface": ("needs",),
-    "agentgym.trainers.rewards.interface": ("reward",),
-    "agentgym.trainers.samplers.interface": ("sampler",),
-    "agentgym.trainers.seam": ("Within",),
-    "agentgym.trainers.selections.interface": ("select",),
+_LATE = {
+    "ChatAgent": "agentgym.agents.chat",
+    "CompletionAgent": "agentgym.agents.completion",
+    "Demonstrator": "agentgym.agents.demonstrator",
+    "MessageAgent": "agentgym.agents.message_agent",
+    "ExpertAgent": "agentgym.agents.policies",
+    "HumanAgent": "agentgym.agents.policies",
+    "Noise": "agentgym.agents.policies",
+    "OracleAgent": "agentgym.agents.policies",
+    "RandomAgent": "agentgym.agents.policies",
+    "SummaryAgent": "agentgym.agents.summary",
+    "WindowAgent": "agentgym.agents.window",
+    "Call": "agentgym.core.actions",
+    "Tool": "agentgym.core.actions",
+    "tool": "agentgym.core.actions",
+    "Declarations": "agentgym.core.declared",
+    "Outcome": "agentgym.core.env",
+    "Snapshot": "agentgym.core.env",
+    "TextEnv": "agentgym.core.env",
+    "Hint": "agentgym.core.hints",
+    "Info": "agentgym.core.outcome",
+    "RoleReward": "agentgym.core.outcome",
+    "Task": "agentgym.core.tasks",
+    "TextWrapper": "agentgym.core.wrapper",
+    "Completion": "agentgym.engines",
+    "Sampling": "agentgym.engines",
+    "engine": "agentgym.engines",
+    "Episode": "agentgym.episodes.episode",
+    "Group": "agentgym.episodes.episode",
+    "Turn": "agentgym.episodes.episode",
+    "groups": "agentgym.episodes.episode",
+    "read_episodes": "agentgym.episodes.episode",
+    "BadConfig": "agentgym.errors",
+    "BadData": "agentgym.errors",
+    "EpisodeOver": "agentgym.errors",
+    "Fault": "agentgym.errors",
+    "MissingExtra": "agentgym.errors",
+    "UnknownName": "agentgym.errors",
+    "success": "agentgym.evaluate.statistics",
+    "make": "agentgym.registry",
+    "register": "agentgym.registry",
+    "register_all": "agentgym.registry",
+    "play": "agentgym.rollout.alone",
+    "acollect": "agentgym.rollout.collect",
+    "collect": "agentgym.rollout.collect",
+    "play_out": "agentgym.rollout.collect",
+    "RolloutConfig": "agentgym.rollout.pool",
+    "Session": "agentgym.rollout.session",
+    "branching": "agentgym.trainers.branching.interface",
+    "credit": "agentgym.trainers.credit.interface",
+    "generation": "agentgym.trainers.generation.interface",
+    "learner": "agentgym.trainers.learners.interface",
+    "logger": "agentgym.trainers.loggers.interface",
+    "loss": "agentgym.trainers.losses.interface",
+    "needs": "agentgym.trainers.needs.interface",
+    "reward": "agentgym.trainers.rewards.interface",
+    "sampler": "agentgym.trainers.samplers.interface",
+    "Within": "agentgym.trainers.seam",
+    "select": "agentgym.trainers.selections.interface",
 }
-"""Public names by module. A module is imported when one of its names is first asked for."""
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+"""Modules of the public names. A module is imported when one of its names is first asked for."""
 
 if not TYPE_CHECKING:  # type checkers accept no computed list
-    __all__ = [*_MODULES, "__version__"]
+    __all__ = [*_LATE, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(importlib.import_module(_MODULES[name]), name)
+    if name in _LATE:
+        return getattr(importlib.import_module(_LATE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *_LATE})
 
 
 class _WithGymnasium:
