@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; a name stands here and in _LATE
+    from agentgym.agents.base import consult as consult
     from agentgym.agents.chat import ChatAgent as ChatAgent
     from agentgym.agents.completion import CompletionAgent as CompletionAgent
     from agentgym.agents.demonstrator import Demonstrator as Demonstrator
@@ -69,6 +70,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a name stands here and 
 __version__ = "0.1.0"
 
 _LATE = {
+    "consult": "agentgym.agents.base",
     "ChatAgent": "agentgym.agents.chat",
     "CompletionAgent": "agentgym.agents.completion",
     "Demonstrator": "agentgym.agents.demonstrator",
