@@ -136,7 +136,7 @@ def _listed(distribution: importlib.metadata.Distribution) -> set[str]:
     if listed:
         return set(listed.split())
     paths = (line.partition(",")[0] for line in (distribution.read_text("RECORD") or "").splitlines())
-    return {re.split(r"[/.]", path, maxsplit=1)[0] for path in paths if path.endswith(".py")}
+    return {re.split(r"[/.]", path, maxsplit=1)[0] for path in paths if path.endswith((".py", ".so", ".pyd"))}
 
 
 def certificate(
